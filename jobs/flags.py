@@ -52,7 +52,11 @@ class SweepFlags:
     ] = None
     prompt_versions: Annotated[
         list[str] | None,
-        Option("--prompt-version", help="OLD=NEW: use another version of a prompt; may be repeated."),
+        Option(
+            "--prompt-version",
+            help="OLD=NEW: use another version of a prompt; BENCHMARK=SET,SET: ask in several sets of prompts, such as "
+            "unpie=default,paper, and compare. May be repeated.",
+        ),
     ] = None
     models_file: ModelsFiles = None
     prompts: Annotated[

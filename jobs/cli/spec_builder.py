@@ -74,6 +74,7 @@ def _spec(
         _check(name, spec, dry_run=flags.dry_run)
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
+    prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
     return RunSpec(
         data=_location(flags.data, "--data"),
         out=_location(flags.out, "--out"),
@@ -91,7 +92,8 @@ def _spec(
         fail_on_error=FailureBudget(flags.fail_on_error),
         seed=flags.seed,
         prompts=_prompt_texts(flags.prompts, benchmarks),
-        prompt_versions=dict(_version_pair(text) for text in flags.prompt_versions or ()),
+        prompt_versions=prompt_versions,
+        prompt_sets=prompt_sets,
         command=tuple(sys.argv),
         human=read_human(flags.human or ()),
         cost_limit=_dollars(flags.cost_limit),
@@ -172,8 +174,21 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
     return texts
 
 
-def _version_pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
-        raise UsageError(f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain")
-    return old, new
+def _prompt_versions(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Read `--prompt-version`: versions used in place of others, and sets of prompts by benchmark."""
+    versions: dict[str, str] = {}
+    sets: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new):
+            raise UsageError(
+                f"--prompt-version {text!r}: give OLD=NEW, such as oevqa-it-v1=oevqa-it-v1-plain, or "
+                "BENCHMARK=SET,SET, such as unpie=default,paper"
+            )
+        if old not in benchmark_names():
+            versions[old] = new
+        elif old in sets:
+            raise UsageError(f"--prompt-version {text}: name all sets of prompts of {old} in one flag, as {old}=A,B")
+        else:
+            sets[old] = names(new)
+    return versions, sets

@@ -9,7 +9,7 @@ from pathlib import Path
 from jobs.dry_run.helper_models import Helper, captioners, judges, placeholder_captions
 from jobs.dry_run.plan_table import helper_rows, show_plan
 from jobs.output import print_json, print_line, table
-from pipelines.plan.context import SweepContext
+from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries
@@ -50,7 +50,11 @@ def _show_counts(
     as_json: bool,
 ) -> None:
     cells = [
-        cell for entry in entries for plan in context.entry_plans(entry) for cell in count_entry(context.out, plan)
+        cell
+        for entry in entries
+        for cell in count_entry(
+            context.out, entry, plans_of_all_sets(entry, context.out, context.plans, context.datasets)
+        )
     ]
     if as_json:
         print_json({"cells": cells, "helpers": helper_rows(helpers)})

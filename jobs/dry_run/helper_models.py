@@ -79,8 +79,8 @@ def judges(
         for entry in judged:
             questions.add_answered(context, entry)
         for entry in pending:
-            if entry.benchmark == benchmark_name:
-                questions.add_pending(context, entry)
+            for in_set in entry.by_prompt_set() if entry.benchmark == benchmark_name else ():
+                questions.add_pending(context, in_set)
         rounds = f"judge, at most {questions.rounds} rounds" if questions.rounds > 1 else "judge, at most"
         helpers.append(Helper(role="judge", name=name, spec=spec, plan=questions.plan, description=rounds))
     return helpers

@@ -18,12 +18,18 @@ def show_plan(
     spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]], helpers: Sequence[Helper] = (), *, as_json: bool
 ) -> None:
     """Print what a run would do: requests, groups, tokens, GPUs and price; of models, captioners and the judge."""
-    rows = [_plan_row(spec.models[model], model, plan) for model, model_plans in plans.items() for plan in model_plans]
+    rows = [
+        {**_plan_row(spec.models[model], model, plan), **_prompt_set(spec, plan)}
+        for model, model_plans in plans.items()
+        for plan in model_plans
+    ]
     helper_plan_rows = helper_rows(helpers)
     times = schedule_summary(spec, plans)
     if as_json:
         print_json({"plan": rows, "helpers": helper_plan_rows, "schedule": times})
         return
+    for row in rows:
+        row["benchmark"] += f" ({row['prompts']})" if "prompts" in row else ""
     heads = (
         "model",
         "benchmark",
@@ -52,6 +58,13 @@ def show_plan(
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )
+
+
+def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
+    """Return the set of prompts of a plan, where a benchmark is asked in named sets."""
+    name = plan.builder.benchmark_name
+    sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
+    return next(({"prompts": chosen} for chosen, words in sets.items() if words == plan.builder.prompt_versions), {})
 
 
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:

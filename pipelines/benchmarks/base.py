@@ -199,6 +199,8 @@ class BenchmarkDefinition:
     people_settings: tuple[str, ...] = ()
     """Settings whose answers are people's, in the data; added where `--settings` names them, and sent to no model."""
     prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name
+    prompt_sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Versions used in place of others, by a name such as `paper`: a run may ask in several sets of words."""
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field that tells whether a place holds the same item; '' where ids name content

@@ -49,7 +49,14 @@ def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Data
         "code": code_fingerprint(),
         "dataset": dataset.manifest.dataset_fingerprint[:16],
         "model": _hash({"fingerprint": dict(builder.model_fingerprint), "generation": dict(builder.generation)}),
-        "prompt": _hash({**benchmark(name).prompt_texts, **builder.prompts, "instead": dict(builder.prompt_versions)}),
+        "prompt": _hash(
+            {
+                **benchmark(name).prompt_texts,
+                **builder.prompts,
+                "instead": dict(builder.prompt_versions),
+                **({"sets": spec.prompt_sets[name]} if name in spec.prompt_sets else {}),
+            }
+        ),
         "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.task_settings], "cut": cut}),
         "captioner": builder.captioner,
         "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})

@@ -43,7 +43,7 @@ def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
     builders = {
         (model, builder.benchmark_name): (builder, dataset)
         for model in spec.models
-        for builder, dataset in model_builders(spec, model, datasets)
+        for builder, dataset in reversed(model_builders(spec, model, datasets))  # of several sets of prompts the first
     }
     last = history.last_pairs(builders)
     statuses = []
@@ -110,7 +110,8 @@ def _run_model(
     """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
     out = f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
     benchmarks = tuple(status.benchmark for status in due)
-    sweep = replace(spec, models={model: spec.models[model]}, benchmarks=benchmarks, out=out)
+    sets = {name: names for name, names in spec.prompt_sets.items() if name in benchmarks}
+    sweep = replace(spec, models={model: spec.models[model]}, benchmarks=benchmarks, prompt_sets=sets, out=out)
     before = usage(sweep)
     start = time.monotonic()
     try:

@@ -70,8 +70,9 @@ class SweepContext:
         return entry_plans(entry, self.out, self.plans, self.datasets)
 
     def planned_ids(self, entry: ManifestEntry) -> IdSet:
-        """Return the requests of an entry's plans: an output may hold answers to older prompts too."""
-        return IdSet(request_id for plan in self.entry_plans(entry) for request_id in plan.iter_ids())
+        """Return the requests of an entry in all sets of prompts: an output may hold answers to older prompts too."""
+        plans = plans_of_all_sets(entry, self.out, self.plans, self.datasets)
+        return IdSet(request_id for plan in plans for request_id in plan.iter_ids())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,15 @@ class EntryPlan:
 
 
 def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
-    """Open the plans of an entry of an output, one a sample selection."""
+    """Open the plans of an entry of an output in its first set of prompts, one a sample selection."""
     dataset = datasets.open(entry.data, entry.benchmark)
     captions = load_captions(out, entry.benchmark, entry.builder.captioner)
     return [EntryPlan(cut, plans.open(dataset, cut.builder, cut.selection, captions)) for cut in entry.by_cut()]
+
+
+def plans_of_all_sets(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
+    """Open the plans of an entry in all its sets of prompts."""
+    return [plan for in_set in entry.by_prompt_set() for plan in entry_plans(in_set, out, plans, datasets)]
 
 
 def helper_models(spec: RunSpec) -> dict[str, ModelSpec]:

@@ -34,12 +34,17 @@ def plan_model(
     *,
     replicas: int = 1,
     file: UnitFile | None = None,
+    planned: IdSet | None = None,
 ) -> ModelPlan:
     """Plan one model on one benchmark; the size of units depends on `replicas`, ids and answers do not.
 
-    Its units are written to `file`, which the plans of a sweep share.
+    Its units are written to `file`, which the plans of a sweep share. Requests that are in `planned` are left out, and
+    the others are added to it.
     """
-    planner = _Planner(ModelPlan(builder, UnitList(file=file)), completed, UnitMaker(builder, replicas, plan.samples))
+    if builder.kind == "caption":  # the same picture is in several samples
+        planned = IdSet()
+    maker = UnitMaker(builder, replicas, plan.samples)
+    planner = _Planner(ModelPlan(builder, UnitList(file=file)), completed, maker, planned)
     for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
         planner.maker.samples += part.samples
         columns = plan.read_columns(part)
@@ -55,10 +60,10 @@ class _Planner:
     work: ModelPlan
     completed: CompletedRequests
     maker: UnitMaker
+    planned: IdSet | None
+    """Requests planned so far, where plans may share some."""
     retries: RetryPool = field(default_factory=dict)
     retry_sizes: dict[Place, int] = field(default_factory=dict)
-    captions: IdSet = field(default_factory=IdSet)
-    """Planned so far: the same picture is in several samples."""
     groups: IdSet = field(default_factory=IdSet)
     """Hashes of the media groups planned so far."""
 
@@ -66,7 +71,7 @@ class _Planner:
         """Plan the rows of one part."""
         keys = list(columns.request_keys())
         ids = [*map(self.work.builder.request_id, keys)]
-        planned = self.captions.add(ids) if self.work.builder.kind == "caption" else np.ones(len(ids), dtype=bool)
+        planned = np.ones(len(ids), dtype=bool) if self.planned is None else self.planned.add(ids)
         pending = planned & ~self.completed.finished.contains(ids)
         self._count(columns, planned, pending)
         if not pending.any():
@@ -158,22 +163,29 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
 
     Damaged or duplicate rows are repaired by the owner of the output's lock. Without `captions`, the output's are used.
     """
-    spec, file = context.spec, UnitFile()
-    return {
-        model: [
-            plan_model(
-                context.plans.write(
-                    dataset,
-                    builder,
-                    spec.selection,
-                    captions(context, builder, dataset) if captions else context.captions(builder),
-                ),
-                builder,
-                load_completed(context.out, builder.benchmark_name, model, repair=context.can_repair),
-                replicas=spec.models[model].replicas.max,
-                file=file,
-            )
-            for builder, dataset in context.model_builders(model)
-        ]
-        for model in spec.models
-    }
+    file = UnitFile()
+    return {model: list(_model_plans(context, model, file, captions)) for model in context.spec.models}
+
+
+def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
+    """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
+    spec = context.spec
+    planned = {name: IdSet() for name in spec.prompt_sets}
+    retried_parts: set[str] = set()
+    for builder, dataset in context.model_builders(model):
+        name = builder.benchmark_name
+        texts = captions(context, builder, dataset) if captions else context.captions(builder)
+        completed = load_completed(context.out, name, model, repair=context.can_repair)
+        # Two units may not write one part: what else failed in it is sent anew, and the failed rows are deleted later.
+        completed.failed = {key: path for key, path in completed.failed.items() if path not in retried_parts}
+        plan = plan_model(
+            context.plans.write(dataset, builder, spec.selection, texts),
+            builder,
+            completed,
+            replicas=spec.models[model].replicas.max,
+            file=file,
+            planned=planned.get(name),
+        )
+        if completed.failed and name in planned:
+            retried_parts |= {unit.part for unit in plan.units if unit.retried}
+        yield plan

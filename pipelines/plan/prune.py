@@ -36,7 +36,8 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
         plan_key(cut.builder, cut.selection, load_captions(out, cut.benchmark, cut.builder.captioner))
         for entry in entries
         if entry.benchmark in installed
-        for cut in entry.by_cut()
+        for in_set in entry.by_prompt_set()
+        for cut in in_set.by_cut()
     }
     indices = {path for path in files if path.rpartition("/plan-")[2].removesuffix(".json") in keys}
     needed = indices | {part.path for index in indices for part in plan_parts(out, index) or ()}

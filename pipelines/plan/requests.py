@@ -227,7 +227,7 @@ def _generation_json(*values: float) -> str:
 
 
 def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
-    """Return the builders of a model's requests, benchmark by benchmark; DatasetError if one was never ingested."""
+    """Return the builders of a model's requests by benchmark and set of prompts; DatasetError for missing data."""
     name = model if spec.own_captions else spec.captioner[0] if spec.captioner else ""
     key = caption_key(name, answer_fingerprint(spec.captioners[name])) if name else ""
     return [
@@ -238,6 +238,8 @@ def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[
 
 def caption_builders(spec: RunSpec, captioner: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
     """Return the builders of a captioner's requests, benchmark by benchmark."""
+    first_sets = {name: names[:1] for name, names in spec.prompt_sets.items()}  # captions depend on no wording
+    spec = replace(spec, prompt_sets=first_sets)
     builders = _builders(spec, captioner, spec.captioners[captioner], datasets)
     return [(replace(builder, kind="caption"), dataset) for builder, dataset in builders]
 
@@ -258,17 +260,17 @@ def _builders(
         if not cells:
             continue
         dataset = datasets.open(spec.data, name)
-        versions = benchmark(name).prompt_texts
-        builder = RequestBuilder(
-            benchmark_name=name,
-            dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-            model=model,
-            model_fingerprint=fingerprint,
-            generation=model_spec.generation.model_dump(exclude_none=True),
-            task_settings=tuple(cells),
-            prompts=spec.prompts.get(name, {}),
-            prompt_versions={old: new for old, new in spec.prompt_versions.items() if old in versions},
-            seed=spec.seed,
-        )
-        _ = builder.texts  # own wording is checked before anything is started
-        yield builder, dataset
+        for prompt_versions in spec.versions_by_set(name).values():
+            builder = RequestBuilder(
+                benchmark_name=name,
+                dataset_fingerprint=dataset.manifest.dataset_fingerprint,
+                model=model,
+                model_fingerprint=fingerprint,
+                generation=model_spec.generation.model_dump(exclude_none=True),
+                task_settings=tuple(cells),
+                prompts=spec.prompts.get(name, {}),
+                prompt_versions=prompt_versions,
+                seed=spec.seed,
+            )
+            _ = builder.texts  # own wording is checked before anything is started
+            yield builder, dataset

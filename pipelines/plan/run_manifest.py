@@ -31,6 +31,16 @@ class SampleCut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSet:
+    """Tasks and settings that are asked in other words too."""
+
+    name: str
+    versions: Mapping[str, str]
+    """Prompt version -> version used in its place."""
+    cells: tuple[TaskSetting, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
     """One model on one benchmark, as this output holds it."""
 
@@ -44,6 +54,10 @@ class ManifestEntry:
     """The answers were made elsewhere."""
     earlier: tuple[SampleCut, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
+    prompt_set: str = ""
+    """Name of the builder's set of prompts, where a run named it."""
+    other_prompt_sets: tuple[PromptSet, ...] = ()
+    """Sets of prompts whose numbers stand beside those of the builder's."""
 
     @property
     def selection(self) -> SampleSelection:
@@ -64,11 +78,31 @@ class ManifestEntry:
                 earlier=(),
             )
             for cut in (current, *self.earlier)
+            if cut.cells or not self.earlier
         ]
+
+    def by_prompt_set(self) -> list[ManifestEntry]:
+        """Return the entry as entries of one set of prompts each, the builder's own first."""
+        return [replace(self, other_prompt_sets=()), *(self._in_words(words) for words in self.other_prompt_sets)]
+
+    def _in_words(self, words: PromptSet) -> ManifestEntry:
+        cells = tuple(cell for cell in self.builder.task_settings if cell in words.cells)
+        cuts = [replace(cut, cells=tuple(cell for cell in cut.cells if cell in words.cells)) for cut in self.earlier]
+        return replace(
+            self,
+            builder=replace(self.builder, task_settings=cells, prompt_versions=words.versions),
+            earlier=tuple(cut for cut in cuts if cut.cells),
+            prompt_set=words.name,
+            other_prompt_sets=(),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
         raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "builder"}
+        if not self.prompt_set:  # the form of runs in one set of prompts
+            del raw["prompt_set"], raw["other_prompt_sets"]
+        else:
+            raw["other_prompt_sets"] = [asdict(words) for words in self.other_prompt_sets]
         return {**raw, "asker": self.builder.to_json(), "earlier": [asdict(cut) for cut in self.earlier]}
 
     @classmethod
@@ -76,15 +110,23 @@ class ManifestEntry:
         """Read the form of `run.json`; ValueError, TypeError or KeyError if it is malformed."""
         earlier = tuple(
             SampleCut(
-                cells=tuple(TaskSetting(**cell) for cell in cut["cells"]),
+                cells=_read_cells(cut["cells"]),
                 limit=cut["limit"],
                 sample_ids=tuple(cut["sample_ids"]),
             )
             for cut in raw.get("earlier", ())
         )
+        others = tuple(
+            PromptSet(name=words["name"], versions=words["versions"], cells=_read_cells(words["cells"]))
+            for words in raw.get("other_prompt_sets", ())
+        )
         values = {name: value for name, value in raw.items() if name != "asker"}
-        builder = RequestBuilder.from_json(raw["asker"])
-        return cls(**{**values, "builder": builder, "sample_ids": tuple(raw["sample_ids"]), "earlier": earlier})
+        lists = {"sample_ids": tuple(raw["sample_ids"]), "earlier": earlier, "other_prompt_sets": others}
+        return cls(**{**values, **lists, "builder": RequestBuilder.from_json(raw["asker"])})
+
+
+def _read_cells(raw: Iterable[Mapping[str, str]]) -> tuple[TaskSetting, ...]:
+    return tuple(TaskSetting(**cell) for cell in raw)
 
 
 def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[ManifestEntry]:
@@ -112,7 +154,28 @@ def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         cells = tuple(cell for cell in cut.builder.task_settings if cell not in current)
         if cells and (cut.limit, cut.sample_ids) != (new.limit, new.sample_ids):
             cuts.append(SampleCut(cells=cells, limit=cut.limit, sample_ids=cut.sample_ids))
-    return replace(new, builder=replace(new.builder, task_settings=both), earlier=tuple(cuts))
+    return replace(
+        new,
+        builder=replace(new.builder, task_settings=both),
+        earlier=tuple(cuts),
+        prompt_set=new.prompt_set or old.prompt_set,
+        other_prompt_sets=_joined_sets(old, new),
+    )
+
+
+def _joined_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
+    """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
+    current = new.builder.task_settings
+    sets = {words.name: words for words in new.other_prompt_sets}
+    for words in old.other_prompt_sets:
+        remaining = tuple(cell for cell in words.cells if cell not in current)
+        if not remaining:
+            continue
+        same = sets.get(words.name)
+        if same is None or same.versions == words.versions:
+            cells = (*(same.cells if same else ()), *remaining)
+            sets[words.name] = replace(words, cells=cells)
+    return tuple(sets.values())
 
 
 def _same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
@@ -141,6 +204,7 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
         if before is None:
             continue
         sentences += _other_samples(before, entry)
+        sentences += _dropped_sets(before, entry)
         remaining = _joined(before, entry).builder.task_settings
         dropped = [cell for cell in before.builder.task_settings if cell not in remaining]
         if not dropped:
@@ -160,6 +224,22 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
             f"--settings {settings} runs them again next to these; the earlier command brings them back alone"
         )
     return sentences
+
+
+def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
+    """Describe the sets of prompts whose numbers this run takes out of the report."""
+    if not _same_requests(old, new):
+        return
+    remaining = {words.name: words for words in _joined_sets(old, new)}
+    for words in old.other_prompt_sets:
+        kept = remaining.get(words.name)
+        cells = [cell for cell in words.cells if kept is None or cell not in kept.cells]
+        if cells:
+            flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
+            yield (
+                f"{new.model} on {new.benchmark}: {_cell_names(cells)} in the words of {words.name!r} leave this "
+                f"report; earlier predictions are kept, and this command with {flag} brings them back"
+            )
 
 
 def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:

@@ -54,6 +54,8 @@ class ScorerSpec:
         return cls(match[1], match[2], int(match[3]) if match[3] else None, named)
 
 
+DEFAULT_PROMPTS = "default"
+"""Name of the set of prompts that replaces none."""
 SELF = "self"
 """Name of the captioner where each model captions for itself."""
 
@@ -83,6 +85,8 @@ class RunSpec:
     """The user's own wording: benchmark -> version -> text."""
     prompt_versions: Mapping[str, str] = field(default_factory=dict)
     """Prompt version -> version used in its place."""
+    prompt_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Benchmark -> the sets of words that it is asked in; tables show the first."""
     command: tuple[str, ...] = ()
     human: tuple[HumanFile, ...] = ()
     """Files of people's own work."""
@@ -98,6 +102,9 @@ class RunSpec:
         )
         versions = [version for entry in chosen for version in entry.prompt_texts]
         check_names("prompt version", [*self.prompt_versions, *self.prompt_versions.values()], versions)
+        check_names("benchmark of --prompt-version", self.prompt_sets, list(self.benchmarks))
+        for name, sets in self.prompt_sets.items():
+            check_names(f"set of prompts of {name}", sets, [DEFAULT_PROMPTS, *benchmark(name).prompt_sets])
         cells = (cells_of, people_cells)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
@@ -113,6 +120,13 @@ class RunSpec:
     def selection(self) -> SampleSelection:
         """The samples that the sweep covers."""
         return SampleSelection(self.limit, self.sample_ids)
+
+    def versions_by_set(self, name: str) -> dict[str, dict[str, str]]:
+        """Return the versions used in place of others in each set of prompts of a benchmark, the first set first."""
+        definition = benchmark(name)
+        versions = {old: new for old, new in self.prompt_versions.items() if old in definition.prompt_texts}
+        sets = self.prompt_sets.get(name, (DEFAULT_PROMPTS,))
+        return {chosen: {**versions, **definition.prompt_sets.get(chosen, {})} for chosen in sets}
 
     def to_manifest(self) -> dict[str, Any]:
         """Return the sweep as `run.json` holds it; without secrets, because specs hold only the names of variables."""

@@ -45,8 +45,8 @@ class StatusWriter:
             for plan in model_plans:
                 for (task, setting), n in plan.requests.items():
                     key = (model, plan.builder.benchmark_name, task, setting)
-                    self._requests[key] = n
-                    self._open[key] = plan.pending[task, setting]
+                    self._requests[key] = self._requests.get(key, 0) + n
+                    self._open[key] = self._open.get(key, 0) + plan.pending[task, setting]
         self._cells_of_earlier_runs = [
             cell
             for cell in read_status(out).get("cells", [])

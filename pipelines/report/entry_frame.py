@@ -40,6 +40,12 @@ class PlannedEntry:
 
     entry: ManifestEntry
     plans: Sequence[EntryPlan]
+    in_other_words: Sequence[PlannedEntry] = ()
+    """The same in its other sets of prompts."""
+
+    def request_ids(self) -> Iterator[str]:
+        """Yield the ids of the requests in the first set of prompts."""
+        return (request_id for plan in self.plans for request_id in plan.iter_ids())
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,9 @@ class EntryResults:
     replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     efficiency: Efficiency | None = None  # None if no answer has token counts
     prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts
+    prompt_sets: tuple[str, ...] = ()  # names of the sets of prompts that `by_prompt_set` compares, if several
+    by_prompt_set: Sequence[Mapping[str, Any]] = ()  # metrics in all sets but the first, which `metrics` are of
+    counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
 
 
 def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
@@ -55,6 +58,7 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         metrics += definition.human.metrics(frame, requests.samples, files, human_frames)
+    sets = _PromptSetResults.of(planned, scores)
     lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
     shown = shown_requests(lists)
     outputs = _outputs(out, scores, {*requests.example_texts, *shown})
@@ -64,12 +68,44 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
         metrics=[_metric_row(entry, metric) for metric in metrics],
         counts=_counts(entry, frame),
         answers=_examples(entry, frame, requests.example_texts, outputs),
-        judge_failed=int((frame["verdict_state"] == "failed").sum()),
+        judge_failed=int((frame["verdict_state"] == "failed").sum()) + sets.judge_failed,
         items=_model_items(entry.model, lists, outputs),
         marks=definition.human.annotation_scores(frame, files),
         efficiency=None if entry.external else measure(),
         prompts=frozenset() if entry.external else frozenset(requests.prompts),
+        prompt_sets=tuple(each.prompt_set for each in entry.by_prompt_set()) if sets.metrics else (),
+        by_prompt_set=sets.metrics,
+        counts_by_prompt_set=sets.counts,
     )
+
+
+def prompt_set_subset(prompt_set: str, subset: str = "") -> str:
+    """Return the subset under which `metrics.json` has a metric in another set of prompts than the tables'."""
+    return f"prompt:{prompt_set}" if not subset else f"{subset}, prompt:{prompt_set}"
+
+
+@dataclass(slots=True)
+class _PromptSetResults:
+    """Results of an entry in its other sets of prompts; requests that sets share count in the first alone."""
+
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    counts: list[CellCount] = field(default_factory=list)
+    judge_failed: int = 0
+
+    @classmethod
+    def of(cls, planned: PlannedEntry, scores: EntryScores) -> _PromptSetResults:
+        results, counted = cls(), {*planned.request_ids()} if planned.in_other_words else set()
+        for in_set in planned.in_other_words:
+            entry, requests = in_set.entry, EntryRequests.read(in_set)
+            frame = without_verdicts(scores.join(requests.columns))
+            for metric in benchmark(entry.benchmark).reporter.reduce(frame, requests.samples):
+                subset = prompt_set_subset(entry.prompt_set, metric.subset)
+                results.metrics.append(_metric_row(entry, replace(metric, subset=subset)))
+            new = frame[~frame["request_id"].isin(counted)]
+            results.counts += _counts(entry, new)
+            results.judge_failed += int((new["verdict_state"] == "failed").sum())
+            counted |= {*new["request_id"]}
+        return results
 
 
 def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
+from pipelines.report.tables.prompt_sets import prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
@@ -33,18 +35,24 @@ MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
 
 def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster) -> list[EntryResults]:
     """Reduce every entry, and the ensembles: here if they are small, else each in a task of its own on the cluster."""
-    planned = [PlannedEntry(entry, context.entry_plans(entry)) for entry in entries]
+    planned = [_planned(context, entry) for entry in entries]
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
     joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
     tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
-    rows = sum(plan.plan.rows for entry in planned for plan in entry.plans)
+    in_sets = [in_set for entry in planned for in_set in (entry, *entry.in_other_words)]
+    rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     if cluster.is_embedded and rows <= MAX_ROWS_HERE:
         return [task() for task in tasks]
     cluster.connect()
     return _run_tasks(tasks)
+
+
+def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
+    first, *others = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
+    return PlannedEntry(entry, first.plans, others)
 
 
 def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
@@ -87,10 +95,13 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
     reproduction = reproduction_cells(run, reduced, {name: _judge(out, run, name) for name in names})
     data = ReportData(
         run=_facts(run),
-        metrics=tuple(rows),
+        metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
         across=(*_reproduction(reproduction), *_across(names, shown)),
         reproduction=tuple(reproduction),
-        benchmarks=tuple(_part(name, shown, load_human_files(out, name), marks[name], run["models"]) for name in names),
+        benchmarks=tuple(
+            _with_prompt_table(_part(name, shown, load_human_files(out, name), marks[name], run["models"]), reduced)
+            for name in names
+        ),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),
@@ -163,6 +174,12 @@ def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
         if row["benchmark"] == name:
             metrics.setdefault(row["model"], []).append(Metric(**{key: row[key] for key in Metric.__slots__}))
     return Results.of(name, metrics, load_published(name))
+
+
+def _with_prompt_table(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
+    """Add the table of metrics by set of prompts, where a model was asked in several."""
+    table = prompt_set_table(section.name, reduced)
+    return replace(section, tables=(*section.tables, table)) if table else section
 
 
 def _part(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cluster.lazy import LazyCluster
@@ -10,7 +11,7 @@ from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.predict.records import Job
+from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import run_job
 from pipelines.report.stage import publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
@@ -18,6 +19,7 @@ from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 
 STAGES = ("predict", "score", "report")
+_COUNTS = ("requests", "ok", "error", "excluded", "missing")
 
 
 def score_and_report(
@@ -40,10 +42,21 @@ def score_and_report(
         warnings = [*result.warnings, *result.unavailable]
         publish(context.out, {**run, "spent": spent}, reduced, warnings)
         context.progress.advance(len(entries), 0)
-        result.counts = [count for results in reduced for count in results.counts]
+        result.counts = _total(count for entry in reduced for count in (*entry.counts, *entry.counts_by_prompt_set))
         result.metrics = [row for results in reduced for row in results.metrics]
         result.judge_failed = sum(results.judge_failed for results in reduced)
         result.report = f"{context.out.uri}/report/index.html"
+
+
+def _total(counts: Iterable[CellCount]) -> list[CellCount]:
+    """Add up the counts of each task and setting over sets of prompts."""
+    totals: dict[tuple[str, ...], CellCount] = {}
+    for count in counts:
+        key = (count.benchmark, count.model, count.task, count.setting)
+        total = totals.get(key)
+        numbers = {name: getattr(total, name, 0) + getattr(count, name) for name in _COUNTS}
+        totals[key] = replace(count, **numbers)
+    return list(totals.values())
 
 
 def score_human_entries(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster) -> None:

@@ -10,23 +10,42 @@ from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext, helper_models
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import (
+    ManifestEntry,
+    PromptSet,
+    dropped_from_report,
+    load_run,
+    merge_entries,
+    save_run,
+)
 from pipelines.plan.run_spec import RunSpec
 
 
 def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:
     """Return the entries of a sweep's own models, before they are merged with those of earlier runs."""
-    return [
-        ManifestEntry(
-            benchmark=builder.benchmark_name,
-            model=builder.model,
-            data=spec.data,
-            builder=builder,
-            limit=str(spec.limit) if spec.limit else None,
-            sample_ids=spec.sample_ids,
+    groups: dict[tuple[str, str], list[RequestBuilder]] = {}
+    for builder in builders:  # of one model and benchmark, one a set of prompts
+        groups.setdefault((builder.model, builder.benchmark_name), []).append(builder)
+    entries = []
+    for (model, name), (first, *others) in groups.items():
+        names = spec.prompt_sets.get(name, ("",))
+        sets = [
+            PromptSet(name=words, versions=builder.prompt_versions, cells=builder.task_settings)
+            for words, builder in zip(names[1:], others, strict=True)
+        ]
+        entries.append(
+            ManifestEntry(
+                benchmark=name,
+                model=model,
+                data=spec.data,
+                builder=first,
+                limit=str(spec.limit) if spec.limit else None,
+                sample_ids=spec.sample_ids,
+                prompt_set=names[0],
+                other_prompt_sets=tuple(sets),
+            )
         )
-        for builder in builders
-    ]
+    return entries
 
 
 def record_sweep(

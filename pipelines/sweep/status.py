@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import load_completed
-from pipelines.plan.context import EntryPlan, entry_plans
+from pipelines.plan.context import EntryPlan, plans_of_all_sets
+from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.run_manifest import ManifestEntry, load_run
@@ -33,8 +36,7 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
         cells = [
             cell
             for entry in run["entries"]
-            for plan in entry_plans(entry, out, plans, datasets)
-            for cell in count_entry(out, plan)
+            for cell in count_entry(out, entry, plans_of_all_sets(entry, out, plans, datasets))
         ]
     return datetime.now(UTC).isoformat(timespec="seconds"), cells
 
@@ -48,26 +50,30 @@ def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
     return manifest.dataset_fingerprint == entry.builder.dataset_fingerprint
 
 
-def count_entry(out: Store, entry_plan: EntryPlan) -> list[dict[str, Any]]:
+def count_entry(out: Store, entry: ManifestEntry, plans: Iterable[EntryPlan]) -> list[dict[str, Any]]:
     """Count the requests of an entry from its parts, as a killed run leaves an old `status.json`.
 
-    Answers made elsewhere have no pending requests.
+    `plans` are those of all its sets of prompts. Answers made elsewhere have no pending requests.
     """
-    entry = entry_plan.entry
-    completed = load_completed(out, entry.benchmark, entry.model)
-    plan = plan_model(entry_plan.plan, entry.builder, completed)
+    completed, planned = load_completed(out, entry.benchmark, entry.model), IdSet()
+    requests, pending, failed = (Counter[tuple[str, str]]() for _ in range(3))
+    for entry_plan in plans:
+        plan = plan_model(entry_plan.plan, entry_plan.entry.builder, completed, planned=planned)
+        requests.update(plan.requests)
+        pending.update(plan.pending)
+        failed.update(plan.failed)
     return [
         {
             "model": entry.model,
             "benchmark": entry.benchmark,
-            "task": task,
-            "setting": setting,
-            "requests": total - (pending if entry.external else 0),
-            "pending": 0 if entry.external else pending,
+            "task": cell[0],
+            "setting": cell[1],
+            "requests": total - (waiting if entry.external else 0),
+            "pending": 0 if entry.external else waiting,
             "running": 0,
-            "done": total - pending - plan.failed[task, setting],
-            "failed": plan.failed[task, setting],
+            "done": total - waiting - failed[cell],
+            "failed": failed[cell],
         }
-        for (task, setting), total in plan.requests.items()
-        for pending in [plan.pending[task, setting] - plan.failed[task, setting]]
+        for cell, total in requests.items()
+        for waiting in [pending[cell] - failed[cell]]
     ]

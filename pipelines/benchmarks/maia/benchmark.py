@@ -134,6 +134,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     headline="agg_acc",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
     prompt_texts=PROMPT_TEXTS,
+    prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}},
     descriptive_values=("ts_at_a", "true_logprob", "false_logprob"),
     default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
     source=_PARTS,

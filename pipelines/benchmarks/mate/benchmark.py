@@ -134,6 +134,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     secondary_metrics=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
     prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"},
+    prompt_sets={"paper": {_BUILT: _PAPER}},
     source=_PARTS,
     prompter=_PARTS,
     grader=_PARTS,

@@ -37,7 +37,14 @@ from pipelines.benchmarks.unpie.answers import (
     verdict,
 )
 from pipelines.benchmarks.unpie.column_map import MAP_NAMES
-from pipelines.benchmarks.unpie.prompts import JUDGE, PROMPT_TEXTS, TRANSLATION_JUDGE, caption_steps, unpie_prompts
+from pipelines.benchmarks.unpie.prompts import (
+    JUDGE,
+    PROMPT_SETS,
+    PROMPT_TEXTS,
+    TRANSLATION_JUDGE,
+    caption_steps,
+    unpie_prompts,
+)
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.metrics.meteor import Synonyms, english_name, find_wordnet, meteor_english
 from pipelines.metrics.text import sentence_bleu
@@ -236,6 +243,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     headline="exact_match",
     secondary_metrics=("accuracy", "correct_pct"),
     prompt_texts=PROMPT_TEXTS,
+    prompt_sets=PROMPT_SETS,
     default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
     content_field="content_sha",
     column_map_names=MAP_NAMES,

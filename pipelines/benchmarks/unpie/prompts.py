@@ -133,6 +133,11 @@ PROMPT_TEXTS: Final[Mapping[str, str]] = {
     ),
 }
 
+PROMPT_SETS: Final[Mapping[str, Mapping[str, str]]] = {
+    "paper": {f"{name.removesuffix('-paper')}-v1": name for name in _PAPER_TEXTS}
+}
+"""Name of a set of wordings -> versions used in place of ours."""
+
 
 def unpie_prompts(
     sample: Sample,

@@ -24,7 +24,7 @@ from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import FULL_TEST, PUBLISHED_SETTINGS, REPORTED_THRESHOLDS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.people.authors_files import READER
-from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
+from pipelines.benchmarks.vflute.prompts import PROMPT_SETS, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
 
@@ -66,6 +66,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         other_prompts=("vflute-instruction-own-v1",),
     ),
     prompt_texts=TEXTS,
+    prompt_sets=PROMPT_SETS,
     default_scorers={
         "bertscore": "microsoft/deberta-xlarge-mnli:40",
         "bleurt": "lucadiliello/BLEURT-20",

@@ -50,6 +50,10 @@ TEXTS: Final[Mapping[str, str]] = {
         "and nothing else."
     ),
 }
+PROMPT_SETS: Final[Mapping[str, Mapping[str, str]]] = {
+    name.removeprefix("vflute-instruction-"): {_FROM_DATA: name} for name in PAPER_TEXTS
+}
+"""`paper-01` to `paper-21` -> the instruction used in place of the data's."""
 _CHOICES: Final = ("entailment", "contradiction")
 _GRAPH_MARKER = "\x00graph\x00"  # occurs in no text of the data or of a user
 
