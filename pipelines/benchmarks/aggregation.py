@@ -159,6 +159,6 @@ def draw_tables(tables: Sequence[FloatArray], precision: Precision = "float64") 
 @lru_cache(maxsize=8)
 def cluster_draws(clusters: int, precision: Precision = "float64") -> NDArray[Any]:
     """Return how often each cluster is drawn, (draws, clusters); making them takes ten times as long as using them."""
-    draws = stats.cluster_draws(clusters).astype(precision)
+    draws = stats.cluster_draws(clusters).astype(precision, copy=False)
     draws.setflags(write=False)
     return draws

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
+from itertools import compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -137,17 +138,20 @@ def drawn_sums(sums: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED
 def drawn_tables(tables: Sequence[FloatArray], *, resamples: int = RESAMPLES, seed: int = SEED) -> list[FloatArray]:
     """Return `drawn_sums` of each table, all of equally many clusters.
 
-    Drawing takes ten times as long as the rest, so the tables share the draws. Each is multiplied alone: its last bits
-    do not depend on the other tables.
+    Drawing takes ten times as long as the rest, so the tables share the draws. A table whose sums are rounded is
+    multiplied alone, so that its last bits do not depend on the other tables.
     """
-    columns = [table.astype(np.float32 if _is_exact(table) else np.float64) for table in tables]
+    is_exact = [_is_exact(table) for table in tables]
+    exact = np.hstack([np.empty((len(tables[0]), 0)), *compress(tables, is_exact)]).astype(np.float32)
     drawn = [np.empty((resamples, table.shape[1])) for table in tables]
     width, start = max(table.shape[1] for table in tables), 0
     for counts in _draws(len(tables[0]), resamples=resamples, seed=seed, width=width):
-        weights = {dtype: counts.astype(dtype) for dtype in {part.dtype for part in columns}}
-        for part, sums in zip(columns, drawn, strict=True):
-            sums[start : start + len(counts)] = weights[part.dtype] @ part
-        start += len(counts)
+        rows = slice(start, start + len(counts))
+        exact_sums = iter((counts.astype(np.float32) @ exact).T)
+        weights = np.empty(0) if all(is_exact) else counts.astype(np.float64)
+        for table, sums, has_exact in zip(tables, drawn, is_exact, strict=True):
+            sums[rows] = np.stack([next(exact_sums) for _ in table.T], axis=1) if has_exact else weights @ table
+        start = rows.stop
     return drawn
 
 

@@ -69,12 +69,12 @@ class EntryRequests:
             reader = PlanReader(cut.plan.store)
             for part in cut.plan.parts:
                 chosen = {}
-                for index, row in cut.plan.iter_part(part, payload=False):
-                    sample, cell = requests.samples[row.sample_id], (intern(row.task), intern(row.setting))
-                    requests.prompts.add((*cell, row.prompt_version))
-                    request_id = cut.entry.builder.request_id(row)
+                for index, key in enumerate(cut.plan.read_columns(part).request_keys()):
+                    sample, cell = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
+                    requests.prompts.add((*cell, key.prompt_version))
+                    request_id = cut.entry.builder.request_id(key)
                     of_sample = sample.subset, sample.category, sample.cluster
-                    values = request_id, sample.sample_id, *cell, intern(row.variant), *of_sample
+                    values = request_id, sample.sample_id, *cell, intern(key.variant), *of_sample
                     for column, value in zip(requests.columns.values(), values, strict=True):
                         column.append(value)
                     # A thin, steady choice over the whole set: which answers are shown depends only on their ids.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+T = TypeVar("T")
+
+
+class Submit(Protocol):
+    """Begins to compute a function, and returns what waits for its result."""
+
+    def __call__(self, function: Callable[[], T], /) -> Callable[[], T]: ...  # noqa: D102 - of the class
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryResults:
     """The results of one model on one benchmark."""
@@ -46,9 +55,17 @@ class EntryResults:
     counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
 
 
-def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
-    """Reduce one entry; `people` are the entries of persons on the same benchmark. Needs no cluster."""
+def run_later(function: Callable[[], T]) -> Callable[[], T]:
+    """Return the function, so that it runs where its result is needed."""
+    return function
+
+
+def reduce_entry(
+    planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str, submit: Submit = run_later
+) -> EntryResults:
+    """Reduce one entry; `people` are persons' entries on the same benchmark; `submit` may compute a part elsewhere."""
     out, entry = Store(out_uri), planned.entry
+    efficiency = None if entry.external else submit(partial(_efficiency, planned, out_uri))
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
@@ -62,8 +79,6 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
     lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
     shown = shown_requests(lists)
     outputs = _outputs(out, scores, {*requests.example_texts, *shown})
-    request_ids, media_keys = requests.columns["request_id"], partial(_media_keys, planned.plans)
-    measure = partial(measure_efficiency, entry.benchmark, entry.model, out, request_ids, media_keys)
     return EntryResults(
         metrics=[_metric_row(entry, metric) for metric in metrics],
         counts=_counts(entry, frame),
@@ -71,7 +86,7 @@ def reduce_entry(planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri:
         judge_failed=int((frame["verdict_state"] == "failed").sum()) + sets.judge_failed,
         items=_model_items(entry.model, lists, outputs),
         marks=definition.human.annotation_scores(frame, files),
-        efficiency=None if entry.external else measure(),
+        efficiency=efficiency() if efficiency else None,
         prompts=frozenset() if entry.external else frozenset(requests.prompts),
         prompt_sets=tuple(each.prompt_set for each in entry.by_prompt_set()) if sets.metrics else (),
         by_prompt_set=sets.metrics,
@@ -126,6 +141,12 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults
 def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, Sample]]:
     requests = EntryRequests.read(planned)
     return EntryScores.read(out, planned.entry).join(requests.columns), requests.samples
+
+
+def _efficiency(planned: PlannedEntry, out_uri: str) -> Efficiency | None:
+    entry, request_ids = planned.entry, [name for plan in planned.plans for name in plan.iter_ids()]
+    media_keys = partial(_media_keys, planned.plans)
+    return measure_efficiency(entry.benchmark, entry.model, Store(out_uri), request_ids, media_keys)
 
 
 def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
@@ -21,7 +21,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
-from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry
+from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
@@ -29,6 +29,8 @@ from pipelines.report.tables.prompt_sets import prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
+
+T = TypeVar("T")
 
 MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
 
@@ -40,14 +42,15 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
     joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
-    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri) for entry in planned]
-    tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.in_other_words)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
-    if cluster.is_embedded and rows <= MAX_ROWS_HERE:
-        return [task() for task in tasks]
-    cluster.connect()
-    return _run_tasks(tasks)
+    is_here = cluster.is_embedded and rows <= MAX_ROWS_HERE
+    submit = run_later if is_here else _submit
+    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri, submit) for entry in planned]
+    tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
+    if not is_here:
+        cluster.connect()
+    return [result() for result in [submit(task) for task in tasks]]
 
 
 def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
@@ -61,19 +64,24 @@ def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
     return [planned for planned in group if is_member(planned.entry.model)]
 
 
-def _run_tasks(tasks: Sequence[Callable[[], EntryResults]]) -> list[EntryResults]:
-    """Run functions on the cluster, each in a task of its own."""
+def _submit(function: Callable[[], T]) -> Callable[[], T]:
+    """Run a function on the cluster, in a task of its own; a task that waits for another leaves it its processor."""
     import ray
 
-    call = ray.remote(num_cpus=0.5)(_call)
-    try:
-        return list(ray.get([call.remote(task) for task in tasks]))
-    except ray.exceptions.RayError as error:
-        raise translate_ray_error(error) from error
+    result = ray.remote(num_cpus=0.5)(_call).remote(function)
+
+    def wait() -> T:
+        try:
+            value: T = ray.get(result)
+        except ray.exceptions.RayError as error:
+            raise translate_ray_error(error) from error
+        return value
+
+    return wait
 
 
-def _call(task: Callable[[], EntryResults]) -> EntryResults:
-    return task()
+def _call(function: Callable[[], T]) -> T:
+    return function()
 
 
 def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
