@@ -147,8 +147,17 @@ def csv_rows(
     """Return the lines of a CSV file with a header, by number and stripped of blanks around values.
 
     Raises:
-        ValueError: a column is missing, or a value of any but those that may be empty.
+        ValueError: a column is missing, or a value of any but those that may be empty; or the text is no CSV.
     """
+    try:
+        yield from _checked_rows(text, columns, may_be_empty, optional)
+    except csv.Error as error:
+        raise ValueError(f"not readable as CSV: {error}") from error
+
+
+def _checked_rows(
+    text: str, columns: Sequence[str], may_be_empty: Sequence[str], optional: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
     absent = [name for name in columns if name not in (reader.fieldnames or ())]
     if absent:

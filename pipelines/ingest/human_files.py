@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
 from pipelines.benchmarks.human import HumanKind, csv_text
+from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
@@ -157,8 +158,9 @@ def _parse_form(name: str, path: str, text: str) -> HumanFile:
     """Read what an annotation form saved."""
     try:
         form = FormAnswers.model_validate_json(text)
-    except ValueError as error:
-        raise UsageError(f"{path}: not a file that an annotation form saved: {str(error)[:300]}") from error
+    except ValidationError as error:
+        problem = format_validation_error(error)[:300]
+        raise UsageError(f"{path}: not a file that an annotation form saved: {problem}") from error
     kind = next((kind for kind in benchmark(name).human.kinds if kind.name == form.kind), None)
     if form.benchmark != name or kind is None:
         raise UsageError(f"{path}: holds {form.kind} of {form.benchmark}, and was given for {name}")

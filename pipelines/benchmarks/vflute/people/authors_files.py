@@ -31,28 +31,35 @@ class VfluteOutputs:
         """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
         model, setting = _model_and_setting(path)
         reader = csv.DictReader(io.StringIO(text, newline=""))
-        columns = reader.fieldnames or ()
-        absent = [name for name in ("id", "output") if name not in columns]
-        if absent:
-            yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(columns)}")
-            return
-        if "scene_graph" in columns:
-            setting = "scene-graph"
-        for raw in reader:
-            output = raw["output"]
-            yield (
-                reader.line_num,
-                {
-                    "benchmark": "vflute",
-                    "model": model,
-                    "task": TASK,
-                    "setting": setting,
-                    "sample_id": raw["id"],
-                    "variant": "",
-                    "output": output if output and output.strip() else None,
-                    **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
-                },
-            )
+        try:
+            yield from _read_rows(reader, model, setting)
+        except csv.Error as error:
+            yield reader.line_num + 1, error
+
+
+def _read_rows(
+    reader: csv.DictReader[str], model: str, setting: str
+) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+    columns = reader.fieldnames or ()
+    absent = [name for name in ("id", "output") if name not in columns]
+    if absent:
+        yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(columns)}")
+        return
+    if "scene_graph" in columns:
+        setting = "scene-graph"
+    for raw in reader:
+        output = raw["output"]
+        row = {
+            "benchmark": "vflute",
+            "model": model,
+            "task": TASK,
+            "setting": setting,
+            "sample_id": raw["id"],
+            "variant": "",
+            "output": output if output and output.strip() else None,
+            **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
+        }
+        yield reader.line_num, row
 
 
 def _model_and_setting(path: PurePath) -> tuple[str, str]:

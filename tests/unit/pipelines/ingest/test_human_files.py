@@ -93,7 +93,7 @@ def test_saved_forms_of_one_kind_are_joined(tmp_path: Path, data: Store) -> None
     ("name", "content", "message"),
     [
         ("a.json", "{", r"a\.json: not a file that an annotation form saved"),
-        ("a.json", form("ann", "x", rows=[{"id": 3}]), "not a file that an annotation form saved"),
+        ("a.json", form("ann", "x", rows=[{"id": 3}]), r"annotation form saved: rows\.0\.id: must be text, not 3"),
         ("a.json", form("ann", "x", kind="choices"), "holds choices of vflute, and was given for vflute"),
         ("a.json", form("ann", "x", benchmark="maia"), "holds labels of maia, and was given for vflute"),
         ("a.jsonl", "{}", r"a\.jsonl: people's answers as JSON Lines are read for MATE alone"),

@@ -312,7 +312,7 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
     )
     entries = [entry_of(builder_of("mate", name, [cell]), external=True) for name in runs]
     cells = reproduction_cells(
-        {"entries": entries, "models": dict.fromkeys(runs, {"engine": "external"}), "sweep": {}}, [result], {}
+        {"entries": entries, "models": {name: {"engine": "external"} for name in runs}, "sweep": {}}, [result], {}
     )
     assert [(cell.model, cell.published_model, cell.verdict) for cell in cells if cell.table == "Table 1"] == [
         (mean, "Random", "reproduced")

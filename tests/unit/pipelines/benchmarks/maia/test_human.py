@@ -35,6 +35,7 @@ def test_judge_kappa_is_undefined_for_equal_ratings() -> None:
         ("item_id,rater,correct\n1,a,yes", "expected 0 or 1"),
         ("item_id,rater,correct\n1,a,1\n1,a,0", "line 3: 'a' has '1' twice"),
         ("item_id,rater,correct\n1,,1", "line 2: rater must have a value"),
+        (f"item_id,rater,correct\n1,{'x' * 140_000},1", "not readable as CSV: field larger than field limit"),
         ("item_id,rater,correct\n1,a,1\n1,b,1\n2,a,1", "same number of raters"),
         ("item_id,rater,correct\n", "items by categories"),
     ],
