@@ -18,6 +18,7 @@ from pipelines.benchmarks.records import Row
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
+from pipelines.plan.completed import ids_in_other_words
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
 from pipelines.score.rows import ScoringContext, iter_rows
@@ -83,8 +84,10 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     out, context = Store(spec.out), ScoringContext.open(entry.data, entry.builder)
     cells = {(cell.task, cell.setting) for cell in entry.builder.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
+        others = ids_in_other_words(out, entry, path)
         for row in iter_rows(out, path, context):
-            if row.status == "ok" and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
+            is_shown = row.status == "ok" and row.request_id not in others
+            if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
                 yield row
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.plan.id_set import IdSet
 from pipelines.plan.records import CompletedRequests
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
@@ -45,6 +46,16 @@ def load_completed(
     return CompletedRequests(finished, still_failed)
 
 
+def ids_in_other_words(out: Store, entry: ManifestEntry, path: str) -> set[str]:
+    """Return the requests of a prediction part that are in another set of prompts than the entry's first."""
+    if not entry.other_prompt_sets:
+        return set()
+    columns = ("request_id", "prompt_version")
+    rows = read_part(out, path, list(columns))
+    pairs = zip(*(rows[name].to_pylist() for name in columns), strict=True)
+    return {request_id for request_id, version in pairs if entry.is_in_other_words(version or "")}
+
+
 def _delete_repeated(out: Store, folder: str, repeated: Container[str]) -> None:
     """Delete all rows but one of requests that are in several parts: the first that did not fail, or the first."""
     finished: set[str] = set()
@@ -62,13 +73,22 @@ def _delete_repeated(out: Store, folder: str, repeated: Container[str]) -> None:
                 if request_id in failed:
                     surplus.setdefault(failed.pop(request_id), set()).add(request_id)
                 finished.add(request_id)
-    for path, ids in surplus.items():
+    for path, ids in surplus.items():  # a worker of a dead run committed them late
+        log.warning("%s/%s: %d rows are in another part too; deleting them from this one", out.uri, path, len(ids))
         _delete_rows(out, path, ids)
 
 
+def delete_requests(out: Store, paths: Mapping[str, str]) -> None:
+    """Delete requests, by id, from the parts that hold them."""
+    ids: dict[str, set[str]] = {}
+    for request_id, path in paths.items():
+        ids.setdefault(path, set()).add(request_id)
+    for path, of_part in ids.items():
+        _delete_rows(out, path, of_part)
+
+
 def _delete_rows(out: Store, path: str, ids: set[str]) -> None:
-    """Delete from a part the rows that another part has: a worker of a dead run committed them late."""
-    log.warning("%s/%s: %d rows are in another part too; deleting them from this one", out.uri, path, len(ids))
+    """Delete rows from a part."""
     rows = read_part(out, path)
     remaining = rows.filter(pa.array([request_id not in ids for request_id in rows["request_id"].to_pylist()]))
     if remaining.num_rows:

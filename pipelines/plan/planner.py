@@ -13,7 +13,7 @@ import numpy as np
 
 from pipelines.hashing import ID_DIGITS
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.completed import load_completed
+from pipelines.plan.completed import delete_requests, load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_columns import Codes, Mask, Numbers, PlanColumns, RequestKey
@@ -176,8 +176,13 @@ def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Ca
         name = builder.benchmark_name
         texts = captions(context, builder, dataset) if captions else context.captions(builder)
         completed = load_completed(context.out, name, model, repair=context.can_repair)
-        # Two units may not write one part: what else failed in it is sent anew, and the failed rows are deleted later.
-        completed.failed = {key: path for key, path in completed.failed.items() if path not in retried_parts}
+        # Two units may not write one part: what failed in a part that an earlier set repeats goes to a new part.
+        moved = {
+            key: path for key, path in completed.failed.items() if path in retried_parts and key not in planned[name]
+        }
+        if moved and context.can_repair:
+            delete_requests(context.out, moved)
+        completed.failed = {key: path for key, path in completed.failed.items() if key not in moved}
         plan = plan_model(
             context.plans.write(dataset, builder, spec.selection, texts),
             builder,

@@ -85,6 +85,14 @@ class ManifestEntry:
         """Return the entry as entries of one set of prompts each, the builder's own first."""
         return [replace(self, other_prompt_sets=()), *(self._in_words(words) for words in self.other_prompt_sets)]
 
+    def is_in_other_words(self, version: str) -> bool:
+        """Return whether a prompt version belongs to another set of prompts than the builder's."""
+        version, versions = version.removesuffix("+custom"), self.builder.prompt_versions
+        replacements = {new for words in self.other_prompt_sets for new in words.versions.values()}
+        return bool(self.other_prompt_sets) and (
+            version in versions or version in replacements.difference(versions.values())
+        )
+
     def _in_words(self, words: PromptSet) -> ManifestEntry:
         cells = tuple(cell for cell in self.builder.task_settings if cell in words.cells)
         cuts = [replace(cut, cells=tuple(cell for cell in cut.cells if cell in words.cells)) for cut in self.earlier]
@@ -230,10 +238,9 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Describe the sets of prompts whose numbers this run takes out of the report."""
     if not _same_requests(old, new):
         return
-    remaining = {words.name: words for words in _joined_sets(old, new)}
+    remaining = {words.name: words.cells for words in _joined_sets(old, new)}
     for words in old.other_prompt_sets:
-        kept = remaining.get(words.name)
-        cells = [cell for cell in words.cells if kept is None or cell not in kept.cells]
+        cells = [cell for cell in words.cells if cell not in remaining.get(words.name, ())]
         if cells:
             flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
             yield (

@@ -10,19 +10,20 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.metrics.stats import FloatArray
+from pipelines.plan.completed import ids_in_other_words
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 _KEY: Final = ("task", "setting", "sample_id", "variant")
 _TEXTS: Final = (*_KEY, "subset", "category", "cluster", "status", "answer", "flags")
@@ -39,8 +40,8 @@ class ScoreRows:
 
     @classmethod
     def read(cls, out: Store, entry: ManifestEntry) -> ScoreRows:
-        """Read the rows of an entry; of rows with one key the last."""
-        parts = [read_part(out, info.path) for info in out.list(_folder(entry), "*.parquet")]
+        """Read the rows of an entry in its first set of prompts; of rows with one key the last."""
+        parts = [_part(out, entry, info.path) for info in out.list(_folder(entry), "*.parquet")]
         texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
         keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
@@ -49,6 +50,14 @@ class ScoreRows:
 
 def _folder(entry: ManifestEntry) -> str:
     return part_folder("scores", entry.benchmark, entry.model)
+
+
+def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
+    part = read_part(out, path)
+    others = ids_in_other_words(out, entry, path.replace("scores/", "predictions/", 1))
+    if not others:
+        return part
+    return part.filter(pa.array([request_id not in others for request_id in part["request_id"].to_pylist()]))
 
 
 def _texts(part: pa.Table, name: str) -> list[Any]:
