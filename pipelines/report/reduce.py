@@ -144,7 +144,7 @@ def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, S
 
 
 def _efficiency(planned: PlannedEntry, out_uri: str) -> Efficiency | None:
-    entry, request_ids = planned.entry, [name for plan in planned.plans for name in plan.iter_ids()]
+    entry, request_ids = planned.entry, list(planned.request_ids())
     media_keys = partial(_media_keys, planned.plans)
     return measure_efficiency(entry.benchmark, entry.model, Store(out_uri), request_ids, media_keys)
 
