@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
-class Submit(Protocol):
-    """Begins to compute a function, and returns what waits for its result."""
-
-    def __call__(self, function: Callable[[], T], /) -> Callable[[], T]: ...  # noqa: D102 - of the class
+Submit: TypeAlias = Callable[[Callable[[], Any]], Callable[[], Any]]
+"""Begins to compute a function, and returns what waits for its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
