@@ -67,10 +67,11 @@ class Conditions:
                 return
 
     def _wording(self, task: str, setting: str) -> Iterator[str]:
-        builder, publication = self.entry.builder, benchmark(self.entry.benchmark).publication
-        if builder.prompts or builder.prompt_versions:
-            names = ", ".join(sorted({*builder.prompts, *builder.prompt_versions.values()}))
-            yield f"other prompt wording: {names}"
+        definition, builder = benchmark(self.entry.benchmark), self.entry.builder
+        publication = definition.publication
+        names = {*builder.prompt_versions.values()}.difference(definition.prompt_sets.get("paper", {}).values())
+        if names := names.union(builder.prompts):
+            yield f"other prompt wording: {', '.join(sorted(names))}"
         versions = {version for *cell, version in self.prompts if tuple(cell) in self._cells(task, setting)}
         yield from (f"other prompt wording: {name}" for name in sorted(versions & {*publication.other_prompts}))
         if builder.generation:

@@ -70,22 +70,22 @@ def names_of(row: dict[str, Any]) -> list[str]:
 def test_each_request_of_two_sets_is_sent_once_and_the_tables_are_those_of_the_first(
     maia_data: str, tmp_path: Path
 ) -> None:
-    both, one = tmp_path / "both", tmp_path / "one"
+    both, single = tmp_path / "both", tmp_path / "single"
     result = run_sweep(sweep(maia_data, both, "default", "plain"))
-    run_sweep(sweep(maia_data, one))
+    run_sweep(sweep(maia_data, single))
     rows = predictions(both)
     assert len({row["request_id"] for row in rows}) == len(rows)
     count = Counter(row["prompt_version"] for row in rows)
     questions = count["oevqa-it-v1"]
     assert count == {"vsv-it-v1": 8 * questions, "oevqa-it-v1": questions, "oevqa-it-v1-plain": questions}
-    assert {row["request_id"] for row in predictions(one)} < {row["request_id"] for row in rows}
+    assert {row["request_id"] for row in predictions(single)} < {row["request_id"] for row in rows}
     totals = {total.task: total.requests for total in result.counts}
     assert totals == {"vsv": 8 * questions, "oevqa": 2 * questions}
-    assert metrics(both)[""] == metrics(one)[""]
+    assert metrics(both)[""] == metrics(single)[""]
     named = [names_of(row) for row in metrics(both)["plain"] if row["subset"] == "prompt:plain"]
-    assert named == [names_of(row) for row in metrics(one)[""] if not row["subset"]]
+    assert named == [names_of(row) for row in metrics(single)[""] if not row["subset"]]
     difference = {path.name for path in (both / "report" / "tables").iterdir()} - {
-        path.name for path in (one / "report" / "tables").iterdir()
+        path.name for path in (single / "report" / "tables").iterdir()
     }
     assert difference == {"maia_prompt_sets.csv", "maia_prompt_sets.tex"}
 

@@ -257,6 +257,9 @@ def test_generated_scenes_and_built_prompts_of_mate_are_not_the_papers() -> None
     built = frozenset({("img2txt", "2-shot", "mate-built-v1")})
     cell = one_cell("mate", "qwen2-vl-7b", row, 2750, rows=[generated], results={"prompts": built})
     assert cell.reasons == ("other items: generated scenes", "other prompt wording: mate-built-v1")
+    in_its_words = {"prompt_versions": {"mate-built-v1": "mate-built-paper"}}
+    paper = frozenset({("img2txt", "2-shot", "mate-built-paper")})
+    assert one_cell("mate", "qwen2-vl-7b", row, 2750, builder=in_its_words, results={"prompts": paper}).reasons == ()
 
 
 def test_named_scorers_of_vflute_and_the_captioner_of_unpie_must_be_the_papers() -> None:
