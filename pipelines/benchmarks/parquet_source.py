@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,10 +20,11 @@ _AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value i
 
 def open_parquet(content: bytes, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
     """Open a file; SourceError if it is not Parquet or lacks one of the `required` columns."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with _readable(where):
-        file = pq.ParquetFile(io.BytesIO(content))
+        file = pq.ParquetFile(pa.BufferReader(content))
     names = file.schema_arrow.names
     missing = [name for name in required if name not in names]
     if missing:

@@ -6,12 +6,12 @@ Its score part has the same name; a hash of all inputs in the footer shows wheth
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
@@ -205,7 +205,7 @@ class PartScorer:
 def _footer(out: Store, path: str) -> tuple[str, list[str]]:
     """Return the hash of a score part's inputs and the scorers that were unavailable; '' where it is not readable."""
     try:
-        metadata = pq.read_schema(io.BytesIO(out.get(path))).metadata or {}
+        metadata = pq.read_schema(pa.BufferReader(out.get(path))).metadata or {}
     except (FileNotFoundError, OSError, ValueError):
         return "", []
     return metadata.get(INPUTS_KEY, b"").decode(), json.loads(metadata.get(MISSING_KEY, b"[]"))

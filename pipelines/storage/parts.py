@@ -81,8 +81,11 @@ def _verify_checksum(content: bytes) -> None:
 
 
 def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
-    """Read a Parquet file in memory without threads: Arrow's idle ones make a short process abort at its end."""
-    file = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
+    """Read a Parquet file in memory without threads: Arrow's idle ones make a short process abort at its end.
+
+    A Python file would be read by a thread of Arrow in any case.
+    """
+    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
     return file.read(columns=columns, use_threads=False)
 
 
@@ -112,7 +115,7 @@ def open_part(store: Store, path: str) -> pq.ParquetFile:
     content = store.get(path)
     try:
         _verify_checksum(content)
-        return pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
+        return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error
 
