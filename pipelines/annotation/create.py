@@ -18,6 +18,7 @@ from pipelines.benchmarks.records import Row
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
+from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_in_other_words
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
@@ -102,7 +103,8 @@ def _is_selected(item: AnnotationItem, spec: AnnotationSpec) -> bool:
 def _write(
     spec: AnnotationSpec, form: AnnotationForm, drawn: Sequence[AnnotationItem], dataset: Dataset, folder: Path
 ) -> list[Path]:
-    pictures = {item.picture.sha256: data_uri(dataset, item.picture) for item in drawn if item.picture}
+    with Decoder() as decoder:
+        pictures = {item.picture.sha256: data_uri(dataset, item.picture, decoder) for item in drawn if item.picture}
     record = {
         "benchmark": spec.benchmark,
         "dataset_fingerprint": dataset.manifest.dataset_fingerprint,
