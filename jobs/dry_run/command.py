@@ -12,9 +12,10 @@ from jobs.output import print_json, print_line, table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_sweep
-from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries
+from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
+from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import sweep_entries
 from pipelines.sweep.status import count_entry, has_same_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -147,12 +147,13 @@ def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) ->
     for entry in new:
         key = (entry.benchmark, entry.model)
         earlier = merged.get(key)
-        merged[key] = _joined(earlier, entry) if earlier else entry
+        merged[key] = joined_entry(earlier, entry) if earlier else entry
     return [merged[key] for key in sorted(merged)]
 
 
-def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
-    if not _same_requests(old, new):
+def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
+    """Merge two entries of a model on a benchmark; the new one where they build other requests."""
+    if not builds_same_requests(old, new):
         return new
     current = new.builder.task_settings
     selected = {*old.builder.task_settings, *current}
@@ -167,11 +168,11 @@ def _joined(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         builder=replace(new.builder, task_settings=both),
         earlier=tuple(cuts),
         prompt_set=new.prompt_set or old.prompt_set,
-        other_prompt_sets=_joined_sets(old, new),
+        other_prompt_sets=joined_prompt_sets(old, new),
     )
 
 
-def _joined_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
+def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
     """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
     current = new.builder.task_settings
     sets = {words.name: words for words in new.other_prompt_sets}
@@ -186,104 +187,10 @@ def _joined_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...
     return tuple(sets.values())
 
 
-def _same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
+def builds_same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
     """Return whether two entries build the same requests, regardless of tasks, settings and samples."""
     before, now = (replace(entry.builder, task_settings=()) for entry in (old, new))
     return before == now and old.external == new.external
-
-
-_DIFFERENCES = {
-    "dataset_fingerprint": "other data",
-    "model_fingerprint": "another revision or entry of the model",
-    "generation": "other generation settings",
-    "prompts": "other wording (--prompts)",
-    "prompt_versions": "other prompt versions (--prompt-version)",
-    "seed": "another --seed",
-    "captioner": "another --captioner",
-}
-
-
-def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
-    """Describe the tasks and settings of earlier runs that this one drops from the report, a sentence an entry."""
-    earlier = {(entry.benchmark, entry.model): entry for entry in old}
-    sentences: list[str] = []
-    for entry in new:
-        before = earlier.get((entry.benchmark, entry.model))
-        if before is None:
-            continue
-        sentences += _other_samples(before, entry)
-        sentences += _dropped_sets(before, entry)
-        remaining = _joined(before, entry).builder.task_settings
-        dropped = [cell for cell in before.builder.task_settings if cell not in remaining]
-        if not dropped:
-            continue
-        reasons = [
-            words
-            for name, words in _DIFFERENCES.items()
-            if getattr(before.builder, name) != getattr(entry.builder, name)
-        ]
-        if before.external != entry.external:
-            reasons.append("answers made elsewhere" if entry.external else "answers of its own")
-        cells = (*entry.builder.task_settings, *dropped)
-        tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
-        sentences.append(
-            f"{entry.model} on {entry.benchmark}: {_cell_names(dropped)} of an earlier run leave this report, because "
-            f"now there is {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
-            f"--settings {settings} runs them again next to these; the earlier command brings them back alone"
-        )
-    return sentences
-
-
-def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
-    """Describe the sets of prompts whose numbers this run takes out of the report."""
-    if not _same_requests(old, new):
-        return
-    remaining = {words.name: words.cells for words in _joined_sets(old, new)}
-    for words in old.other_prompt_sets:
-        cells = [cell for cell in words.cells if cell not in remaining.get(words.name, ())]
-        if cells:
-            flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
-            yield (
-                f"{new.model} on {new.benchmark}: {_cell_names(cells)} in the words of {words.name!r} leave this "
-                f"report; earlier predictions are kept, and this command with {flag} brings them back"
-            )
-
-
-def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
-    """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
-    for cut in old.by_cut():
-        cells = [cell for cell in cut.builder.task_settings if cell in new.builder.task_settings]
-        if cells and _same_requests(cut, new) and not _covers(new, cut):
-            yield (
-                f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
-                f"({_selection_flags(new)}) than before ({_selection_flags(cut)}); earlier predictions are "
-                f"kept, and this command with {_selection_flags(cut)} brings them back"
-            )
-
-
-def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
-    """Return whether a selection includes all samples of another, as far as is known without the data."""
-    if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
-        return False
-    wide, narrow = new.selection.limit, old.selection.limit
-    if wide is None or wide == narrow:
-        return True
-    if narrow is None:
-        return False
-    if wide.share is not None or narrow.share is not None:
-        return wide.share is not None and narrow.share is not None and narrow.share <= wide.share
-    return wide.first <= narrow.first and (wide.last is None or (narrow.last is not None and narrow.last <= wide.last))
-
-
-def _selection_flags(entry: ManifestEntry) -> str:
-    flags = [f"--limit {entry.limit}"] if entry.limit else []
-    flags += [f"--sample-id {name}" for name in entry.sample_ids[:3]]
-    flags += [f"and {len(entry.sample_ids) - 3} more of --sample-id"] if len(entry.sample_ids) > 3 else []
-    return " ".join(flags) or "no --limit and no --sample-id"
-
-
-def _cell_names(cells: Iterable[TaskSetting]) -> str:
-    return ", ".join(f"{cell.task} {cell.setting}" for cell in cells)
 
 
 def load_run(out: Store) -> dict[str, Any]:

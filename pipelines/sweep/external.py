@@ -14,12 +14,13 @@ from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
+from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.import_predictions import import_rows

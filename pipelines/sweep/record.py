@@ -13,12 +13,12 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
-    dropped_from_report,
     load_run,
     merge_entries,
     save_run,
 )
 from pipelines.plan.run_spec import RunSpec
+from pipelines.sweep.dropped import dropped_from_report
 
 
 def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:

@@ -19,7 +19,6 @@ from pipelines.plan.requests import RequestBuilder, caption_builders, model_buil
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
-    dropped_from_report,
     load_run,
     merge_entries,
     save_run,
@@ -28,6 +27,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
+from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 

@@ -11,12 +11,13 @@ from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.run_manifest import ManifestEntry, dropped_from_report, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
+from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.paths import GOLDEN

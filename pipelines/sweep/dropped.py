@@ -1,0 +1,101 @@
+"""What of earlier runs a run takes out of the report of their output, for its warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pipelines.plan.run_manifest import ManifestEntry, builds_same_requests, joined_entry, joined_prompt_sets
+from pipelines.plan.selection import TaskSetting
+
+_DIFFERENCES = {
+    "dataset_fingerprint": "other data",
+    "model_fingerprint": "another revision or entry of the model",
+    "generation": "other generation settings",
+    "prompts": "other wording (--prompts)",
+    "prompt_versions": "other prompt versions (--prompt-version)",
+    "seed": "another --seed",
+    "captioner": "another --captioner",
+}
+
+
+def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
+    """Describe the tasks and settings of earlier runs that this one drops from the report, a sentence an entry."""
+    earlier = {(entry.benchmark, entry.model): entry for entry in old}
+    sentences: list[str] = []
+    for entry in new:
+        before = earlier.get((entry.benchmark, entry.model))
+        if before is None:
+            continue
+        sentences += _other_samples(before, entry)
+        sentences += _dropped_sets(before, entry)
+        remaining = joined_entry(before, entry).builder.task_settings
+        dropped = [cell for cell in before.builder.task_settings if cell not in remaining]
+        if not dropped:
+            continue
+        reasons = [
+            words
+            for name, words in _DIFFERENCES.items()
+            if getattr(before.builder, name) != getattr(entry.builder, name)
+        ]
+        if before.external != entry.external:
+            reasons.append("answers made elsewhere" if entry.external else "answers of its own")
+        cells = (*entry.builder.task_settings, *dropped)
+        tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
+        sentences.append(
+            f"{entry.model} on {entry.benchmark}: {_cell_names(dropped)} of an earlier run leave this report, because "
+            f"now there is {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
+            f"--settings {settings} runs them again next to these; the earlier command brings them back alone"
+        )
+    return sentences
+
+
+def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
+    """Describe the sets of prompts whose numbers this run takes out of the report."""
+    if not builds_same_requests(old, new):
+        return
+    remaining = {words.name: words.cells for words in joined_prompt_sets(old, new)}
+    for words in old.other_prompt_sets:
+        cells = [cell for cell in words.cells if cell not in remaining.get(words.name, ())]
+        if cells:
+            flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
+            yield (
+                f"{new.model} on {new.benchmark}: {_cell_names(cells)} in the words of {words.name!r} leave this "
+                f"report; earlier predictions are kept, and this command with {flag} brings them back"
+            )
+
+
+def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
+    """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
+    for cut in old.by_cut():
+        cells = [cell for cell in cut.builder.task_settings if cell in new.builder.task_settings]
+        if cells and builds_same_requests(cut, new) and not _covers(new, cut):
+            yield (
+                f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
+                f"({_selection_flags(new)}) than before ({_selection_flags(cut)}); earlier predictions are "
+                f"kept, and this command with {_selection_flags(cut)} brings them back"
+            )
+
+
+def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
+    """Return whether a selection includes all samples of another, as far as is known without the data."""
+    if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
+        return False
+    wide, narrow = new.selection.limit, old.selection.limit
+    if wide is None or wide == narrow:
+        return True
+    if narrow is None:
+        return False
+    if wide.share is not None or narrow.share is not None:
+        return wide.share is not None and narrow.share is not None and narrow.share <= wide.share
+    return wide.first <= narrow.first and (wide.last is None or (narrow.last is not None and narrow.last <= wide.last))
+
+
+def _selection_flags(entry: ManifestEntry) -> str:
+    flags = [f"--limit {entry.limit}"] if entry.limit else []
+    flags += [f"--sample-id {name}" for name in entry.sample_ids[:3]]
+    flags += [f"and {len(entry.sample_ids) - 3} more of --sample-id"] if len(entry.sample_ids) > 3 else []
+    return " ".join(flags) or "no --limit and no --sample-id"
+
+
+def _cell_names(cells: Iterable[TaskSetting]) -> str:
+    return ", ".join(f"{cell.task} {cell.setting}" for cell in cells)
