@@ -92,6 +92,9 @@ def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_pat
         ({"--data": "gs://x/y"}, "s3://"),
         ({"--prompts": "/no/such/prompts"}, "/no/such/prompts"),
         ({"--prompt-version": "a=b"}, "prompt version"),
+        ({"--prompt-version": "maia=default,plan"}, "did you mean 'plain'?"),
+        ({"--prompt-version": "unpie=default,paper"}, "benchmark of --prompt-version 'unpie'"),
+        ({"--prompt-version": "maia="}, "BENCHMARK=SET,SET"),
         ({"--modles": "random"}, "--models"),
     ],
 )
