@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -72,13 +74,19 @@ def browser(folder: Path) -> Iterator[Browser]:
     downloads.mkdir(parents=True)
     assert CHROMIUM is not None
     flags = ("--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank")
-    process = subprocess.Popen([CHROMIUM, "--headless", *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The program may be a shell script that starts the browser: both are in a process group, which is ended as a whole.
+    process = subprocess.Popen(
+        [CHROMIUM, "--headless", *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         address = _page_address(profile / "DevToolsActivePort", process)
         with connect(address, max_size=None) as connection:
             yield Browser(connection, downloads)
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
 
 
