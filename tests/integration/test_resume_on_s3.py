@@ -105,6 +105,7 @@ def check(s3: S3, run: dict, videos: int) -> None:
     assert b"<html" in read(s3, f"{run['out']}/report/index.html")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_killed_run_on_s3_resumes(
     s3: S3, cli: Cli, command_env: dict[str, str], clips: tuple[Path, int], tiny: Path, tmp_path: Path

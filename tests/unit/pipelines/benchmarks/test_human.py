@@ -135,7 +135,7 @@ def test_maia_agreement_is_shown_beside_the_published_one() -> None:
     assert figures == ()
     assert [(row.label, row.origin) for row in table.rows] == [
         ("GPT-4o judge vs human raters", "published"),
-        ("Own ratings", "ours"),
+        ("Own ratings", "human"),
     ]
 
 
