@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class HumanLevel:
     source: str = ""  # where the human value is printed, and who the people were
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanInputs:
+    """What one model is compared with people on: its scores, the samples, and people's files and scores."""
+
+    scores: pd.DataFrame  # of the model, a row a request
+    samples: Mapping[str, Sample]
+    files: Mapping[str, str] = field(default_factory=dict)  # kind -> text
+    people: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # `human:NAME` -> scores of the same form
+
+
 class HumanBaseline:
     """A benchmark's knowledge of people; by default none, and no files."""
 
@@ -105,15 +115,8 @@ class HumanBaseline:
         """Return the scores of one model with people's labels of its single answers, before they are reduced."""
         return scores
 
-    def metrics(
-        self,
-        _scores: pd.DataFrame,
-        _samples: Mapping[str, Sample],
-        _files: Mapping[str, str],
-        _people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
-        """Compare one model's scores with people's (annotator -> scores), on the items that both answered."""
+    def metrics(self, _inputs: HumanInputs, /) -> list[Metric]:
+        """Compare one model's scores with people's on the items that both answered."""
         return []
 
     def annotation_scores(self, _scores: pd.DataFrame, _files: Mapping[str, str], /) -> Mapping[str, float]:
@@ -127,9 +130,19 @@ class HumanBaseline:
         return (), ()
 
 
-def human_prediction(benchmark: str, annotator: str, output: str, **cell: str) -> dict[str, str]:
-    """Return a person's answer as a row of a predictions file; `cell`: task, setting, sample_id and variant."""
-    return {"benchmark": benchmark, "model": f"{ANNOTATOR}{annotator}", **cell, "output": output}
+def human_prediction(  # noqa: PLR0913 - the columns of a predictions file
+    benchmark: str, annotator: str, output: str, *, task: str, setting: str, sample_id: str, variant: str = ""
+) -> dict[str, str]:
+    """Return a person's answer as a row of a predictions file."""
+    return {
+        "benchmark": benchmark,
+        "model": f"{ANNOTATOR}{annotator}",
+        "task": task,
+        "setting": setting,
+        "sample_id": sample_id,
+        "variant": variant,
+        "output": output,
+    }
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
@@ -168,3 +181,23 @@ def _checked_rows(
         if empty:
             raise ValueError(f"line {reader.line_num}: {', '.join(empty)} must have a value")
         yield reader.line_num, row
+
+
+def unique_rows(
+    rows: Iterable[tuple[int, dict[str, Any]]], item: Sequence[str], person: str
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield numbered rows; raise ValueError where a person has a second row for an item.
+
+    `item` and `person` name the columns that identify an item and a person; empty values are not printed.
+    """
+    first_lines: dict[tuple[str, ...], int] = {}
+    for line, row in rows:
+        key = (row[person], *(row[name] for name in item))
+        first = first_lines.setdefault(key, line)
+        if first != line:
+            of_person = f" of {row[person]!r}" if row[person] else ""
+            name = "/".join(filter(None, key[1:]))
+            raise ValueError(
+                f"line {line}: a second row{of_person} for {name!r}; the first is on line {first}, keep one"
+            )
+        yield line, row

@@ -7,15 +7,19 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 
-def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable]) -> float | None:
-    """Compute Cohen's kappa (1960) of two raters' N sortable labels, by scikit-learn; None if only one label occurs."""
+def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable], counts: Sequence[int] | None = None) -> float | None:
+    """Compute Cohen's kappa (1960) of two raters' N sortable labels, by scikit-learn; None if only one label occurs.
+
+    `counts` (N) is how often each pair of labels occurs, by default once.
+    """
     if len(a) != len(b) or not a:
         raise ValueError(f"kappa needs two lists of labels of equal length, got {len(a)} and {len(b)}")
-    if len({*a, *b}) == 1:
+    weights = [1] * len(a) if counts is None else counts
+    if len({label for *pair, weight in zip(a, b, weights, strict=True) if weight for label in pair}) <= 1:
         return None
     from sklearn.metrics import cohen_kappa_score
 
-    return float(cohen_kappa_score(list(a), list(b)))
+    return float(cohen_kappa_score(list(a), list(b), sample_weight=counts))
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

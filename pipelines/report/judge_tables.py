@@ -10,6 +10,7 @@ from typing import Any, Final
 from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, metric_by, pair_name
 from pipelines.benchmarks.results import Key, Results, mean_of
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.metrics.agreement import cohen_kappa
 
 _FAMILIES: Final = (
     *("aya", "blip", "claude", "cogvlm", "command", "deepseek", "falcon", "gemini", "gemma", "glm", "gpt", "granite"),
@@ -148,14 +149,14 @@ def _pair_counts(results: Results, first: str, second: str) -> list[int]:
 
 
 def _agreement_cell(counts: Sequence[int]) -> TableCell:
-    both, only_first, only_second, neither = counts
+    """Return the share of equal verdicts with kappa as its note; `counts` are those of `PAIR_COUNTS`."""
+    both, _, _, neither = counts
     n = sum(counts)
     if not n:
         return None
-    equal = (both + neither) / n
-    chance = ((both + only_first) * (both + only_second) + (neither + only_first) * (neither + only_second)) / n**2
-    kappa = f"kappa {(equal - chance) / (1 - chance):.2f}" if chance < 1 else "kappa undefined: one verdict only"
-    return TableValue(value=equal, n=n, note=kappa)
+    kappa = cohen_kappa((True, True, False, False), (True, False, True, False), counts)
+    note = "kappa undefined: one verdict only" if kappa is None else f"kappa {kappa:.2f}"
+    return TableValue(value=(both + neither) / n, n=n, note=note)
 
 
 def _preference(

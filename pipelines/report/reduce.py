@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.human import HumanInputs, is_person
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.records import Metric, Sample
@@ -71,7 +71,8 @@ def reduce_entry(
     metrics = definition.reporter.reduce(frame, requests.samples) + by_judge
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
-        metrics += definition.human.metrics(frame, requests.samples, files, human_frames)
+        inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
+        metrics += definition.human.metrics(inputs)
     sets = _PromptSetResults.of(planned, scores)
     lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
     shown = shown_requests(lists)

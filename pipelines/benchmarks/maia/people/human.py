@@ -5,12 +5,21 @@ The paper prints no human accuracy. People's answers are scored like a model's, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, csv_text, human_prediction
+from pipelines.benchmarks.human import (
+    HumanBaseline,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    csv_text,
+    human_prediction,
+    unique_rows,
+)
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
 from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
@@ -27,6 +36,8 @@ _ID: Final[Mapping[str, str]] = {"answers": "question_id", "letters": "pair_id"}
 _UNPUBLISHED: Final = "no human accuracy is published"
 _SETTING: Final = "32-frames"  # the input that annotators saw
 _JUDGE: Final = "judge"  # its name among raters
+_ANSWER_COLUMNS: Final = ("question_id", "annotator", "answer")
+_LETTER_COLUMNS: Final = ("pair_id", "annotator", "letter")
 _RATING_COLUMNS: Final = ("item_id", "rater", "correct")
 _PROXY: Final = "leave-one-out: each of the data's eight human answers, judged by the other seven"
 _PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
@@ -43,12 +54,12 @@ class MaiaHumanBaseline(HumanBaseline):
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
             name="answers",
-            columns=("question_id", "annotator", "answer"),
+            columns=_ANSWER_COLUMNS,
             about="A person's own words on an open question, such as video7/Incertezza_B; judged like a model's.",
         ),
         HumanKind(
             name="letters",
-            columns=("pair_id", "annotator", "letter"),
+            columns=_LETTER_COLUMNS,
             about=(
                 "A person's choice, A or B, between two statements in the order drawn for the sweep's seed; the pair is"
                 " the question and a number, such as video7/Incertezza_B/3."
@@ -56,7 +67,7 @@ class MaiaHumanBaseline(HumanBaseline):
         ),
         HumanKind(
             name="ratings",
-            columns=("item_id", "rater", "correct"),
+            columns=_RATING_COLUMNS,
             about="A rater's 0 or 1 on an answer; the judge is a rater among others, all rate every item.",
         ),
     )
@@ -95,15 +106,9 @@ class MaiaHumanBaseline(HumanBaseline):
             return answers_as_predictions(text)
         return letters_as_predictions(text) if kind == "letters" else []
 
-    def metrics(
-        self,
-        scores: pd.DataFrame,
-        _samples: Mapping[str, Sample],
-        _files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compute statements, pools and open answers on the rows that people answered, with the paired gap."""
+        scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         persons = {name: as_one_person(frame) for name, frame in people.items()}
         for setting in map(str, dict.fromkeys(scores["setting"])):
@@ -135,7 +140,7 @@ class MaiaHumanBaseline(HumanBaseline):
         tables = people_table("maia", "MAIA", results, _PEOPLE_COLUMNS, (_SETTING, LEAVE_ONE_OUT))
         letters: dict[str, dict[str, str]] = {}
         if "letters" in files:
-            for pair, annotator, letter in _unique_rows(files["letters"], ("pair_id", "annotator", "letter")):
+            for _, pair, annotator, letter in _unique_rows(files["letters"], _LETTER_COLUMNS):
                 letters.setdefault(annotator, {})[pair] = letter
         tables += agreement_table("maia", "MAIA", {"Statements": letters})
         if "ratings" in files:
@@ -202,12 +207,11 @@ def answers_as_predictions(text: str) -> list[dict[str, str]]:
     `text` is CSV with the columns question_id, annotator, answer.
 
     Raises:
-        ValueError: a column or a value is missing, or an annotator answers a question twice.
+        ValueError: a column or a value is missing, or an annotator has two answers to a question.
     """
-    rows = _unique_rows(text, ("question_id", "annotator", "answer"))
     return [
-        human_prediction("maia", annotator, answer, task="oevqa", setting=_SETTING, sample_id=question, variant="")
-        for question, annotator, answer in rows
+        human_prediction("maia", annotator, answer, task="oevqa", setting=_SETTING, sample_id=question)
+        for _, question, annotator, answer in _unique_rows(text, _ANSWER_COLUMNS)
     ]
 
 
@@ -218,15 +222,19 @@ def letters_as_predictions(text: str) -> list[dict[str, str]]:
     drawn for the sweep's seed.
 
     Raises:
-        ValueError: a column or a value is missing or wrong, or an annotator decides a pair twice.
+        ValueError: a column or a value is missing or wrong, or an annotator has two letters for a pair.
     """
     predictions = []
-    for pair, annotator, letter in _unique_rows(text, ("pair_id", "annotator", "letter")):
+    for line, pair, annotator, letter in _unique_rows(text, _LETTER_COLUMNS):
         question, _, index = pair.rpartition("/")
         if letter not in ("A", "B") or not question or index not in map(str, range(POOL_SIZE)):
-            raise ValueError(f"pair_id {pair!r}, letter {letter!r}: expected such as video7/Incertezza_B/3 and A or B")
-        cell = {"task": "vsv", "setting": _SETTING, "sample_id": question, "variant": index}
-        predictions.append(human_prediction("maia", annotator, letter, **cell))
+            raise ValueError(
+                f"line {line}: pair_id {pair!r}, letter {letter!r}: expected such as video7/Incertezza_B/3 and A or B"
+            )
+        prediction = human_prediction(
+            "maia", annotator, letter, task="vsv", setting=_SETTING, sample_id=question, variant=index
+        )
+        predictions.append(prediction)
     return predictions
 
 
@@ -236,12 +244,13 @@ def judge_kappa(text: str) -> Metric:
     `text` is CSV with the columns item_id, rater, correct: 0 or 1; the judge is one of the raters.
 
     Raises:
-        ValueError: a column or value is missing or wrong, a rater rates an item twice, or items differ in raters.
+        ValueError: a column or value is missing or wrong, a rater has two ratings of an item, or items differ in
+            raters.
     """
     counts: dict[str, list[int]] = {}
-    for item, rater, correct in _unique_rows(text, _RATING_COLUMNS):
+    for line, item, _, correct in _unique_rows(text, _RATING_COLUMNS):
         if correct not in ("0", "1"):
-            raise ValueError(f"item {item!r}, rater {rater!r}: correct is {correct!r}, expected 0 or 1")
+            raise ValueError(f"line {line}: correct is {correct!r}, expected 0 or 1")
         counts.setdefault(item, [0, 0])[int(correct)] += 1
     value = fleiss_kappa(list(counts.values()))
     return Metric(
@@ -256,11 +265,8 @@ def judge_kappa(text: str) -> Metric:
     )
 
 
-def _unique_rows(text: str, columns: tuple[str, str, str]) -> list[tuple[str, str, str]]:
-    values: dict[tuple[str, str], str] = {}
-    for line, row in csv_rows(text, columns):
-        item, person, value = (row[name] for name in columns)
-        if (item, person) in values:
-            raise ValueError(f"line {line}: {person!r} has {item!r} twice")
-        values[item, person] = value
-    return [(item, person, value) for (item, person), value in values.items()]
+def _unique_rows(text: str, columns: tuple[str, str, str]) -> Iterator[tuple[int, str, str, str]]:
+    """Yield line, item, person and value of each row."""
+    item, person, value = columns
+    for line, row in unique_rows(csv_rows(text, columns), (item,), person):
+        yield line, row[item], row[person], row[value]

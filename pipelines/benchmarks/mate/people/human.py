@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     ANNOTATOR,
     HumanBaseline,
+    HumanInputs,
     HumanKind,
     HumanLevel,
     csv_rows,
     csv_text,
     human_prediction,
     is_person,
+    unique_rows,
 )
 from pipelines.benchmarks.mate.answers import read_strict
 from pipelines.benchmarks.mate.metrics import KINDS
@@ -26,9 +28,6 @@ from pipelines.benchmarks.people.comparison import agreement_table, paired_metri
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _TASKS: Final = {
     "crossmodal": "Table 1",
@@ -118,19 +117,11 @@ class MateHumanBaseline(HumanBaseline):
                 task=row["task"],
                 setting=row["setting"],
                 sample_id=row["example_id"],
-                variant="",
             )
             for _, row in _answers(text)
         ]
 
-    def metrics(
-        self,
-        scores: pd.DataFrame,
-        _samples: Mapping[str, Sample],
-        _files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compute exact match by task, and the mean over tasks, on people's questions, with the paired gap.
 
         Each setting asks a scene another question, so only rows of one setting are paired; that with steps asks those
@@ -138,6 +129,7 @@ class MateHumanBaseline(HumanBaseline):
         """
         import pandas as pd
 
+        scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):
             here = scores[scores["setting"] == setting]
@@ -166,7 +158,10 @@ class MateHumanBaseline(HumanBaseline):
 
 def _answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows by line, tasks by our names; ValueError for a wrong value or a second answer of one person."""
-    seen: set[tuple[str, ...]] = set()
+    return unique_rows(_valid_answers(text), _COLUMNS[:3], "evaluator")
+
+
+def _valid_answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     for line, row in csv_rows(text, _COLUMNS, may_be_empty=("prediction",)):
         try:
             row["task"] = canonical_task(row["task"])
@@ -174,10 +169,6 @@ def _answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
             raise ValueError(f"line {line}: {error}") from error
         if row["setting"] not in SETTINGS:
             raise ValueError(f"line {line}: setting is {row['setting']!r}, expected one of {', '.join(SETTINGS)}")
-        key = tuple(row[name] for name in _COLUMNS[:4])
-        if key in seen:
-            raise ValueError(f"line {line}: a second answer of {row['evaluator']!r} to {'/'.join(key[:3])}")
-        seen.add(key)
         yield line, row
 
 

@@ -10,7 +10,15 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, human_prediction
+from pipelines.benchmarks.human import (
+    HumanBaseline,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    human_prediction,
+    unique_rows,
+)
 from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS: Final = ("sample_id", "variant", "model", "setting", "human")
+_OUTPUT_KEY: Final = ("task", "setting", "sample_id", "variant", "model")
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),
     "reconstruction": ("lm", "sm", "vlm"),
@@ -85,8 +94,7 @@ class UnpieHumanBaseline(HumanBaseline):
                 if row["sample_id"] not in samples:
                     raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
             return
-        keys: set[tuple[str, ...]] = set()
-        for line, row in _rows(text):
+        for line, row in unique_rows(_rows(text), _OUTPUT_KEY, "annotator"):
             if row["human"] not in ("0", "1"):
                 raise ValueError(f"line {line}: human is {row['human']!r}, expected 0 or 1")
             if row["sample_id"] not in samples:
@@ -96,10 +104,6 @@ class UnpieHumanBaseline(HumanBaseline):
                     f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected disambiguation "
                     "with sm or vlm, or reconstruction with lm, sm or vlm"
                 )
-            key = tuple(row[name] for name in ("task", "setting", "sample_id", "variant", "model", "annotator"))
-            if key in keys:
-                raise ValueError(f"line {line}: a second label for {'/'.join(filter(None, key))}; keep one")
-            keys.add(key)
 
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
         """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere.
@@ -137,15 +141,9 @@ class UnpieHumanBaseline(HumanBaseline):
             for _, row in _answers(text)
         ]
 
-    def metrics(
-        self,
-        scores: pd.DataFrame,
-        _samples: Mapping[str, Sample],
-        _files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compute each task in each setting on the items that people answered, and by language, with paired gaps."""
+        scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in map(str, dict.fromkeys(scores["setting"])):
             here = scores[scores["setting"] == setting]
@@ -199,19 +197,15 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _answers(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows by line; ValueError for an unknown task or variant, or a second answer of one person."""
-    seen: set[tuple[str, ...]] = set()
     of_languages = [f"{lang}/{meaning}" for lang, meaning in VARIANTS]
-    for line, row in csv_rows(text, _ANSWER_COLUMNS, may_be_empty=("variant",)):
+    rows = csv_rows(text, _ANSWER_COLUMNS, may_be_empty=("variant",))
+    for line, row in unique_rows(rows, ("sample_id", "task", "variant"), "annotator"):
         if row["task"] not in _MEASURES:
             raise ValueError(f"line {line}: task is {row['task']!r}, expected one of {', '.join(_MEASURES)}")
         variants = [""] if row["task"] == "grounding" else of_languages
         if row["variant"] not in variants:
             expected = "an empty one" if row["task"] == "grounding" else f"one of {', '.join(variants)}"
             raise ValueError(f"line {line}: variant of {row['task']} is {row['variant']!r}, expected {expected}")
-        key = tuple(row[name] for name in _ANSWER_COLUMNS[:4])
-        if key in seen:
-            raise ValueError(f"line {line}: a second answer to {'/'.join(filter(None, key))}; keep one")
-        seen.add(key)
         yield line, row
 
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline, HumanKind, HumanLevel, csv_rows, human_prediction
+from pipelines.benchmarks.human import (
+    HumanBaseline,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    csv_rows,
+    human_prediction,
+    unique_rows,
+)
 from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
@@ -15,12 +23,10 @@ from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SU
 from pipelines.benchmarks.vague.prompts import LETTERS
 from pipelines.benchmarks.vague.results import ERRORS, HUMAN, mcq_key
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture
-_COLUMNS: Final = ("image_name", "annotator", "letter")
+_ITEM: Final = "image_name"
+_COLUMNS: Final = (_ITEM, "annotator", "letter")
 _PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
     "Accuracy": Key("accuracy", _TASK),
     "Correct": Key("count_correct", _TASK),
@@ -65,33 +71,21 @@ class VagueHumanBaseline(HumanBaseline):
     def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check letters, duplicates, and that every item is in the data set."""
         for line, row in _choices(text):
-            if row["image_name"] not in samples:
-                raise ValueError(f"line {line}: the data has no item {row['image_name']!r}")
+            if row[_ITEM] not in samples:
+                raise ValueError(f"line {line}: the data has no item {row[_ITEM]!r}")
 
     def predictions(self, _kind: str, text: str, /) -> list[dict[str, str]]:
         """Return choices as answers of `mcq` with the picture."""
         return [
             human_prediction(
-                "vague",
-                row["annotator"],
-                row["letter"],
-                task=_TASK,
-                setting=_SETTING,
-                sample_id=row["image_name"],
-                variant="",
+                "vague", row["annotator"], row["letter"], task=_TASK, setting=_SETTING, sample_id=row[_ITEM]
             )
             for _, row in _choices(text)
         ]
 
-    def metrics(
-        self,
-        scores: pd.DataFrame,
-        _samples: Mapping[str, Sample],
-        _files: Mapping[str, str],
-        people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compute accuracy in each setting on the items that people answered, with the paired gap."""
+        scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):
             rows = shared_rows(scores[scores["setting"] == setting], people, "correct", task=_TASK)
@@ -105,20 +99,15 @@ class VagueHumanBaseline(HumanBaseline):
         tables = people_table("vague", "VAGUE", results, _PEOPLE_COLUMNS, [_SETTING])
         answers: dict[str, dict[str, str]] = {}
         for _, row in _choices(files.get("choices", ",".join(_COLUMNS))):
-            answers.setdefault(row["annotator"], {})[row["image_name"]] = row["letter"]
+            answers.setdefault(row["annotator"], {})[row[_ITEM]] = row["letter"]
         return (*tables, *agreement_table("vague", "VAGUE", {"Choices": answers})), ()
 
 
 def _choices(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows by line; ValueError for another letter or a second choice of one person."""
-    seen: set[tuple[str, str]] = set()
-    for line, row in csv_rows(text, _COLUMNS):
-        key = (row["annotator"], row["image_name"])
+    for line, row in unique_rows(csv_rows(text, _COLUMNS), (_ITEM,), "annotator"):
         if row["letter"] not in LETTERS:
             raise ValueError(f"line {line}: letter is {row['letter']!r}, expected A, B, C or D")
-        if key in seen:
-            raise ValueError(f"line {line}: {row['annotator']!r} answers {row['image_name']!r} twice")
-        seen.add(key)
         yield line, row
 
 

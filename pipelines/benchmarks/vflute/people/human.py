@@ -13,12 +13,14 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     SAME_ITEMS,
     HumanBaseline,
+    HumanInputs,
     HumanKind,
     HumanLevel,
     csv_rows,
     gap_metric,
     human_metric,
     human_prediction,
+    unique_rows,
 )
 from pipelines.benchmarks.people.comparison import agreement_table, people_table
 from pipelines.benchmarks.records import Metric, Sample
@@ -94,29 +96,22 @@ class VfluteHumanBaseline(HumanBaseline):
         if kind != "labels":
             return []
         return [
-            human_prediction("vflute", annotator, label, task=TASK, setting="label-only", sample_id=item, variant="")
+            human_prediction("vflute", annotator, label, task=TASK, setting="label-only", sample_id=item)
             for annotator, labels in parse_labels(text).items()
             for item, label in labels.items()
         ]
 
-    def metrics(
-        self,
-        scores: pd.DataFrame,
-        samples: Mapping[str, Sample],
-        files: Mapping[str, str],
-        _people: Mapping[str, pd.DataFrame],
-        /,
-    ) -> list[Metric]:
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model with each annotator and their mean, on the rows that they labelled."""
-        if "labels" not in files:
+        if "labels" not in inputs.files:
             return []
         labels_by_annotator = {}
-        for annotator, labels in parse_labels(files["labels"]).items():
-            if in_data := {item: label for item, label in labels.items() if item in samples}:
+        for annotator, labels in parse_labels(inputs.files["labels"]).items():
+            if in_data := {item: label for item, label in labels.items() if item in inputs.samples}:
                 labels_by_annotator[annotator] = in_data
         metrics: list[Metric] = []
-        for setting in dict.fromkeys(scores["setting"]):
-            rows = SettingRows.of(scores, str(setting), samples)
+        for setting in dict.fromkeys(inputs.scores["setting"]):
+            rows = SettingRows.of(inputs.scores, str(setting), inputs.samples)
             for annotator, labels in labels_by_annotator.items():
                 metrics += compare_with_annotator(rows, annotator, labels)
             metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
@@ -154,13 +149,10 @@ class VfluteHumanBaseline(HumanBaseline):
 def parse_labels(text: str) -> dict[str, dict[str, str]]:
     """Parse a CSV into annotator -> row id -> label; ValueError for a missing or wrong value or a repeated row."""
     labels_by_annotator: dict[str, dict[str, str]] = {}
-    for line, row in csv_rows(text, _LABEL_COLUMNS):
+    for line, row in unique_rows(csv_rows(text, _LABEL_COLUMNS), ("id",), "annotator"):
         if row["label"] not in LABELS:
-            raise ValueError(f"line {line}: label is {row['label']!r}, wanted entailment or contradiction")
-        labels = labels_by_annotator.setdefault(row["annotator"], {})
-        if row["id"] in labels:
-            raise ValueError(f"line {line}: {row['annotator']!r} labels {row['id']!r} twice")
-        labels[row["id"]] = row["label"]
+            raise ValueError(f"line {line}: label is {row['label']!r}, expected entailment or contradiction")
+        labels_by_annotator.setdefault(row["annotator"], {})[row["id"]] = row["label"]
     return labels_by_annotator
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.human import csv_rows
+from pipelines.benchmarks.human import csv_rows, unique_rows
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
@@ -131,21 +131,20 @@ def _score_as_predictor(
 
 def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:
     judgements: dict[tuple[str, str], _Judgements] = {}
-    for line, row in csv_rows(text, COLUMNS, may_be_empty=("error_type",)):
+    rows = csv_rows(text, COLUMNS, may_be_empty=("error_type",))
+    for line, row in unique_rows(rows, ("id", "system"), "annotator"):
         for name in ("adequate", "preferred"):
             if row[name] not in ("0", "1"):
-                raise ValueError(f"line {line}: {name} is {row[name]!r}, wanted 0 or 1")
+                raise ValueError(f"line {line}: {name} is {row[name]!r}, expected 0 or 1")
         judged, annotator = judgements.setdefault((row["id"], row["system"]), _Judgements()), row["annotator"]
-        if annotator in judged.adequate:
-            raise ValueError(f"line {line}: {annotator!r} judges {row['system']!r} on {row['id']!r} twice")
         judged.adequate[annotator], judged.preferred[annotator] = int(row["adequate"]), int(row["preferred"])
         if row["adequate"] == "0":
             if row["error_type"] not in ERRORS:
-                raise ValueError(f"line {line}: error_type is {row['error_type']!r}, wanted {', '.join(ERRORS)}")
+                raise ValueError(f"line {line}: error_type is {row['error_type']!r}, expected {', '.join(ERRORS)}")
             judged.errors[annotator] = row["error_type"]
     for (item, system), judged in judgements.items():
         if len(judged.adequate) != 2:
-            raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, wanted two")
+            raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, expected two")
     return judgements
 
 

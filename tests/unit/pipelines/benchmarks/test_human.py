@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
 from pipelines.benchmarks.unpie.people.human import HUMAN_BASELINE as UNPIE
@@ -68,7 +68,7 @@ def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
         Question(pairs="FFFFFFFF", video="video3"),
     ]
     people = {"human:ann": maia_rows.frame([Question(pairs="TTTTTTTF"), Question(pairs="TTTTTTTT", video="video2")])}
-    metrics = MAIA.metrics(maia_rows.frame(rows), maia_rows.samples(rows), {}, people)
+    metrics = MAIA.metrics(HumanInputs(scores=maia_rows.frame(rows), samples=maia_rows.samples(rows), people=people))
     vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert {metric.subset for metric in metrics} == {SAME_ITEMS}
     assert (vsv["statement_accuracy"].value, vsv["statement_accuracy"].n) == (12 / 16, 16)
@@ -85,9 +85,8 @@ def test_maia_rows_failed_by_either_side_are_left_out() -> None:
         maia_rows.frame([Question(pairs="TTTTTTTE")]),
         maia_rows.frame([Question(pairs="TTTTTTTT")]),
     )
-    vsv = {
-        metric.metric: metric for metric in MAIA.metrics(model, {}, {}, {"human:ann": human}) if metric.task == "vsv"
-    }
+    metrics = MAIA.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
+    vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert vsv["statement_accuracy"].n == 7
     assert "pool_accuracy" not in vsv
 
@@ -121,7 +120,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
         ("answers", "question_id,annotator,answer\nvideo9/x,ann,Sì\n", "line 2: the data has no question 'video9/x'"),
         ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,B\n", "line 2: the data has no question 'video9/x'"),
         ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "expected such as"),
-        ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "twice"),
+        ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "line 3: a second row of 'a' for '1'"),
     ],
 )
 def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
@@ -147,7 +146,9 @@ def test_vflute_humans_are_averaged_over_their_rows() -> None:
     labels = (
         "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
     )
-    metrics = VFLUTE.metrics(vflute_rows.frame(rows), vflute_rows.samples(rows), {"labels": labels}, {})
+    metrics = VFLUTE.metrics(
+        HumanInputs(scores=vflute_rows.frame(rows), samples=vflute_rows.samples(rows), files={"labels": labels})
+    )
     same_items = {metric.metric: metric for metric in metrics if metric.subset == SAME_ITEMS}
     model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
     human = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 0], [0, 0])) / 2
@@ -204,7 +205,10 @@ def test_unpie_labels_are_joined_by_row_name() -> None:
         ("homographic/0000,de/0,m,vlm,1", "line 2: setting 'vlm' of task ''"),
         ("homographic/0000,de/0,m,lm,yes", "line 2: human is 'yes'"),
         ("homographic/0009,de/0,m,lm,1", "line 2: the data has no sample"),
-        ("homographic/0000,de/0,m,lm,1\nhomographic/0000,de/0,m,lm,0", "line 3: a second label"),
+        (
+            "homographic/0000,de/0,m,lm,1\nhomographic/0000,de/0,m,lm,0",
+            "line 3: a second row for 'reconstruction/lm/homographic/0000/de/0/m'; the first is on line 2, keep one",
+        ),
     ],
 )
 def test_unpie_labels_that_cannot_be_used(row: str, message: str) -> None:

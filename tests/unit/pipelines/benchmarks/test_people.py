@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.human import HumanBaseline, HumanInputs
 from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people.human import with_judge
 from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, left_out
@@ -119,7 +119,11 @@ def test_vague_choices_are_scored_and_paired() -> None:
     model = vague_rows.frame(items, lambda *_: "A", cells=[("mcq", "vlm"), ("mcq", "lm")])
     # On six answers: the model, always A, is right on the first item of both; people on 3 of 4 and 2 of 2.
     for setting in ("lm", "vlm"):
-        assert values(VAGUE.metrics(model, samples, {}, people), setting=setting, subset="human-items") == {
+        assert values(
+            VAGUE.metrics(HumanInputs(scores=model, samples=samples, people=people)),
+            setting=setting,
+            subset="human-items",
+        ) == {
             "accuracy": (round(2 / 6, 6), 6),
             "accuracy_of_people": (round(5 / 6, 6), 6),
             "accuracy_minus_people": (-0.5, 6),
@@ -153,7 +157,7 @@ def test_mate_people_are_paired_within_their_setting_and_averaged_over_tasks() -
             mate_frame({"c": 1.0, "d": 0.0, "e": 1.0, "f": 1.0}, "txt2img", "2-shot"),
         ]
     )
-    metrics = MATE.metrics(model, {}, {}, {"human:ann": person})
+    metrics = MATE.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": person}))
     assert {metric.setting for metric in metrics} == {"2-shot", "2-shot-cot"}
     assert values(metrics, task="crossmodal", setting="2-shot") == {
         "exact_match": (0.375, 6),  # mean of 1/2 and 1/4
@@ -256,7 +260,7 @@ def test_unpie_answers_are_paired_by_task_and_language() -> None:
     )
     answered = {("grounding", ""), ("disambiguation", "de/0"), ("disambiguation", "fr/1")}
     people = pd.DataFrame([row for row in person if (row["task"], row["variant"]) in answered])
-    metrics = UNPIE.metrics(pd.DataFrame(rows), of, {}, {"human:ann": people})
+    metrics = UNPIE.metrics(HumanInputs(scores=pd.DataFrame(rows), samples=of, people={"human:ann": people}))
     assert values(metrics, task="grounding") == {
         "exact_match": (1.0, 2),
         "exact_match_of_people": (0.0, 2),
@@ -297,7 +301,7 @@ def test_unpie_labels_of_several_people_count_by_majority() -> None:
             VAGUE,
             "choices",
             "image_name,annotator,letter\nVCR-00000,a,A\nVCR-00000,a,B\n",
-            "line 3: 'a' answers .* twice",
+            "line 3: a second row of 'a' for 'VCR-00000'; the first is on line 2, keep one",
         ),
         (
             MATE,
@@ -405,7 +409,7 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     model = maia_rows.frame(
         [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
     )
-    paired = MAIA.metrics(model, {}, {}, {MEASURE.model: frame})
+    paired = MAIA.metrics(HumanInputs(scores=model, samples={}, people={MEASURE.model: frame}))
     assert values(paired) == {
         "oevqa_accuracy": (0.5, 2),
         "oevqa_accuracy_of_people": (0.75, 2),

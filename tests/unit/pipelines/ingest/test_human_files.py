@@ -115,9 +115,15 @@ def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (LABELS + "row 2,ann,maybe\n", r"f\.csv \(vflute labels\): line 4: label is 'maybe', wanted .*human-files\.md"),
+        (
+            LABELS + "row 2,ann,maybe\n",
+            r"f\.csv \(vflute labels\): line 4: label is 'maybe', expected .*human-files\.md",
+        ),
         (LABELS + "row 9,ann,entailment\n", "line 4: the data has no row 'row 9'"),
-        (LABELS + "row 0,ann,entailment\n", "line 4: 'ann' labels 'row 0' twice"),
+        (
+            LABELS + "row 0,ann,entailment\n",
+            "line 4: a second row of 'ann' for 'row 0'; the first is on line 2, keep one",
+        ),
         (JUDGEMENTS + "row 1,m,ann,0,,0\n", "line 4: error_type is ''"),
     ],
 )

@@ -64,6 +64,17 @@ def test_cohen_kappa_refuses_invalid_labels(a: list[int], b: list[int]) -> None:
         agreement.cohen_kappa(a, b)
 
 
+@pytest.mark.parametrize(("counts", "expected"), [((3, 1, 2, 1), 2 / 23), ((3, 0, 0, 0), None), ((0, 0, 0, 0), None)])
+def test_cohen_kappa_of_counts_equals_that_of_the_labels(counts: tuple[int, ...], expected: float | None) -> None:
+    # Of 7 pairs 4 are equal, by chance (4 * 5 + 3 * 2) / 7: (28 - 26) / (49 - 26).
+    a, b = (True, True, False, False), (True, False, True, False)
+    value = agreement.cohen_kappa(a, b, counts)
+    assert value == (None if expected is None else pytest.approx(expected))
+    if any(counts):
+        labels = [[label for label, count in zip(side, counts, strict=True) for _ in range(count)] for side in (a, b)]
+        assert value == agreement.cohen_kappa(*labels)
+
+
 @pytest.mark.parametrize("function", [agreement.phi, agreement.mcnemar_exact])
 def test_different_lengths_are_refused(function: Any) -> None:
     with pytest.raises(ValueError, match="differ in length"):

@@ -32,8 +32,11 @@ def test_judge_kappa_is_undefined_for_equal_ratings() -> None:
     ("text", "reason"),
     [
         ("item_id,rater\n1,a", "no column correct"),
-        ("item_id,rater,correct\n1,a,yes", "expected 0 or 1"),
-        ("item_id,rater,correct\n1,a,1\n1,a,0", "line 3: 'a' has '1' twice"),
+        ("item_id,rater,correct\n1,a,yes", "line 2: correct is 'yes', expected 0 or 1"),
+        (
+            "item_id,rater,correct\n1,a,1\n1,a,0",
+            "line 3: a second row of 'a' for '1'; the first is on line 2, keep one",
+        ),
         ("item_id,rater,correct\n1,,1", "line 2: rater must have a value"),
         (f"item_id,rater,correct\n1,{'x' * 140_000},1", "not readable as CSV: field larger than field limit"),
         ("item_id,rater,correct\n1,a,1\n1,b,1\n2,a,1", "same number of raters"),
@@ -68,5 +71,5 @@ def test_letters_as_predictions_returns_one_row_per_pair() -> None:
 
 @pytest.mark.parametrize("row", ["video7/X_A/8,anna,B", "video7/X_A/3,anna,C", "3,anna,A"])
 def test_letters_as_predictions_rejects_invalid_letters(row: str) -> None:
-    with pytest.raises(ValueError, match="expected such as"):
+    with pytest.raises(ValueError, match=r"line 2: pair_id .* expected such as"):
         letters_as_predictions(f"pair_id,annotator,letter\n{row}")

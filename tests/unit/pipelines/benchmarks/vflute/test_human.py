@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Points
+from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE, parse_labels
@@ -20,9 +21,8 @@ ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 
 def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
-    metrics = HUMAN_BASELINE.metrics(
-        frame([replace(row, setting=setting) for row in rows]), samples(of_samples), {"labels": LABELS}, {}
-    )
+    scores = frame([replace(row, setting=setting) for row in rows])
+    metrics = HUMAN_BASELINE.metrics(HumanInputs(scores=scores, samples=samples(of_samples), files={"labels": LABELS}))
     return {metric.metric: metric for metric in metrics}
 
 
@@ -70,7 +70,7 @@ def test_metrics_have_no_gap_without_explanation_scores() -> None:
         ("id,annotator\nx,y\n", "no column label"),
         ("id,annotator,label\nrow 0,ann,yes\n", "line 2: label is 'yes'"),
         ("id,annotator,label\nrow 0,,entailment\n", "line 2: annotator must have a value"),
-        ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: 'a' labels 'row 0' twice"),
+        ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: a second row of 'a' for 'row 0'"),
     ],
 )
 def test_parse_labels_refuses_bad_files(text: str, message: str) -> None:
@@ -136,8 +136,8 @@ def test_study_counts_agreed_preferences_and_splits_errors() -> None:
         (["i,s,a,2,,0"], "line 2: adequate is '2'"),
         (["i,s,a,1,,yes"], "line 2: preferred is 'yes'"),
         (["i,s,a,0,,0"], "line 2: error_type is ''"),
-        (["i,s,a,1,,0"], "1 annotators, wanted two"),
-        (["i,s,a,1,,0", "i,s,a,1,,0"], "line 3: 'a' judges 's' on 'i' twice"),
+        (["i,s,a,1,,0"], "1 annotators, expected two"),
+        (["i,s,a,1,,0", "i,s,a,1,,0"], "line 3: a second row of 'a' for 'i/s'"),
         (["i,s,a,1,,1", "i,s,b,1,,0", "i,t,a,1,,1", "i,t,b,1,,0"], "'a' prefers 's' and 't'"),
     ],
 )
