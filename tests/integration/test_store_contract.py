@@ -125,15 +125,20 @@ def test_missing_bucket_says_to_create_it(use_s3: Callable[[], S3]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("AWS_SECRET_ACCESS_KEY", "wrong-secret"), ("AWS_ACCESS_KEY_ID", "nobody")]
+    ("variable", "value", "code"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "wrong-secret", "SignatureDoesNotMatch"),
+        ("AWS_ACCESS_KEY_ID", "nobody", "InvalidAccessKeyId"),
+    ],
 )
 def test_wrong_credentials_are_named(
-    use_s3: Callable[[], S3], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    use_s3: Callable[[], S3], monkeypatch: pytest.MonkeyPatch, variable: str, value: str, code: str
 ) -> None:
     use_s3()
     monkeypatch.setenv(variable, value)
     with pytest.raises(StoreError) as error:
         Store("s3://bench/denied").put("x", b"")
-    assert "check AWS_ACCESS_KEY_ID and its secret" in str(error.value) or "credentials" in str(error.value)
+    assert f"{code} (" in str(error.value)
+    assert "; check AWS_ACCESS_KEY_ID and its secret" in str(error.value)
     assert "wrong-secret" not in str(error.value)
     assert not error.value.is_transient
