@@ -36,6 +36,8 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
         return f"vllm is not used with {', '.join(unsupported)}"
     if spec.architecture is None:
         return "the entry names no architecture"
+    if not vllm_classes():
+        return f"the installed vllm has no list of models in {'/'.join(_REGISTRY)}"
     if not transformers_classes().get(spec.architecture, frozenset()) & vllm_classes():
         return f"the installed vllm has no code for {spec.architecture}"
     return ""
@@ -43,16 +45,22 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=1)
 def vllm_classes() -> frozenset[str]:
-    """Return the names of model classes in the installed vLLM's registry, read from its source."""
+    """Return the names of the model classes that the installed vLLM runs, read from the source of its registry.
+
+    Models are keys of tables whose values name a module and a class. The other tables list models that were removed,
+    with the last version that had them, or plug-ins by address.
+    """
     package = importlib.util.find_spec("vllm")
     if package is None or not package.submodule_search_locations:
         return frozenset()
     path = Path(package.submodule_search_locations[0], *_REGISTRY)
+    if not path.is_file():
+        return frozenset()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return frozenset(
         key.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Dict)
-        for key in node.keys
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(value, ast.Tuple) and isinstance(key, ast.Constant) and isinstance(key.value, str)
     )

@@ -15,12 +15,14 @@ from models.spec import GenerationSpec, ModelSpec
 
 @pytest.fixture
 def installed_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package `vllm` whose registry knows Qwen2.5-VL alone."""
+    """A package `vllm` whose registry runs Qwen2.5-VL alone, and names a model that vLLM no longer runs."""
     folder = tmp_path / "vllm" / "model_executor" / "models"
     folder.mkdir(parents=True)
     (tmp_path / "vllm" / "__init__.py").touch()
     (folder / "registry.py").write_text(
         '_MULTIMODAL_MODELS = {"Qwen2_5_VLForConditionalGeneration": ("qwen2_5_vl", "Qwen2_5_VL")}\n'
+        "_VLLM_MODELS = {**_MULTIMODAL_MODELS}\n"
+        '_PREVIOUSLY_SUPPORTED_MODELS = {"MllamaForConditionalGeneration": "0.10.2"}\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     engine_choice.vllm_classes.cache_clear()
@@ -54,6 +56,7 @@ def test_vllm_is_chosen_where_it_has_code_for_the_architecture() -> None:
     ("more", "reason"),
     [
         ({"architecture": "idefics2"}, "no code for idefics2"),
+        ({"architecture": "mllama"}, "no code for mllama"),
         ({"architecture": None}, "names no architecture"),
         ({"device": "cpu"}, "device: cpu"),
         ({"generation": GenerationSpec(num_beams=3)}, "beam search"),
@@ -64,3 +67,11 @@ def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: 
     chosen = choose_engine(entry(**more))
     assert chosen.engine == "transformers"
     assert reason in chosen.engine_reason
+
+
+@pytest.mark.usefixtures("installed_vllm")
+def test_vllm_without_a_registry_is_not_chosen(tmp_path: Path) -> None:
+    (tmp_path / "vllm" / "model_executor" / "models" / "registry.py").unlink()
+    chosen = choose_engine(entry())
+    assert chosen.engine == "transformers"
+    assert chosen.engine_reason == "the installed vllm has no list of models in model_executor/models/registry.py"
