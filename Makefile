@@ -103,7 +103,7 @@ chaos: $(STAMP)
 
 # Update the exact versions from pyproject.toml.
 lock: $(STAMP)
-	@$(BIN)/uv pip compile pyproject.toml --extra gcp --group dev --universal --python-version 3.11 --generate-hashes --no-header \
+	@$(BIN)/uv pip compile pyproject.toml --extra gcp --extra gguf --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock
 
 # Update the exact versions of vLLM's environment.

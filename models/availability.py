@@ -11,8 +11,10 @@ from pathlib import Path
 
 from models.environment import secret
 from models.errors import MissingSecretError
+from models.gguf_header import gguf_file
 from models.spec import ModelSpec
 
+GGUF_NOT_INSTALLED = "GGUF files are read with the package gguf, which is not installed: pip install 'vlmsweep[gguf]'"
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
 
 
@@ -27,6 +29,8 @@ def unavailable_reason(spec: ModelSpec) -> str:
             return str(error)
     if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
         return "vllm is not installed: pip install 'vlmsweep[vllm]'"
+    if spec.runs_locally and gguf_file(spec.model) and importlib.util.find_spec("gguf") is None:
+        return GGUF_NOT_INSTALLED
     if spec.uses_transformers and spec.architecture and not spec.trust_remote_code:
         architectures = known_architectures()
         if architectures and spec.architecture not in architectures:

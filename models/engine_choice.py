@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from models.availability import transformers_classes
+from models.gguf_header import gguf_file
 from models.spec import ModelSpec
 
 _REGISTRY = ("model_executor", "models", "registry.py")
@@ -30,6 +31,7 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
         "device: cpu": spec.device == "cpu",
         "beam search": (spec.generation.num_beams or 1) > 1,
         "chat_format": spec.chat_format is not None,
+        "a GGUF file": gguf_file(spec.model) is not None,
     }
     unsupported = [name for name, is_asked in features.items() if is_asked]
     if unsupported:

@@ -13,10 +13,11 @@ _WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
 _END = 1 << 20  # bytes hashed at each end of a larger file
 
 
-def folder_fingerprint(folder: Path) -> str:
-    """Hash a checkpoint folder, 145 GB in a second: small files whole, large ones by name, size, first and last MiB."""
+def content_fingerprint(weights: Path) -> str:
+    """Hash a checkpoint's folder or file, 145 GB in a second: small files whole, large ones by name, size and ends."""
     total = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    folder = weights if weights.is_dir() else weights.parent
+    for path in sorted(p for p in weights.rglob("*") if p.is_file()) if weights.is_dir() else [weights]:
         size = path.stat().st_size
         total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
         with path.open("rb") as file:
@@ -38,17 +39,23 @@ def resolved_revision(spec: ModelSpec) -> str:
         return spec.revision
     if not spec.runs_locally:
         return ""
-    folder = Path(spec.model).expanduser()
-    if spec.checksums and not folder.is_dir():
+    weights = local_weights(spec)
+    if spec.checksums and weights is None:
         return "checked-" + hashlib.sha256(json.dumps(sorted(spec.checksums.items())).encode()).hexdigest()[:16]
-    return folder_fingerprint(folder) if folder.is_dir() else "main"
+    return content_fingerprint(weights) if weights else "main"
+
+
+def local_weights(spec: ModelSpec) -> Path | None:
+    """Return the folder or GGUF file that `model` names on this machine; None for a hub id or an address."""
+    path = Path(spec.model).expanduser()
+    return path if path.is_dir() or (path.suffix.lower() == ".gguf" and path.is_file()) else None
 
 
 def is_unpinned(spec: ModelSpec) -> bool:
     """Return whether these weights may change: a hub id without a commit."""
     if not spec.runs_locally or spec.model.startswith(("/", ".", "~", "s3://")):
         return False
-    return spec.revision in (None, "main") and not Path(spec.model).is_dir()
+    return spec.revision in (None, "main") and local_weights(spec) is None
 
 
 def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
@@ -65,9 +72,9 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     if spec.is_random:
         fingerprint["seed"] = spec.seed
         fingerprint["faults"] = {"answer": spec.fault_injection.answer}
-    if fingerprint["revision"] and Path(spec.model).expanduser().is_dir():
+    if fingerprint["revision"] and local_weights(spec):
         fingerprint["model"] = Path(spec.model).name
     if spec.adapter and Path(spec.adapter).expanduser().is_dir():
         # Retrained in place it is another model; moved elsewhere it is the same.
-        fingerprint["adapter"] = folder_fingerprint(Path(spec.adapter).expanduser())
+        fingerprint["adapter"] = content_fingerprint(Path(spec.adapter).expanduser())
     return fingerprint

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from models.gguf_header import gguf_file, read_gguf_header
 from models.safetensors_header import read_tensors
 from models.spec import ModelSpec, Shape
 
@@ -202,11 +203,22 @@ def model_size(spec: ModelSpec) -> ModelSize | None:
     if not spec.runs_locally:
         return None
     folder = Path(spec.model).expanduser()
+    if gguf := gguf_file(spec.model):
+        return _gguf_size(gguf)
     if folder.is_dir():
         parameters = sum(_parameters(path) for path in sorted(folder.glob("*.safetensors")))
         if parameters:
             return ModelSize(float(parameters), _read_shape(folder / "config.json") or spec.shape)
     return ModelSize(spec.parameters_b * 1e9, spec.shape) if spec.parameters_b else None
+
+
+def _gguf_size(path: Path) -> ModelSize | None:
+    """Return the size of the model in a GGUF file once its weights are converted; None when its header is damaged."""
+    try:
+        header = read_gguf_header(path)
+    except (OSError, ValueError):
+        return None
+    return ModelSize(float(header.parameters), header.shape)
 
 
 def _parameters(path: Path) -> int:

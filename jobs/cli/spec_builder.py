@@ -14,6 +14,7 @@ from jobs.flags import SweepFlags
 from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
 from models.errors import YamlFileError
+from models.gguf_header import check_gguf, gguf_file
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
@@ -143,6 +144,13 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
         )
     if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
+    if spec.runs_locally and (gguf := gguf_file(spec.model)):
+        if not gguf.is_file():
+            raise UsageError(
+                f"model {name!r}: no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id"
+            )
+        check_gguf(gguf)
+        return
     looks_local = spec.model.startswith((".", "/", "~"))
     if spec.uses_transformers and looks_local and not Path(spec.model).expanduser().is_dir():
         raise UsageError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")

@@ -16,8 +16,10 @@ import numpy as np
 import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
+from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.media_inputs import clip_metadata
 from models.errors import EngineUnreachableError
+from models.gguf_header import gguf_file
 from models.media_sampling import uniform_indices
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, logprobs_to_text
 from models.spec import ModelSpec
@@ -54,7 +56,7 @@ class VLLMEngine:
         """Load the weights, or raise `EngineUnreachableError`; `make` creates the engine, `vllm.LLM` by default."""
         from transformers import AutoProcessor, PreTrainedTokenizerBase
 
-        self._spec = spec
+        self._spec = spec = _with_local_weights(spec)
         revision = None if Path(spec.model).is_dir() else spec.revision
         try:
             self._llm: Any = (make or vllm.LLM)(**_settings(spec, revision))
@@ -214,6 +216,11 @@ def _picture(pixels: np.ndarray) -> Any:
     from PIL import Image
 
     return Image.fromarray(pixels)
+
+
+def _with_local_weights(spec: ModelSpec) -> ModelSpec:
+    """Return the spec with the folder that a GGUF file is converted into, another spec unchanged."""
+    return spec.model_copy(update={"model": ensure_local(spec).source}) if gguf_file(spec.model) else spec
 
 
 def _settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import EngineUnreachableError
+from models.gguf_header import check_gguf, gguf_file
 from models.launch import LaunchedModel
 from models.safetensors_header import read_tensors
 
@@ -31,7 +32,12 @@ def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
 
 
 def known_bytes(model: LaunchedModel) -> int:
-    """Return the bytes of all weights: of a local folder as stored, of a hub id by its entry; 0 when unknown."""
+    """Return the bytes of all weights: of a local folder as stored, of a hub id by its entry; 0 when unknown.
+
+    A GGUF file counts as what it is converted to.
+    """
+    if gguf := gguf_file(model.source):
+        return check_gguf(gguf).parameters * _LOADED_BYTES.get(model.spec.dtype, 2)
     if model.folder:
         return weights_bytes(model.folder, model.spec.dtype)
     return int((model.spec.parameters_b or 0.0) * 1e9) * _LOADED_BYTES.get(model.spec.dtype, 2)

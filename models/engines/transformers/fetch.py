@@ -15,9 +15,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from models.engines.gguf_conversion import converted_folder
 from models.engines.load_progress import report_progress
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError
+from models.gguf_header import gguf_file
 from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
@@ -28,18 +30,24 @@ _GB = 1e9
 
 
 def ensure_local(spec: ModelSpec) -> LaunchedModel:
-    """Replace `s3://` folders by local copies and verify checksums, or raise `EngineUnreachableError`.
+    """Replace `s3://` folders and GGUF files by local folders and verify checksums, or raise `EngineUnreachableError`.
 
-    Copies are made once per machine under a lock and shared by all replicas there, named by the folder's content.
+    Copies are made once per machine under a lock and shared by all replicas there, named by their content.
     """
     source = _fetch(spec.model) if spec.model.startswith("s3://") else spec.model
     adapter = _fetch(spec.adapter) if spec.adapter and spec.adapter.startswith("s3://") else spec.adapter
-    model = LaunchedModel(spec=spec, source=source, adapter=adapter)
-    if model.folder:
-        check_checksums(model.folder, spec.checksums)
+    gguf = gguf_file(source)
+    folder = gguf.parent if gguf else Path(source)
+    if folder.is_dir():
+        check_checksums(folder, spec.checksums)
     elif spec.checksums:
         raise EngineUnreachableError(f"{source}: checksums are compared in a folder or s3:// folder only, not on a hub")
-    return model
+    if gguf:
+        try:
+            source = str(converted_folder(gguf, spec.dtype, _cache_folder()))
+        except OSError as error:
+            raise EngineUnreachableError(f"{gguf} cannot be converted: {error}") from error
+    return LaunchedModel(spec=spec, source=source, adapter=adapter)
 
 
 def check_checksums(folder: Path, checksums: Mapping[str, str]) -> None:

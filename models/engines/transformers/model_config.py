@@ -67,7 +67,9 @@ LOAD_ERRORS = _load_errors()  # everything that a damaged or foreign checkpoint 
 def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachableError:
     """Return the error for a model that cannot be loaded: cause and remedy."""
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if model.folder and not any(model.folder.glob("*.safetensors")):
+    if model.folder and len(list(model.folder.glob("*.gguf"))) > 1:
+        remedy = "the folder holds several *.gguf: name one of them as `model`"
+    elif model.folder and not any(model.folder.glob("*.safetensors")):
         remedy = (
             "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
             "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.fingerprint import answer_fingerprint, folder_fingerprint, resolved_revision
+from models.fingerprint import answer_fingerprint, content_fingerprint, resolved_revision
 from models.spec import FaultInjection, ModelSpec
 
 
@@ -89,14 +89,14 @@ def test_revision_of_a_folder_is_its_content_hash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, (5 << 20) - 1])
-def test_folder_fingerprint_reads_both_ends_of_large_files(place: int, tmp_path: Path) -> None:
+def test_content_fingerprint_reads_both_ends_of_large_files(place: int, tmp_path: Path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(bytes(5 << 20))
-    before = folder_fingerprint(tmp_path)
+    before = content_fingerprint(tmp_path)
     data = bytearray(5 << 20)
     data[place] = 1
     weights.write_bytes(data)
-    assert folder_fingerprint(tmp_path) != before
+    assert content_fingerprint(tmp_path) != before
 
 
 @pytest.mark.parametrize(

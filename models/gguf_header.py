@@ -1,0 +1,166 @@
+"""Read the header of a GGUF file: architecture, size and chat template, without the weights.
+
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from models.errors import EngineUnreachableError
+from models.spec import Shape
+
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_MAX_DIMENSIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufHeader:
+    """What a GGUF file says about its model."""
+
+    architecture: str
+    parameters: int  # weights of all tensors
+    shape: Shape | None  # None where the file lacks one of its numbers
+    has_chat_template: bool
+    parts: int  # files that the model is split into
+
+
+def gguf_file(source: str) -> Path | None:
+    """Return the GGUF file that a model's `model` names: itself, or the only one of a folder without safetensors."""
+    path = Path(source).expanduser()
+    if path.suffix.lower() == ".gguf":
+        return path
+    if not path.is_dir() or any(path.glob("*.safetensors")):
+        return None
+    files = list(path.glob("*.gguf"))
+    return files[0] if len(files) == 1 else None
+
+
+def read_gguf_header(path: Path) -> GgufHeader:
+    """Return a file's header; `ValueError` says what is damaged, `OSError` why it cannot be read."""
+    stat = path.stat()
+    return _read(path, stat.st_size, stat.st_mtime_ns)
+
+
+def check_gguf(path: Path) -> GgufHeader:
+    """Return the header of a GGUF file that is whole in itself, or raise `EngineUnreachableError`."""
+    try:
+        header = read_gguf_header(path)
+    except FileNotFoundError:
+        raise EngineUnreachableError(f"there is no file {path}") from None
+    except (OSError, ValueError) as error:
+        raise EngineUnreachableError(f"{path} cannot be read: {error} (fetch the file again)") from error
+    if header.parts > 1:
+        raise EngineUnreachableError(
+            f"{path} is one of {header.parts} parts of a model; join them with `llama-gguf-split --merge`"
+        )
+    return header
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, size: int, _changed_ns: int) -> GgufHeader:
+    with path.open("rb") as file:
+        if file.read(4) != _MAGIC:
+            raise ValueError("it is no GGUF file")
+        (version,) = _unpack(file, "I")
+        if version not in _VERSIONS:
+            raise ValueError(f"its format has version {version}, and only {' and '.join(map(str, _VERSIONS))} are read")
+        tensors, fields = _unpack(file, "QQ")
+        if max(tensors, fields) > size:
+            raise ValueError("it is damaged: it counts more tensors or fields than it has bytes")
+        values = dict(_read_field(file, size) for _ in range(fields))
+        parameters = sum(_read_tensor(file, size) for _ in range(tensors))
+    architecture = values.get("general.architecture")
+    if not architecture:
+        raise ValueError("it names no architecture")
+    return GgufHeader(
+        architecture=str(architecture),
+        parameters=parameters,
+        shape=_shape(str(architecture), values),
+        has_chat_template=bool(values.get("tokenizer.chat_template")),
+        parts=int(values.get("split.count") or 1),
+    )
+
+
+def _read_field(file: IO[bytes], size: int) -> tuple[str, Any]:
+    """Return a field's name and value; of an array its length."""
+    name = _read_text(file, size)
+    (kind,) = _unpack(file, "I")
+    return name, _read_value(file, kind, size)
+
+
+def _read_value(file: IO[bytes], kind: int, size: int) -> Any:
+    if kind in _SCALARS:
+        return _unpack(file, _SCALARS[kind])[0]
+    if kind == _STRING:
+        return _read_text(file, size)
+    if kind != _ARRAY:
+        raise ValueError(f"it is damaged: there is no type {kind} of fields")
+    item, length = _unpack(file, "IQ")
+    if item == _ARRAY or length > size:
+        raise ValueError("it is damaged: an array is longer than the file, or holds arrays")
+    if item in _SCALARS:
+        file.seek(length * struct.calcsize(_SCALARS[item]), 1)
+    else:
+        for _ in range(length):
+            _read_value(file, item, size)
+    return length
+
+
+def _read_tensor(file: IO[bytes], size: int) -> int:
+    """Return the number of weights of the next tensor."""
+    _read_text(file, size)
+    (dimensions,) = _unpack(file, "I")
+    if dimensions > _MAX_DIMENSIONS:
+        raise ValueError(f"it is damaged: a tensor has {dimensions} dimensions")
+    weights: int = math.prod(_unpack(file, "Q" * dimensions))
+    _type, offset = _unpack(file, "IQ")
+    if offset > size or weights > 64 * size:
+        raise ValueError("it is truncated or damaged: a tensor lies outside the file")
+    return weights
+
+
+def _read_text(file: IO[bytes], size: int) -> str:
+    (length,) = _unpack(file, "Q")
+    if length > size:
+        raise ValueError("it is damaged: a text is longer than the file")
+    return _read_bytes(file, length).decode("utf-8", errors="replace")
+
+
+def _unpack(file: IO[bytes], layout: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{layout}", _read_bytes(file, struct.calcsize(f"<{layout}")))
+
+
+def _read_bytes(file: IO[bytes], length: int) -> bytes:
+    data = file.read(length)
+    if len(data) < length:
+        raise ValueError("it is truncated: it ends within its header")
+    return data
+
+
+def _shape(architecture: str, values: Mapping[str, Any]) -> Shape | None:
+    def number(name: str) -> Any:
+        return values.get(f"{architecture}.{name}")
+
+    try:
+        heads, hidden = int(number("attention.head_count")), int(number("embedding_length"))
+        return Shape(
+            layers=number("block_count"),
+            hidden=hidden,
+            heads=heads,
+            kv_heads=number("attention.head_count_kv") or heads,
+            head_dim=number("attention.key_length") or hidden // heads,
+            intermediate=number("feed_forward_length"),
+            vocab=number("vocab_size") or values["tokenizer.ggml.tokens"],
+        )
+    except (TypeError, ValueError, KeyError, ZeroDivisionError):
+        return None
