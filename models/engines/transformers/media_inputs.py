@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from models.media_sampling import shrunk_size, uniform_indices
-from models.messages import Frames, Media
+from models.messages import Call, Frames, Media
 from models.spec import Limits
 
 PixelLimit = Literal["none", "processor", "before"]  # where `max_pixels` is enforced; `before`: shrunk here
@@ -80,6 +80,23 @@ def _budget(size: Any, max_pixels: int) -> dict[str, int]:
         "shortest_edge": min(int(size["shortest_edge"]), int(max_pixels / 1.05)),
         "longest_edge": min(int(size["longest_edge"]), max_pixels),
     }
+
+
+def blank_media(media: Mapping[Media, Frames]) -> frozenset[Media]:
+    """Return the pictures and clips of a single colour: a text-only model misses nothing in them."""
+    return frozenset(
+        item
+        for item, frames in media.items()
+        if frames.pixels.size and (frames.pixels == frames.pixels[:1, :1, :1]).all()
+    )
+
+
+def without_media(call: Call, removed: frozenset[Media]) -> Call:
+    """Return the call without these pictures and clips."""
+    if removed.isdisjoint(call.media):
+        return call
+    turns = (replace(turn, parts=tuple(part for part in turn.parts if part not in removed)) for turn in call.turns)
+    return replace(call, turns=tuple(turns))
 
 
 def template_parts(item: Media, frames: Frames, rules: MediaRules) -> list[dict[str, str]]:

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.media_inputs import MediaRules, media_inputs, media_rules, template_parts
+from models.engines.transformers.media_inputs import (
+    MediaRules,
+    blank_media,
+    media_inputs,
+    media_rules,
+    template_parts,
+    without_media,
+)
 from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
 from models.engines.transformers.row_errors import ROW_ERRORS, failure_reply
 from models.messages import Call, CallReply, Frames, Media, Text, Turn
@@ -53,9 +60,10 @@ class PromptMaker:
         """Return a prompt for each call, or the reply with the reason for none; in the order of the calls."""
         results: dict[int, Prompt | CallReply] = {}
         tails: dict[int, tuple[Head, str]] = {}
+        blank = frozenset() if self._processor else blank_media(media)
         for index, call in enumerate(calls):
             try:
-                prepared = self._prepare(call, media)
+                prepared = self._prepare(without_media(call, blank), media)
             except ROW_ERRORS as error:
                 results[index] = failure_reply(call, error, "preprocess")
             else:

@@ -102,6 +102,19 @@ def test_text_model_rejects_pictures(tmp_path: Path) -> None:
     assert (failure.type, "text-only" in failure.message) == ("preprocess", True)
 
 
+def test_text_model_answers_without_pictures_of_a_single_colour(checkpoint_of: Checkpoints) -> None:
+    engine = TransformersEngine(spec_of(checkpoint_of("llama")))
+    white = np.full((1, 8, 8, 3), (255, 255, 254), np.uint8)
+    spotted = white.copy()
+    spotted[0, 7, 7] = 0
+    calls = [replace(call, call_id=f"white {call.call_id}") for call in calls_about((PICTURE,))]
+    alone = [*outcomes(engine, calls_about(())).values()]
+    assert all(isinstance(outcome, Answer) for outcome in alone)
+    assert [*outcomes(engine, calls, {PICTURE: Frames(pixels=white)}).values()] == alone
+    rejected = outcomes(engine, calls, {PICTURE: Frames(pixels=spotted)})
+    assert all(isinstance(outcome, Failure) for outcome in rejected.values())
+
+
 def test_prompt_too_long_reports_its_tokens(folder: Path) -> None:
     engine = TransformersEngine(spec_of(folder, limits=Limits(max_model_len=60)))
     assert engine.max_model_len == 60
