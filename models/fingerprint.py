@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from models.spec import ModelSpec
+from models.spec import REQUEST_OPTIONS, ModelSpec
 
 _WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
 _END = 1 << 20  # bytes hashed at each end of a larger file
@@ -69,6 +69,7 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
         fingerprint["form"] = spec.chat_format
     if spec.omit_parameters:
         fingerprint["omit_parameters"] = sorted(spec.omit_parameters)
+    fingerprint |= {name: value for name in REQUEST_OPTIONS if (value := getattr(spec, name))}
     if spec.is_random:
         fingerprint["seed"] = spec.seed
         fingerprint["faults"] = {"answer": spec.fault_injection.answer}

@@ -127,6 +127,7 @@ class Answer:
     least_tokens: int | None = None
     """Of the prompt tokens after the head, those that no concurrent call shares as a prefix; None where the engine does
     not know. Their sum is the lower bound on computed tokens, heads excluded."""
+    mean_logprob: float | None = None  # of the answer's tokens, in nats, where the entry asks an endpoint for it
     decoding: str = ""
     """How the text was decoded: `greedy`, `sampled`, `beam-3`; '' where nothing was generated. An engine without beam
     search reports `greedy` for a request with beams."""

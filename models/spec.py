@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Literal
 from urllib.parse import urlsplit
@@ -11,10 +12,21 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     PositiveFloat,
     PositiveInt,
     field_validator,
     model_validator,
+)
+
+REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
+"""Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
+
+_REQUEST_FIELDS = frozenset(
+    {
+        *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n"),
+        *REQUEST_OPTIONS,
+    }
 )
 
 
@@ -131,6 +143,13 @@ class ModelSpec(_StrictModel):
     is restarted, and a request that was alone in it fails with `timeout`."""
     retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()  # rejected by the endpoint: not sent
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures
+    logprobs: bool = False  # the mean over an answer's tokens goes into the column `mean_logprob`
+    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
+    `run.json`: no secrets."""
     chat_format: Literal["plain", "vicuna"] | None = Field(
         default=None, validation_alias=AliasChoices("chat_format", "form")
     )
@@ -170,12 +189,27 @@ class ModelSpec(_StrictModel):
             raise ValueError("api_key_env must be the name of a variable, such as OPENAI_API_KEY, never the key")
         return value
 
+    @field_validator("extra_body")
+    @classmethod
+    def _only_further_fields(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        taken = sorted(_REQUEST_FIELDS & value.keys())
+        if taken:
+            raise ValueError(f"extra_body must not hold {', '.join(taken)}: the engine or another key sets that")
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise ValueError("extra_body must hold finite numbers only, for it is sent as JSON") from error
+        return value
+
     @model_validator(mode="after")
     def _complete(self) -> ModelSpec:
         if self.engine != "random" and not self.model:
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
         if self.engine == "openai" and not self.base_url:
             raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
+        unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
+        if unsent and self.engine != "openai":
+            raise ValueError(f"{', '.join(unsent)}: only engine openai sends requests")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.replicas.min > self.replicas.max:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 
 from models.engines.openai.budget import Budget
+from models.engines.openai.completion import Completion
 from models.engines.openai.event_loop import BackgroundLoop
 from models.engines.openai.failures import (
     LONGEST_WAIT_S,
@@ -132,7 +133,7 @@ class OpenAIEngine:
     async def _answer(self, call: Call, pictures: Mapping[Media, Sequence[str]]) -> CallReply:
         if call.scored:
             return CallReply(call_id=call.call_id, outcome=_UNSCORED)
-        messages = chat_messages(call, pictures, self._spec.system)
+        messages = chat_messages(call, pictures, self._spec.system, self._spec.detail)
         answers_before = self._health.answers
         attempt = 0
         while True:
@@ -171,11 +172,18 @@ class OpenAIEngine:
         parameters = {"temperature": call.generation.temperature, "seed": call.generation.seed}
         for name in self._spec.omit_parameters:
             del parameters[name]
+        optional = {
+            "top_p": self._spec.top_p,
+            "reasoning_effort": self._spec.reasoning_effort,
+            "logprobs": self._spec.logprobs or None,
+            "extra_body": self._spec.extra_body or None,
+        }
         return {
             "model": self._spec.model,
             "messages": messages,
             limit_name: call.generation.max_new_tokens,
             **parameters,
+            **{name: value for name, value in optional.items() if value is not None},
         }
 
     async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
@@ -210,7 +218,7 @@ class OpenAIEngine:
 
     def _parse(self, content: bytes) -> Answer | FailedAttempt:
         try:
-            reply = _Completion.model_validate_json(content)
+            reply = Completion.model_validate_json(content)
         except ValidationError as error:
             start = clip(self._redact(content.decode("utf-8", "replace")), 200)
             first = error.errors(include_url=False, include_input=False)[0]
@@ -249,49 +257,3 @@ def _is_connect_error(error: BaseException) -> bool:
 
 def _transient_failure(kind: str, message: str, scope: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
     return FailedAttempt(failure=Failure(type=kind, message=message), scope=scope, is_transient=True)
-
-
-class _TextPart(BaseModel):
-    text: str = ""
-
-
-class _Message(BaseModel):
-    content: str | list[_TextPart] | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Details(BaseModel):
-    cached_tokens: int | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-
-
-class _Completion(BaseModel):
-    """The fields of a chat completion that are read; others are ignored, for servers differ."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
-
-    def answer(self) -> Answer:
-        """Return the first choice. Null content is an empty answer, and a refusal is an answer."""
-        choice, usage = self.choices[0], self.usage or _Usage()
-        content = choice.message.content
-        if isinstance(content, list):
-            content = "".join(part.text for part in content)
-        details = usage.prompt_tokens_details or _Details()
-        return Answer(
-            text=content or choice.message.refusal or "",
-            finish_reason=choice.finish_reason or "stop",
-            input_tokens=usage.prompt_tokens or 0,
-            output_tokens=usage.completion_tokens or 0,
-            cached_tokens=details.cached_tokens or 0,
-        )

@@ -21,13 +21,14 @@ _MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times large
 
 
 def chat_messages(
-    call: Call, pictures: Mapping[Media, Sequence[str]], system: str | None = None
+    call: Call, pictures: Mapping[Media, Sequence[str]], system: str | None = None, detail: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the chat messages of one call: in each turn all pictures, then the texts joined with line breaks.
 
-    `pictures` holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call.
+    `pictures` holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call;
+    `detail` asks the server for a resolution of its own.
     """
-    messages = [_message(turn, pictures) for turn in call.turns]
+    messages = [_message(turn, pictures, detail) for turn in call.turns]
     if system is None:
         return messages
     if messages and messages[0]["role"] == "system":
@@ -35,12 +36,14 @@ def chat_messages(
     return [{"role": "system", "content": system}, *messages]
 
 
-def _message(turn: Turn, pictures: Mapping[Media, Sequence[str]]) -> dict[str, Any]:
+def _message(turn: Turn, pictures: Mapping[Media, Sequence[str]], detail: str | None) -> dict[str, Any]:
     uris = [uri for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
     text = _text(turn)
     if not uris:
         return {"role": turn.role, "content": text}
-    content: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": uri}} for uri in uris]
+    content: list[dict[str, Any]] = [
+        {"type": "image_url", "image_url": {"url": uri, **({"detail": detail} if detail else {})}} for uri in uris
+    ]
     if text:
         content.append({"type": "text", "text": text})
     return {"role": turn.role, "content": content}

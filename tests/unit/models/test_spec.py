@@ -32,6 +32,27 @@ def test_invalid_base_url_is_rejected(base_url: str) -> None:
         endpoint(base_url=base_url)
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"extra_body": {"top_p": 0.5, "model": "n"}}, "must not hold model, top_p"),
+        ({"extra_body": {"x": float("nan")}}, "finite numbers"),
+        ({"extra_body": {"x": object()}}, "extra_body.x"),
+        ({"reasoning_effort": "much"}, "reasoning_effort"),
+        ({"detail": "huge"}, "detail"),
+        ({"top_p": 0}, "top_p"),
+    ],
+)
+def test_invalid_request_options_are_rejected(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        endpoint(**options)
+
+
+def test_request_options_belong_to_endpoints() -> None:
+    with pytest.raises(ValidationError, match="detail, extra_body: only engine openai sends requests"):
+        ModelSpec(engine="transformers", model="org/name", detail="low", extra_body={"top_k": 1})
+
+
 def test_fingerprint_ignores_speed_place_and_price() -> None:
     plain = answer_fingerprint(endpoint())
     same = endpoint(
@@ -58,6 +79,11 @@ def test_fingerprint_ignores_speed_place_and_price() -> None:
         {"system": "Be brief."},
         {"limits": {"max_frames": 2}},
         {"omit_parameters": ["seed"]},
+        {"top_p": 0.9},
+        {"reasoning_effort": "low"},
+        {"detail": "low"},
+        {"logprobs": True},
+        {"extra_body": {"top_k": 3}},
         {"dtype": "float16"},
         {"adapter": "x"},
     ],

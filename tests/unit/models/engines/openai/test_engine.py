@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 
@@ -62,6 +63,16 @@ class TestRequests:
             at.ask_one("Hi")
             assert set(at.sent) == {"model", "messages", "max_tokens"}
 
+    def test_request_options_of_the_entry_are_sent(self) -> None:
+        options = {"top_p": 0.9, "reasoning_effort": "low", "logprobs": True}
+        further = {"chat_template_kwargs": {"enable_thinking": False}, "top_k": 1}
+        with rig(always("A"), **options, detail="low", extra_body=further) as at:
+            at.ask_one(PICTURE, "Hi")
+            assert {name: at.sent[name] for name in (*options, *further)} == {**options, **further}
+            assert "extra_body" not in at.sent
+            picture, _ = at.sent["messages"][0]["content"]
+            assert picture["image_url"]["detail"] == "low"
+
     def test_max_completion_tokens_is_learned_once(self) -> None:
         def script(request: EndpointRequest) -> Action | str:
             if "max_tokens" in request.body:
@@ -112,6 +123,26 @@ class TestReplies:
             assert at.ask_one("four words in all") == Answer(
                 text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
             )
+
+    @pytest.mark.parametrize(
+        ("logprobs", "mean"),
+        [
+            ({"content": [{"token": "A", "logprob": -0.5}, {"token": "!", "logprob": -1.5}]}, -1.0),
+            ({"content": [{"token": "A", "logprob": None}]}, None),
+            ({"content": []}, None),
+            ({"tokens": ["A"], "token_logprobs": [-0.5]}, None),
+            ([], None),
+            (None, None),
+        ],
+    )
+    def test_mean_logprob_is_that_of_the_tokens_where_the_reply_has_them(
+        self, logprobs: object, mean: float | None
+    ) -> None:
+        body = json.dumps({"choices": [{"message": {"content": "A!"}, "logprobs": logprobs}]})
+        with rig(lambda _: Raw(body=body.encode()), logprobs=True) as at:
+            outcome = at.ask_one("Hi")
+            assert isinstance(outcome, Answer)
+            assert (outcome.text, outcome.mean_logprob) == ("A!", mean)
 
     def test_finish_reason_length_is_kept(self) -> None:
         with rig(always("one two three")) as at:
