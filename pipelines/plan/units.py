@@ -20,7 +20,8 @@ PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
 PACK_BYTES = 4 << 20
 """Groups whose decoded pixels are fewer than this in all are packed up to the size of a unit: they cost little to load
-again, and every part costs the same to write, to read and to score."""
+again, and every part costs the same to write, to read and to score. Not so for endpoints: a killed process loses the
+answers of the units that it has not committed, and each was paid for."""
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
@@ -129,12 +130,14 @@ class UnitMaker:
             return
         self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
         limit = self._max_requests()
+        pack_limit = min(PACK_REQUESTS, limit)
+        small_limit = pack_limit if self.builder.model_fingerprint.get("engine") == "openai" else limit
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
         for place, members in pool.items():
             for rows, ids in _cut(members, limit):
                 size, pixels = size + len(ids), pixels + self.sizes.get(place, 0)
-                if packed and size > (limit if pixels <= PACK_BYTES else min(PACK_REQUESTS, limit)):
+                if packed and size > (small_limit if pixels <= PACK_BYTES else pack_limit):
                     yield self._unit(packed)
                     packed, size, pixels = [], len(ids), self.sizes.get(place, 0)
                 packed.append((MediaGroupSlice(*place, rows), ids))

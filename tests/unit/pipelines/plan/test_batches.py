@@ -26,14 +26,16 @@ from pipelines.plan.units import (
 )
 
 
-def builder() -> RequestBuilder:
+def builder(engine: str) -> RequestBuilder:
     return RequestBuilder(
-        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, task_settings=(),
+        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={"engine": engine}, generation={}, task_settings=(),
         prompts={}, prompt_versions={}, seed=1,
     )  # fmt: skip
 
 
-def cut(groups: Sequence[int], replicas: int, per_sample: int = 1, group_bytes: int = 0) -> list[WorkUnit]:
+def cut(
+    groups: Sequence[int], replicas: int, per_sample: int = 1, group_bytes: int = 0, engine: str = "vllm"
+) -> list[WorkUnit]:
     """Return units of groups with so many samples and bytes of pixels each, all in one part of the plan."""
     pool = {}
     row = 0
@@ -44,7 +46,7 @@ def cut(groups: Sequence[int], replicas: int, per_sample: int = 1, group_bytes: 
             members.append(SampleRequests(f"{index}/{n}", list(range(row, row + per_sample)), ids))
             row += per_sample
     sizes = dict.fromkeys(pool, group_bytes)
-    maker = UnitMaker(builder(), replicas, expected=sum(groups), samples=sum(groups), sizes=sizes)
+    maker = UnitMaker(builder(engine), replicas, expected=sum(groups), samples=sum(groups), sizes=sizes)
     return list(maker.units(pool))
 
 
@@ -116,6 +118,11 @@ def test_small_groups_with_many_pixels_get_smaller_units() -> None:
     assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]
+
+
+def test_small_groups_of_an_endpoint_get_smaller_units() -> None:
+    assert len(cut([1] * 512, 1, engine="openai")) == 512 // PACK_REQUESTS
+    assert [unit.requests for unit in cut([216] * 2, 1, engine="openai")] == [216] * 2
 
 
 def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
