@@ -15,7 +15,7 @@ _ENGINES = {
     "openai": ("models.engines.openai.engine", "OpenAIEngine"),
     "random": ("models.engines.random_baseline", "RandomEngine"),
     "transformers": ("models.engines.transformers.engine", "TransformersEngine"),
-    "vllm": ("models.engines.vllm", "VLLMEngine"),
+    "vllm": ("models.engines.vllm.engine", "VLLMEngine"),
 }
 
 

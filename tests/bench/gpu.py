@@ -159,7 +159,7 @@ def run_vllm(spec: ModelSpec, calls: Sequence[Call], clip: Frames) -> dict[str, 
         return "not installed"
     import vllm
 
-    from models.engines.vllm import VLLMEngine
+    from models.engines.vllm.engine import VLLMEngine
 
     try:
         engine = VLLMEngine(spec, make=lambda **settings: vllm.LLM(**settings, load_format="dummy"))

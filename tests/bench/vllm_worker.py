@@ -42,7 +42,7 @@ def build(args: argparse.Namespace) -> Engine:
         return TransformersEngine(spec)
     import vllm
 
-    from models.engines.vllm import VLLMEngine
+    from models.engines.vllm.engine import VLLMEngine
 
     more: dict[str, Any] = {
         "limit_mm_per_prompt": {"image": 0, "video": 1},

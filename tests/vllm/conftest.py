@@ -29,7 +29,7 @@ _SMALL: dict[str, Any] = {
 def open_vllm(checkpoint_of: Checkpoints) -> Iterator[OpenEngine]:
     """Return a function that opens the engine on an architecture's checkpoint; the engine before it is closed."""
     vllm = pytest.importorskip("vllm", reason="vllm is not installed here: `make test-vllm`")
-    from models.engines.vllm import VLLMEngine
+    from models.engines.vllm.engine import VLLMEngine
 
     running: list[Engine] = []
 

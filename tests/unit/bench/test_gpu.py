@@ -63,11 +63,11 @@ def test_vllm_that_fails_costs_no_other_result(monkeypatch: pytest.MonkeyPatch) 
     def fail(**_: Any) -> None:
         raise RuntimeError("no kernel for this card")
 
-    module, engine = ModuleType("vllm"), ModuleType("models.engines.vllm")
+    module, engine = ModuleType("vllm"), ModuleType("models.engines.vllm.engine")
     module.LLM = fail  # type: ignore[attr-defined]
     engine.VLLMEngine = lambda spec, make: make()  # type: ignore[attr-defined]
     monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda _: argparse.Namespace())
     monkeypatch.setitem(sys.modules, "vllm", module)
-    monkeypatch.setitem(sys.modules, "models.engines.vllm", engine)
+    monkeypatch.setitem(sys.modules, "models.engines.vllm.engine", engine)
     result = gpu.run_vllm(None, [], None)  # type: ignore[arg-type]
     assert result == "RuntimeError: no kernel for this card"

@@ -20,7 +20,7 @@ def test_engine_of_the_spec_is_built() -> None:
     engine.close()
 
 
-@pytest.mark.parametrize("missing", ["vllm", "models.engines.vllm"])
+@pytest.mark.parametrize("missing", ["vllm", "models.engines.vllm.engine"])
 def test_missing_vllm_is_reported_with_the_remedy(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(EngineUnreachableError, match=r"'big'.*pip install 'vlmsweep\[vllm\]'"):

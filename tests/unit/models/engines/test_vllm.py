@@ -36,11 +36,15 @@ SETTINGS = frozenset(
         "tokenizer_revision",
         "max_model_len",
         "max_num_seqs",
+        *("kv_cache_memory_bytes", "enforce_eager", "skip_mm_profiling"),
     ]
 )
 """Of `vllm.LLM` and `vllm.EngineArgs`, those that the engine may use."""
+MAX_LEN, PROMPT = 200, 9
 FACTS = {"total_num_frames", "fps", "width", "height", "duration", "frames_indices", "do_sample_frames"}
 """What `qwen2_5_vl.py` and `qwen3_vl.py` read of a clip: `VideoMetadata` of transformers, and whether to sample."""
+
+_MODULES = ("models.engines.vllm.engine", "models.engines.vllm.settings")  # these import vllm
 
 
 class EngineDeadError(RuntimeError):
@@ -140,7 +144,7 @@ class FakeLLM:
                 assert len(facts["frames_indices"]) == len(frames)
         self.prompts.append(prompt)
         completion = SimpleNamespace(text="A", finish_reason="stop", token_ids=(1, 2))
-        return SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * 9, num_cached_tokens=4)
+        return SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * PROMPT, num_cached_tokens=4)
 
 
 @pytest.fixture
@@ -149,27 +153,32 @@ def vllm_module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     package = ModuleType("vllm")
     package.SamplingParams = SamplingParams  # type: ignore[attr-defined]
     loader = ModuleType("vllm.model_executor.model_loader")
-    loader.get_model_cls = lambda config: config  # type: ignore[attr-defined]
+    loader.get_model_cls = lambda config: config.takes  # type: ignore[attr-defined]
+    platforms = ModuleType("vllm.platforms")
+    platforms.current_platform = SimpleNamespace(is_cpu=lambda: False)  # type: ignore[attr-defined]
     for name, module in (
         ("vllm", package), ("vllm.model_executor", ModuleType("vllm.model_executor")),
-        ("vllm.model_executor.model_loader", loader),
+        ("vllm.model_executor.model_loader", loader), ("vllm.platforms", platforms),
     ):  # fmt: skip
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "models.engines.vllm", raising=False)
-    import models.engines.vllm as module
+    for name in _MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import models.engines.vllm.engine as module
 
     yield module
-    sys.modules.pop("models.engines.vllm", None)
+    for name in _MODULES:
+        sys.modules.pop(name, None)
 
 
 def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
     """Return the engine and its fake LLM; `takes` is the class of the model, `limits` the spec's."""
     instances: list[FakeLLM] = []
+    model = SimpleNamespace(takes=more.get("takes"), max_model_len=MAX_LEN)
 
     def make(**settings: Any) -> FakeLLM:
         from transformers import AutoTokenizer
 
-        stand = FakeLLM(settings, AutoTokenizer.from_pretrained(folder), model_config=more.get("takes"))
+        stand = FakeLLM(settings, AutoTokenizer.from_pretrained(folder), model_config=model)
         instances.append(stand)
         return stand
 
@@ -223,6 +232,30 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
     stand.dead = True
     with pytest.raises(EngineUnreachableError, match="died"):
         list(engine.generate(calls, MEDIA))
+
+
+def test_answer_that_the_context_may_cut_is_a_failure_as_on_transformers(
+    vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, _ = opened(vllm_module, checkpoint_of("llama"))
+    fits, cut = calls_about((), limits=(MAX_LEN - PROMPT, MAX_LEN - PROMPT + 1))[:2]
+    outcomes = {reply.call_id: reply.outcome for reply in engine.generate([fits, cut], MEDIA)}
+    assert isinstance(outcomes[fits.call_id], Answer)
+    assert outcomes[cut.call_id] == Failure(
+        type="context_length", message="9 tokens of prompt and 192 of answer exceed 200"
+    )
+
+
+def test_build_for_processors_gets_a_limited_cache_and_compiles_nothing(
+    vllm_module: Any, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from models.engines.vllm import settings
+
+    monkeypatch.setattr(settings.current_platform, "is_cpu", lambda: True)
+    monkeypatch.setattr(settings, "free_host_bytes", lambda: 16 << 30)
+    _, stand = opened(vllm_module, checkpoint_of("llama"))
+    assert stand.settings["kv_cache_memory_bytes"] == 2 << 30
+    assert stand.settings["enforce_eager"]
 
 
 def test_texts_are_scored_by_the_log_probabilities_of_their_own_tokens(

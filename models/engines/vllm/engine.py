@@ -12,20 +12,29 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import numpy as np
 import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
 from models.engines.transformers.fetch import ensure_local
-from models.engines.transformers.media_inputs import clip_metadata
+from models.engines.vllm.prompt_media import PromptMedia
+from models.engines.vllm.settings import engine_settings, lora_request
 from models.errors import EngineUnreachableError
 from models.gguf_header import gguf_file
-from models.media_sampling import uniform_indices
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, logprobs_to_text
+from models.messages import (
+    Answer,
+    Call,
+    CallReply,
+    Failure,
+    Frames,
+    Media,
+    Text,
+    Turn,
+    decoding_name,
+    logprobs_to_text,
+)
 from models.spec import ModelSpec
 
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
-_MAX_PICTURES = 16  # pictures of one prompt; few-shot prompts hold several
 _SEEDS = 2**63
 _UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
 
@@ -59,13 +68,14 @@ class VLLMEngine:
         self._spec = spec = _with_local_weights(spec)
         revision = None if Path(spec.model).is_dir() else spec.revision
         try:
-            self._llm: Any = (make or vllm.LLM)(**_settings(spec, revision))
+            self._llm: Any = (make or vllm.LLM)(**engine_settings(spec, revision))
             self._processor = AutoProcessor.from_pretrained(
                 spec.model, revision=revision or "main", trust_remote_code=spec.trust_remote_code
             )
         except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
-        self._lora = _lora(spec)
+        self._lora = lora_request(spec)
+        self._max_len: int = self._llm.model_config.max_model_len
         self._template: Any = self._processor
         self._placeholder: Callable[[str, int], str | None] | None = None
         if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
@@ -99,8 +109,8 @@ class VLLMEngine:
             if errors:
                 yield _failure_reply(call, errors[0])
             else:
-                answer = _read_scores(parts_of_call) if call.scored else _read_output(parts_of_call[0][1])
-                yield CallReply(call_id=call.call_id, outcome=answer, latency_s=each * len(parts_of_call))
+                outcome = _read_scores(parts_of_call) if call.scored else self._read_output(*parts_of_call[0])
+                yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=each * len(parts_of_call))
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""
@@ -151,7 +161,7 @@ class VLLMEngine:
         if self._spec.system and turns[0].role != "system":
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
         continues = turns[-1].role == "assistant"
-        prompt_media = _PromptMedia(self._placeholder, self._spec.limits.max_frames)
+        prompt_media = PromptMedia(self._placeholder, self._spec.limits.max_frames)
         text = self._template.apply_chat_template(
             [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns],
             tokenize=False,
@@ -162,97 +172,35 @@ class VLLMEngine:
             return {"prompt": text}
         return {"prompt": text, "multi_modal_data": prompt_media.data, "multi_modal_uuids": prompt_media.names}
 
+    def _read_output(self, submission: _Submission, output: Any) -> Answer | Failure:
+        """Return the answer; a failure where prompt and limit exceed the model's context, which would cut the answer.
 
-class _PromptMedia:
-    def __init__(self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
-        self._placeholder, self._max_frames = placeholder, max_frames
-        self._takes_video = placeholder is None or _takes_video(placeholder)
-        self.data: dict[str, list[Any]] = {}
-        self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
-
-    def content(self, turn: Turn, media: Mapping[Media, Frames]) -> str | list[dict[str, Any]]:
-        """Return a turn as its template takes it: parts, or one text with placeholders."""
-        parts = [entry for part in turn.parts for entry in self._part(part, media)]
-        return parts if self._placeholder is None else "".join(str(part.get("text", "")) for part in parts)
-
-    def _part(self, part: object, media: Mapping[Media, Frames]) -> list[dict[str, Any]]:
-        if isinstance(part, Text):
-            return [{"type": "text", "text": part.text}]
-        if not isinstance(part, Media):
-            raise TypeError("an earlier step's output was not filled in")
-        frames, name = media[part], f"{part.source}:{part.frames}"
-        if part.kind == "image":
-            return [self._add("image", _picture(frames.pixels[0]), name)]
-        indices = uniform_indices(len(frames.pixels), self._max_frames)
-        if not self._takes_video:
-            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in indices]
-        # Models that encode the time of frames (Qwen2.5-VL, Qwen3-VL) reject a clip without its metadata.
-        metadata = {**clip_metadata(frames, indices), "do_sample_frames": False}
-        return [self._add("video", (np.ascontiguousarray(frames.pixels[indices]), metadata), name)]
-
-    def _add(self, kind: str, pixels: Any, name: str) -> dict[str, Any]:
-        self.data.setdefault(kind, []).append(pixels)
-        self.names.setdefault(kind, []).append(name)
-        if self._placeholder is None:
-            return {"type": kind}
-        # On its own line, as in vLLM's chat interface; None: vLLM's processor inserts the placeholder itself.
-        placeholder = self._placeholder(kind, len(self.data[kind]))
-        return {"text": f"{placeholder}\n" if placeholder else ""}
-
-
-def _takes_video(placeholder: Callable[[str, int], str | None]) -> bool:
-    try:
-        placeholder("video", 1)
-    except ValueError:
-        return False
-    return True
+        The `transformers` engine fails these calls too, before it computes anything.
+        """
+        first, generation = output.outputs[0], submission.call.generation
+        tokens, new = len(output.prompt_token_ids or ()), generation.max_new_tokens
+        if tokens + new > self._max_len:
+            return Failure(
+                type="context_length",
+                message=f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}",
+            )
+        return Answer(
+            text=first.text,
+            finish_reason=first.finish_reason or "stop",
+            input_tokens=tokens,
+            output_tokens=len(first.token_ids),
+            cached_tokens=output.num_cached_tokens or 0,
+            decoding=decoding_name(generation, beams=False),
+        )
 
 
 def _reject_media(kind: str, number: int) -> str:
     raise ValueError(f"the model is text-only, and the prompt holds {kind} {number}")
 
 
-def _picture(pixels: np.ndarray) -> Any:
-    from PIL import Image
-
-    return Image.fromarray(pixels)
-
-
 def _with_local_weights(spec: ModelSpec) -> ModelSpec:
     """Return the spec with the folder that a GGUF file is converted into, another spec unchanged."""
     return spec.model_copy(update={"model": ensure_local(spec).source}) if gguf_file(spec.model) else spec
-
-
-def _settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
-    optional = {
-        "revision": revision,
-        "tokenizer_revision": revision,
-        "max_model_len": spec.limits.max_model_len,
-        "max_num_seqs": spec.batch_size,
-    }
-    return {
-        "model": spec.model,
-        "dtype": spec.dtype,
-        "tensor_parallel_size": spec.tensor_parallel,
-        "trust_remote_code": spec.trust_remote_code,
-        "load_format": "safetensors",
-        "generation_config": "vllm",  # sampling and penalties are the benchmark's to choose, not the checkpoint's
-        "enable_prefix_caching": spec.share_prefix,
-        "limit_mm_per_prompt": {"image": max(_MAX_PICTURES, spec.limits.max_frames or 0), "video": 1},
-        "seed": spec.seed,
-        # All GPUs of the replica are visible to this process: Ray need not place vLLM's workers again.
-        **({"distributed_executor_backend": "mp"} if spec.tensor_parallel > 1 else {}),
-        **({"enable_lora": True, "max_lora_rank": 256} if spec.adapter else {}),
-        **{name: value for name, value in optional.items() if value is not None},
-    }
-
-
-def _lora(spec: ModelSpec) -> Any:
-    if spec.adapter is None:
-        return None
-    from vllm.lora.request import LoRARequest
-
-    return LoRARequest("adapter", 1, spec.adapter)
 
 
 def _sampling(submission: _Submission) -> Any:
@@ -274,17 +222,6 @@ def _read_scores(parts: Sequence[tuple[_Submission, Any]]) -> Answer:
         text=logprobs_to_text(means, counts),
         input_tokens=sum(len(output.prompt_token_ids) for _, output in parts),
         cached_tokens=sum(output.num_cached_tokens or 0 for _, output in parts),
-    )
-
-
-def _read_output(output: Any) -> Answer:
-    first = output.outputs[0]
-    return Answer(
-        text=first.text,
-        finish_reason=first.finish_reason or "stop",
-        input_tokens=len(output.prompt_token_ids or ()),
-        output_tokens=len(first.token_ids),
-        cached_tokens=output.num_cached_tokens or 0,
     )
 
 

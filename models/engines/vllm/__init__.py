@@ -1,0 +1,1 @@
+"""Engine for models on vLLM."""

@@ -1,0 +1,65 @@
+"""Media of one prompt as vLLM takes them: parts of a turn, or placeholders in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from models.engines.transformers.media_inputs import clip_metadata
+from models.media_sampling import uniform_indices
+from models.messages import Frames, Media, Text, Turn
+
+
+class PromptMedia:
+    """Collects the media of one prompt, and the names under which vLLM caches them."""
+
+    def __init__(self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
+        self._placeholder, self._max_frames = placeholder, max_frames
+        self._takes_video = placeholder is None or _takes_video(placeholder)
+        self.data: dict[str, list[Any]] = {}
+        self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
+
+    def content(self, turn: Turn, media: Mapping[Media, Frames]) -> str | list[dict[str, Any]]:
+        """Return a turn as its template takes it: parts, or one text with placeholders."""
+        parts = [entry for part in turn.parts for entry in self._part(part, media)]
+        return parts if self._placeholder is None else "".join(str(part.get("text", "")) for part in parts)
+
+    def _part(self, part: object, media: Mapping[Media, Frames]) -> list[dict[str, Any]]:
+        if isinstance(part, Text):
+            return [{"type": "text", "text": part.text}]
+        if not isinstance(part, Media):
+            raise TypeError("an earlier step's output was not filled in")
+        frames, name = media[part], f"{part.source}:{part.frames}"
+        if part.kind == "image":
+            return [self._add("image", _picture(frames.pixels[0]), name)]
+        indices = uniform_indices(len(frames.pixels), self._max_frames)
+        if not self._takes_video:
+            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in indices]
+        # Models that encode the time of frames (Qwen2.5-VL, Qwen3-VL) reject a clip without its metadata.
+        metadata = {**clip_metadata(frames, indices), "do_sample_frames": False}
+        return [self._add("video", (np.ascontiguousarray(frames.pixels[indices]), metadata), name)]
+
+    def _add(self, kind: str, pixels: Any, name: str) -> dict[str, Any]:
+        self.data.setdefault(kind, []).append(pixels)
+        self.names.setdefault(kind, []).append(name)
+        if self._placeholder is None:
+            return {"type": kind}
+        # On its own line, as in vLLM's chat interface; None: vLLM's processor inserts the placeholder itself.
+        placeholder = self._placeholder(kind, len(self.data[kind]))
+        return {"text": f"{placeholder}\n" if placeholder else ""}
+
+
+def _takes_video(placeholder: Callable[[str, int], str | None]) -> bool:
+    try:
+        placeholder("video", 1)
+    except ValueError:
+        return False
+    return True
+
+
+def _picture(pixels: np.ndarray) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(pixels)
