@@ -31,12 +31,20 @@ class SweepFlags:
     data: DataUri
     out: Annotated[str, Option("--out", help="Location of the results: a folder or s3://bucket/key.")]
     judge: Annotated[
-        str | None,
-        Option("--judge", help="Models that judge open answers, A,B: A's verdicts give the metrics, all are compared."),
+        list[str] | None,
+        Option(
+            "--judge",
+            help="Models that judge open answers, A,B: A's verdicts give the metrics, all are compared. May be "
+            "repeated.",
+        ),
     ] = None
     captioner: Annotated[
-        str | None,
-        Option("--captioner", help="The model that captions for text-only models; self: each model for itself."),
+        list[str] | None,
+        Option(
+            "--captioner",
+            help="Models that caption for text-only models, A,B: prompts are asked with the captions of each, and "
+            "compared; self: each model for itself. May be repeated.",
+        ),
     ] = None
     fail_on_error: Annotated[
         str, Option("--fail-on-error", help="End with 1 when rows failed: true, false, a fraction, or a count allowed.")

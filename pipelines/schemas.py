@@ -31,6 +31,7 @@ PREDICTIONS = pa.schema(
     [
         *_IDENTITY,
         *_columns(pa.string(), "model_revision", "dataset_fingerprint", "prompt_version", "prompt_sha256", "output"),
+        ("captioner", pa.string()),  # whose caption the prompt holds; '' or null where it holds none
         ("status", pa.string()),  # ok | error | excluded
         *_columns(pa.string(), "error_type", "error", "finish_reason"),
         ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model generated the text

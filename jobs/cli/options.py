@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, get_type_hints
 
 from jobs.cli.config_file import ConfigFile
@@ -59,6 +59,7 @@ def normalize_arguments(arguments: list[str]) -> list[str]:
     return [*front, *normal]
 
 
-def names(text: str | None) -> tuple[str, ...]:
-    """Split a comma-separated list; drop blanks and repeats."""
-    return tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+def names(texts: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Split a comma-separated list, or those of a repeated flag; drop blanks and repeats."""
+    text = texts if isinstance(texts, str) else ",".join(texts or ())
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -52,8 +52,7 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     catalog = load_models(flags.models_file or [])
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
-    for name in (*names(flags.judge), flags.captioner):
-        _helper(None if name == SELF else name, catalog)
+    select_models([*names(flags.judge), *_captioners(flags)[0]], catalog)
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
     _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
     return select_models(names(flags.models), catalog)
@@ -69,9 +68,9 @@ def _spec(
     flags: SweepFlags, models: Mapping[str, ModelSpec], benchmarks: Sequence[str], catalog: Mapping[str, ModelSpec]
 ) -> RunSpec:
     judges = tuple(select_models(names(flags.judge), catalog).items())
-    own_captions = flags.captioner == SELF
-    captioner = None if own_captions else _helper(flags.captioner, catalog)
-    for name, spec in {**models, **dict([pair for pair in (*judges, captioner) if pair])}.items():
+    captioner_names, own_captions = _captioners(flags)
+    captioners = tuple(select_models(captioner_names, catalog).items())
+    for name, spec in {**models, **dict((*judges, *captioners))}.items():
         _check(name, spec, dry_run=flags.dry_run)
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
@@ -86,7 +85,7 @@ def _spec(
         limit=Limit.parse(flags.limit) if flags.limit else None,
         sample_ids=tuple(flags.sample_ids or ()),
         judges=judges,
-        captioner=captioner,
+        captioners=captioners,
         own_captions=own_captions,
         scorers=tuple(ScorerSpec.parse(text) for text in flags.scorers or ()),
         address=flags.address or ray_address(),
@@ -131,8 +130,15 @@ def _dollars(value: str | None) -> float | None:
     return dollars
 
 
-def _helper(name: str | None, models: Mapping[str, ModelSpec]) -> tuple[str, ModelSpec] | None:
-    return (name, select_models([name], models)[name]) if name else None
+def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the captioners, and whether each model captions for itself instead."""
+    captioners = names(flags.captioner)
+    if SELF in captioners and len(captioners) > 1:
+        raise UsageError(
+            f"--captioner {','.join(captioners)}: self stands alone; to compare own captions with others', name the "
+            "models themselves"
+        )
+    return ((), True) if SELF in captioners else (captioners, False)
 
 
 def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:

@@ -59,7 +59,7 @@ def run_demo(out: str, *, progress: ProgressListener) -> tuple[RunSpec, SweepRes
         },
         benchmarks=BENCHMARKS,
         judges=((JUDGE, ModelSpec(engine="random", notes="tosses a coin")),),
-        captioner=(CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),
+        captioners=((CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),),
         command=tuple(sys.argv),
     )
     return spec, run_sweep(spec, progress=progress)

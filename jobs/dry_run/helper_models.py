@@ -11,6 +11,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgePrompter
 from pipelines.benchmarks.records import JudgeRequest, Row
+from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
@@ -24,6 +25,8 @@ from pipelines.predict.stage import caption_plans
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import planned_rows, scoring_context
+
+_WORD = "word"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ def captioners(context: SweepContext) -> list[Helper]:
     """Return the captioners with their pending captions, one a picture."""
     return [
         Helper(role="captioner", name=name, spec=model, plan=plan, description="captioner")
-        for name, model in context.spec.captioners.items()
+        for name, model in context.spec.caption_models.items()
         for plan in caption_plans(context, name)
         if plan.total
     ]
@@ -50,13 +53,13 @@ def captioners(context: SweepContext) -> list[Helper]:
 
 def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
     """Return captions by picture hash: existing ones, and text of the greatest length in place of the others."""
-    captions = dict(context.captions(builder))
-    name = builder.captioner.rpartition("@")[0]
+    captions, name = dict(context.captions(builder)), builder.captioner_name
+    word = stable_id({"captioner": builder.captioner})[: len(_WORD)]  # two captioners hardly write the same
     for caption_builder, _ in context.caption_builders(name) if name else []:
         if caption_builder.benchmark_name == builder.benchmark_name:
             plan = context.plans.open(dataset, caption_builder, context.spec.selection)
             for row in plan.iter_columns():
-                captions.setdefault(row.variant, _longest_text(caption_builder, row))
+                captions.setdefault(row.variant, _longest_text(caption_builder, row, word))
     return captions
 
 
@@ -149,8 +152,8 @@ class _QuestionCount:
             self.plan.output_tokens += sum(step.generation.max_new_tokens for step in steps)
 
 
-def _longest_text(builder: RequestBuilder, row: PlanRow) -> str:
-    """Return meaningless text as long as the answer to a request may be."""
+def _longest_text(builder: RequestBuilder, row: PlanRow, word: str = _WORD) -> str:
+    """Return a word repeated to the greatest length of the answer to a request."""
     settings = builder.generation_settings(row)
     characters = settings[-1][0] * CHARS_PER_TOKEN if settings else 0
-    return " ".join(["word"] * max(1, round(characters / len("word "))))
+    return " ".join([word] * max(1, round(characters / len(f"{word} "))))

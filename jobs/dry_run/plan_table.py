@@ -29,7 +29,9 @@ def show_plan(
         print_json({"plan": rows, "helpers": helper_plan_rows, "schedule": times})
         return
     for row in rows:
-        row["benchmark"] += f" ({row['prompts']})" if "prompts" in row else ""
+        names = [row["prompts"]] if "prompts" in row else []
+        names += [f"captions of {row['captioner']}"] if "captioner" in row else []
+        row["benchmark"] += f" ({', '.join(names)})" if names else ""
     heads = (
         "model",
         "benchmark",
@@ -61,10 +63,12 @@ def show_plan(
 
 
 def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
-    """Return the set of prompts of a plan, where a benchmark is asked in named sets."""
+    """Return the set of prompts of a plan where a benchmark is asked in named sets, and of several captioners whose."""
     name = plan.builder.benchmark_name
     sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
-    return next(({"prompts": chosen} for chosen, words in sets.items() if words == plan.builder.prompt_versions), {})
+    words = next((chosen for chosen, versions in sets.items() if versions == plan.builder.prompt_versions), "")
+    captioner = plan.builder.captioner_name if len(spec.captioners) > 1 and plan.builder.has_captions else ""
+    return {**({"prompts": words} if words else {}), **({"captioner": captioner} if captioner else {})}
 
 
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:

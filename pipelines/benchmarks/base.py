@@ -216,6 +216,7 @@ class BenchmarkDefinition:
         str, ...
     ] = ()  # metrics that rest on the judge's verdicts, shown by judge if there are several
     captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
+    captioned_settings: tuple[str, ...] = ()  # settings whose prompts hold captions, asked once for each captioner
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""

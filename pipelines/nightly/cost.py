@@ -17,7 +17,7 @@ def _models_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
         yield "predictions", model, model_spec
     for judge, judge_spec in spec.judges:
         yield "judgements", judge, judge_spec
-    for model, model_spec in spec.captioners.items():
+    for model, model_spec in spec.caption_models.items():
         yield "captions", model, model_spec
 
 

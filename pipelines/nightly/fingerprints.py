@@ -13,7 +13,7 @@ from models.fingerprint import answer_fingerprint
 from pipelines.benchmarks import benchmark
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import RequestBuilder, captioner_keys
 from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 
@@ -58,7 +58,7 @@ def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Data
             }
         ),
         "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.task_settings], "cut": cut}),
-        "captioner": builder.captioner,
+        "captioner": ",".join(captioner_keys(spec, builder.model)),
         "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})
         if spec.judges
         else "",

@@ -15,12 +15,17 @@ def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
     return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
 
 
+def captioner_name(key: str) -> str:
+    """Return the name in a captioner's key."""
+    return key.rpartition("@")[0]
+
+
 def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
     """Load a captioner's captions of this output, by picture hash; none where the key is ''."""
     if not key:
         return {}
     columns = ["variant", "prompt_version", "status", "output"]
-    folder = part_folder("captions", benchmark_name, key.rpartition("@")[0])
+    folder = part_folder("captions", benchmark_name, captioner_name(key))
     return {
         row["variant"]: row["output"]
         for _, table in iter_parts(out, folder, columns)

@@ -48,12 +48,14 @@ def load_completed(
 
 def ids_in_other_words(out: Store, entry: ManifestEntry, path: str) -> set[str]:
     """Return the requests of a prediction part that are in another set of prompts than the entry's first."""
-    if not entry.other_prompt_sets:
+    if not entry.other_prompt_sets and not entry.builder.has_captions:
         return set()
-    columns = ("request_id", "prompt_version")
-    rows = read_part(out, path, list(columns))
-    pairs = zip(*(rows[name].to_pylist() for name in columns), strict=True)
-    return {request_id for request_id, version in pairs if entry.is_in_other_words(version or "")}
+    rows = read_part(out, path, ["request_id", "prompt_version", "captioner"]).to_pylist()
+    return {
+        row["request_id"]
+        for row in rows
+        if entry.is_in_other_words(row["prompt_version"] or "", row.get("captioner") or "")
+    }
 
 
 def _delete_repeated(out: Store, folder: str, repeated: Container[str]) -> None:

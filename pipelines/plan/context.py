@@ -101,5 +101,5 @@ def plans_of_all_sets(entry: ManifestEntry, out: Store, plans: PlanStore, datase
 
 
 def helper_models(spec: RunSpec) -> dict[str, ModelSpec]:
-    """Return the judges and the captioner by name."""
-    return dict(pair for pair in (*spec.judges, spec.captioner) if pair)
+    """Return the judges and the captioners by name."""
+    return dict((*spec.judges, *spec.captioners))

@@ -6,6 +6,7 @@ A part of the plan is in memory at a time, and all its rows are handled together
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -169,10 +170,11 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
 
 def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
     """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
-    spec = context.spec
-    planned = {name: IdSet() for name in spec.prompt_sets}
+    spec, builders = context.spec, context.model_builders(model)
+    sets = Counter(builder.benchmark_name for builder, _ in builders)
+    planned = {name: IdSet() for name, count in sets.items() if count > 1}
     retried_parts: set[str] = set()
-    for builder, dataset in context.model_builders(model):
+    for builder, dataset in builders:
         name = builder.benchmark_name
         texts = captions(context, builder, dataset) if captions else context.captions(builder)
         completed = load_completed(context.out, name, model, repair=context.can_repair)

@@ -21,10 +21,10 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import ID_DIGITS, stable_id, stable_json
 from pipelines.ingest.dataset import Dataset, Datasets, media_path
-from pipelines.plan.captions import caption_key
+from pipelines.plan.captions import caption_key, captioner_name
 from pipelines.plan.plan_columns import RequestKey
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import TaskSetting, cells_of
+from pipelines.plan.selection import TaskSetting, cells_of, holds_captions
 from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
 from pipelines.plan.token_estimate import decoded_bytes, estimate_tokens
 
@@ -83,8 +83,9 @@ class RequestBuilder:
         known_captions = (captions or {}) if self.captioner else None
         for cell in self.task_settings:
             query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, known_captions)
+            captioner = self.captioner_name if holds_captions(self.benchmark, cell) else ""
             for prompt in self.benchmark.prompter.prompts(query):
-                yield _plan_row(sample, cell, prompt)
+                yield _plan_row(sample, cell, prompt, captioner)
 
     def columns(self, row: PlanRow) -> dict[str, Any]:
         """Return the columns of a prediction that are known before it is made, `request_id` among them."""
@@ -99,6 +100,7 @@ class RequestBuilder:
             "dataset_fingerprint": self.dataset_fingerprint,
             "prompt_version": row.prompt_version if self.kind == "answer" else self._caption_key,
             "prompt_sha256": row.prompt_sha256,
+            "captioner": row.captioner,
         }
         return {"request_id": self.request_id(row), **columns}
 
@@ -157,6 +159,16 @@ class RequestBuilder:
             for step in _load(row.generation)
         ]
 
+    @property
+    def has_captions(self) -> bool:
+        """Whether prompts hold captions."""
+        return any(holds_captions(self.benchmark, cell) for cell in self.task_settings)
+
+    @property
+    def captioner_name(self) -> str:
+        """The captioner's name; '' for none."""
+        return captioner_name(self.captioner)
+
     @cached_property
     def _caption_key(self) -> str:
         return caption_key(self.model, self.model_fingerprint)
@@ -198,7 +210,7 @@ def _load(generation: str) -> list[list[Any]]:
     return settings
 
 
-def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlanRow:
+def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str = "") -> PlanRow:
     refs = {ref.sha256: ref for ref in sample.media}
     media = list(iter_media(prompt.steps))
     tokens = estimate_tokens(prompt.steps, refs)
@@ -210,6 +222,7 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt) -> PlanRow:
         media_group=media_group_key(media[0]) if media else "",
         prompt_version=prompt.version,
         prompt_sha256=prompt_sha256(prompt.steps),
+        captioner="" if prompt.excluded else captioner,
         excluded=prompt.excluded,
         generation=f"[{', '.join([_generation_json(*_generation_values(step.generation)) for step in prompt.steps])}]",
         prompt_tokens=tokens.prompt_tokens,
@@ -227,20 +240,29 @@ def _generation_json(*values: float) -> str:
 
 
 def model_builders(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
-    """Return the builders of a model's requests by benchmark and set of prompts; DatasetError for missing data."""
-    name = model if spec.own_captions else spec.captioner[0] if spec.captioner else ""
-    key = caption_key(name, answer_fingerprint(spec.captioners[name])) if name else ""
+    """Return the builders of a model's requests by benchmark and set of prompts; DatasetError for missing data.
+
+    Where prompts hold captions, a set of prompts has a builder for each captioner.
+    """
+    keys = captioner_keys(spec, model) or [""]
     return [
         (replace(builder, captioner=key), dataset)
         for builder, dataset in _builders(spec, model, spec.models[model], datasets)
+        for key in (keys if builder.has_captions else keys[:1])
     ]
+
+
+def captioner_keys(spec: RunSpec, model: str) -> list[str]:
+    """Return the keys of the captioners whose captions a model reads."""
+    names = [model] if spec.own_captions else [name for name, _ in spec.captioners]
+    return [caption_key(name, answer_fingerprint(spec.caption_models[name])) for name in names]
 
 
 def caption_builders(spec: RunSpec, captioner: str, datasets: Datasets) -> list[tuple[RequestBuilder, Dataset]]:
     """Return the builders of a captioner's requests, benchmark by benchmark."""
     first_sets = {name: names[:1] for name, names in spec.prompt_sets.items()}  # captions depend on no wording
     spec = replace(spec, prompt_sets=first_sets)
-    builders = _builders(spec, captioner, spec.captioners[captioner], datasets)
+    builders = _builders(spec, captioner, spec.caption_models[captioner], datasets)
     return [(replace(builder, kind="caption"), dataset) for builder, dataset in builders]
 
 

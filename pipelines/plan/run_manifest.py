@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
+from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, all_cells, holds_captions
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -32,12 +32,19 @@ class SampleCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSet:
-    """Tasks and settings that are asked in other words too."""
+    """Tasks and settings that are asked in other words too, or with another captioner's captions."""
 
     name: str
     versions: Mapping[str, str]
     """Prompt version -> version used in its place."""
     cells: tuple[TaskSetting, ...]
+    captioner: str = ""
+    """Key of the captioner; '' for the builder's."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from the other sets of an entry."""
+        return self.name, self.captioner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +92,10 @@ class ManifestEntry:
         """Return the entry as entries of one set of prompts each, the builder's own first."""
         return [replace(self, other_prompt_sets=()), *(self._in_words(words) for words in self.other_prompt_sets)]
 
-    def is_in_other_words(self, version: str) -> bool:
-        """Return whether a prompt version belongs to another set of prompts than the builder's."""
+    def is_in_other_words(self, version: str, captioner: str = "") -> bool:
+        """Return whether a prompt's version, or its caption, belongs to another set of prompts than the builder's."""
+        if captioner and captioner != self.builder.captioner_name:
+            return True
         version, versions = version.removesuffix("+custom"), self.builder.prompt_versions
         replacements = {new for words in self.other_prompt_sets for new in words.versions.values()}
         return bool(self.other_prompt_sets) and (
@@ -94,20 +103,33 @@ class ManifestEntry:
         )
 
     def _in_words(self, words: PromptSet) -> ManifestEntry:
-        cells = tuple(cell for cell in self.builder.task_settings if cell in words.cells)
-        cuts = [replace(cut, cells=tuple(cell for cell in cut.cells if cell in words.cells)) for cut in self.earlier]
+        included = {*words.cells, *self._cells_of_all_captioners(words)}
+        cells = tuple(cell for cell in self.builder.task_settings if cell in included)
+        cuts = [replace(cut, cells=tuple(cell for cell in cut.cells if cell in included)) for cut in self.earlier]
+        captioner = words.captioner or self.builder.captioner
         return replace(
             self,
-            builder=replace(self.builder, task_settings=cells, prompt_versions=words.versions),
+            builder=replace(self.builder, task_settings=cells, prompt_versions=words.versions, captioner=captioner),
             earlier=tuple(cut for cut in cuts if cut.cells),
             prompt_set=words.name,
             other_prompt_sets=(),
         )
 
+    def _cells_of_all_captioners(self, words: PromptSet) -> Iterable[TaskSetting]:
+        """Return the cells without captions: with those of a set's captioner they are compared, and asked once."""
+        if not words.captioner:
+            return ()
+        if words.name == self.prompt_set:
+            cells = self.builder.task_settings
+        else:
+            same = (other for other in self.other_prompt_sets if other.key == (words.name, ""))
+            cells = next((other.cells for other in same), ())
+        return [cell for cell in cells if not holds_captions(benchmark(self.benchmark), cell)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
         raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "builder"}
-        if not self.prompt_set:  # the form of runs in one set of prompts
+        if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
         else:
             raw["other_prompt_sets"] = [asdict(words) for words in self.other_prompt_sets]
@@ -125,8 +147,7 @@ class ManifestEntry:
             for cut in raw.get("earlier", ())
         )
         others = tuple(
-            PromptSet(name=words["name"], versions=words["versions"], cells=_read_cells(words["cells"]))
-            for words in raw.get("other_prompt_sets", ())
+            PromptSet(**{**words, "cells": _read_cells(words["cells"])}) for words in raw.get("other_prompt_sets", ())
         )
         values = {name: value for name, value in raw.items() if name != "asker"}
         lists = {"sample_ids": tuple(raw["sample_ids"]), "earlier": earlier, "other_prompt_sets": others}
@@ -157,7 +178,7 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         return new
     current = new.builder.task_settings
     selected = {*old.builder.task_settings, *current}
-    both = tuple(cell for cell in cells_of(benchmark(new.benchmark), [], []) if cell in selected)
+    both = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
     cuts = []
     for cut in old.by_cut():
         cells = tuple(cell for cell in cut.builder.task_settings if cell not in current)
@@ -175,15 +196,15 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
 def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
     """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
     current = new.builder.task_settings
-    sets = {words.name: words for words in new.other_prompt_sets}
+    sets = {words.key: words for words in new.other_prompt_sets}
     for words in old.other_prompt_sets:
         remaining = tuple(cell for cell in words.cells if cell not in current)
         if not remaining:
             continue
-        same = sets.get(words.name)
+        same = sets.get(words.key)
         if same is None or same.versions == words.versions:
             cells = (*(same.cells if same else ()), *remaining)
-            sets[words.name] = replace(words, cells=cells)
+            sets[words.key] = replace(words, cells=cells)
     return tuple(sets.values())
 
 

@@ -74,7 +74,8 @@ class RunSpec:
     sample_ids: tuple[str, ...] = ()
     judges: tuple[tuple[str, ModelSpec], ...] = ()
     """By name; the verdicts of the first give the metrics, those of all are compared."""
-    captioner: tuple[str, ModelSpec] | None = None
+    captioners: tuple[tuple[str, ModelSpec], ...] = ()
+    """By name; tables show prompts with the first one's captions, and one compares them all."""
     own_captions: bool = False
     """`captioner: self`: each model reads its own captions; the report says so."""
     scorers: tuple[ScorerSpec, ...] = ()
@@ -110,11 +111,9 @@ class RunSpec:
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
     @property
-    def captioners(self) -> dict[str, ModelSpec]:
-        """The captioners by name: the one of `--captioner`, or every model for itself."""
-        if self.own_captions:
-            return dict(self.models)
-        return dict([self.captioner]) if self.captioner else {}
+    def caption_models(self) -> dict[str, ModelSpec]:
+        """The models that caption, by name: those of `--captioner`, or every model for itself."""
+        return dict(self.models if self.own_captions else self.captioners)
 
     @property
     def selection(self) -> SampleSelection:
@@ -140,7 +139,7 @@ class RunSpec:
             "limit": str(self.limit) if self.limit else None,
             "sample_ids": list(self.sample_ids),
             "judge": ",".join(name for name, _ in self.judges) or None,
-            "captioner": SELF if self.own_captions else self.captioner[0] if self.captioner else None,
+            "captioner": SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
             "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
             "human": [f"{file.benchmark}={file.uri}" for file in self.human],

@@ -96,9 +96,19 @@ def people_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings:
     return [cell for cell in cells if cell.setting in benchmark.people_settings]
 
 
+def all_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
+    """Return every cell of a benchmark in its order, also those that run only where a flag names them."""
+    return _named_cells(benchmark, [], [])
+
+
+def holds_captions(benchmark: BenchmarkDefinition, cell: TaskSetting) -> bool:
+    """Return whether the prompts of a cell hold captions."""
+    return cell.setting in benchmark.captioned_settings
+
+
 def answerable_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
     """Return the cells that a file of answers, or people, may answer."""
-    return [cell for cell in _named_cells(benchmark, [], []) if cell.setting not in benchmark.explicit_settings]
+    return [cell for cell in all_cells(benchmark) if cell.setting not in benchmark.explicit_settings]
 
 
 def _named_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:

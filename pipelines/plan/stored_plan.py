@@ -37,6 +37,8 @@ class PlanRow:
     """What is decoded and encoded once for all requests that share it; '' for text alone."""
     prompt_version: str
     prompt_sha256: str
+    captioner: str = ""
+    """Name of the model whose caption the prompt holds; '' where it holds none."""
     excluded: str
     """Why it is never sent; '' when it is."""
     generation: str

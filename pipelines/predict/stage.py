@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> None:
     """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable."""
-    for name, model in context.spec.captioners.items():
+    for name, model in context.spec.caption_models.items():
         job = model_job(context, name, model, caption_plans(context, name))
         if not job.units:
             continue
@@ -58,7 +58,7 @@ def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
             context.plans.write(dataset, builder, spec.selection),
             builder,
             load_completed(context.out, builder.benchmark_name, captioner, "captions", repair=context.can_repair),
-            replicas=spec.captioners[captioner].replicas.max,
+            replicas=spec.caption_models[captioner].replicas.max,
         )
         for builder, dataset in context.caption_builders(captioner)
     ]

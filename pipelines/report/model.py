@@ -43,6 +43,7 @@ class ExampleAnswer:
     setting: str
     sample_id: str
     variant: str = ""
+    prompt_set: str = ""  # the set of prompts, of several
     question: str
     output: str | None  # raw; None for an error
     read_as: str | None = None
@@ -79,6 +80,7 @@ class ModelItems:
     """Items of one model behind a table's numbers."""
 
     model: str
+    prompt_set: str = ""  # the set of prompts, of several
     items: ItemList
     outputs: Mapping[str, str]  # of the items that the page shows, by request id
 

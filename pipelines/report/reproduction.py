@@ -25,8 +25,8 @@ from pipelines.metrics.stats import wilson_ci
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names
+from pipelines.report.entry_results import EntryResults
 from pipelines.report.model import ReproductionCell, Verdict
-from pipelines.report.reduce import EntryResults
 from pipelines.storage.store import Store
 
 PATH: Final = "report/reproduction.json"

@@ -18,14 +18,15 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.entry_frame import PlannedEntry
+from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
-from pipelines.report.reduce import EntryResults, reduce_ensemble, reduce_entry, run_later
+from pipelines.report.reduce import reduce_ensemble, reduce_entry, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
-from pipelines.report.tables.prompt_sets import prompt_set_table
+from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
@@ -107,14 +108,14 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         across=(*_reproduction(reproduction), *_across(names, shown)),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
-            _with_prompt_table(_part(name, shown, load_human_files(out, name), marks[name], run["models"]), reduced)
+            _with_prompt_tables(_part(name, shown, load_human_files(out, name), marks[name], run["models"]), reduced)
             for name in names
         ),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(warnings)),
         items=tuple(items for results in reduced for items in results.items),
-        efficiency=tuple(results.efficiency for results in reduced if results.efficiency),
+        efficiency=tuple(row for results in reduced for row in results.efficiency),
     )
     there = {info.path for info in out.list("report")}
     files = render(data)
@@ -184,10 +185,10 @@ def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
     return Results.of(name, metrics, load_published(name))
 
 
-def _with_prompt_table(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
-    """Add the table of metrics by set of prompts, where a model was asked in several."""
-    table = prompt_set_table(section.name, reduced)
-    return replace(section, tables=(*section.tables, table)) if table else section
+def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
+    """Add the tables of metrics by set of prompts and by captioner, where a model was asked with several."""
+    tables = (prompt_set_table(section.name, reduced), captioner_table(section.name, reduced))
+    return replace(section, tables=(*section.tables, *filter(None, tables)))
 
 
 def _part(

@@ -20,6 +20,7 @@ _NOTE = (
     "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
     "omitted where an engine does not report it."
 )
+_SETS_NOTE = "Each set of prompts is counted by itself; a request that several share counts in the first."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Efficiency:
 
     benchmark: str
     model: str
+    prompt_set: str = ""  # the set of prompts, of several
     answers: int
     prompt_tokens: int
     computed_tokens: int
@@ -85,12 +87,23 @@ def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table
     models = [row for row in rows if row.benchmark == name]
     if not models:
         return None
+    has_sets = any(row.prompt_set for row in models)
     return Table(
         id=f"{name}_efficiency",
         title=f"{title}: prompt tokens computed and their lower bound",
-        columns=("Answers", "Prompt tokens", "Computed", "Least possible", "Computed / least", "Computed / prompt"),
-        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in models),
-        notes=(_NOTE,),
+        columns=(
+            *(["Prompts"] if has_sets else []),
+            "Answers",
+            "Prompt tokens",
+            "Computed",
+            "Least possible",
+            "Computed / least",
+            "Computed / prompt",
+        ),
+        rows=tuple(
+            TableRow(label=row.model, cells=(*([row.prompt_set] if has_sets else []), *_cells(row))) for row in models
+        ),
+        notes=(_NOTE, *([_SETS_NOTE] if has_sets else [])),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pipelines.plan.captions import captioner_name
 from pipelines.plan.run_manifest import ManifestEntry, builds_same_requests, joined_entry, joined_prompt_sets
 from pipelines.plan.selection import TaskSetting
 
@@ -53,13 +54,17 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Describe the sets of prompts whose numbers this run takes out of the report."""
     if not builds_same_requests(old, new):
         return
-    remaining = {words.name: words.cells for words in joined_prompt_sets(old, new)}
+    remaining = {words.key: words.cells for words in joined_prompt_sets(old, new)}
     for words in old.other_prompt_sets:
-        cells = [cell for cell in words.cells if cell not in remaining.get(words.name, ())]
+        cells = [cell for cell in words.cells if cell not in remaining.get(words.key, ())]
         if cells:
+            kind = f"in the words of {words.name!r}"
             flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
+            if words.captioner:
+                name = captioner_name(words.captioner)
+                kind, flag = f"with captions of {name!r}", f"--captioner {old.builder.captioner_name},{name}"
             yield (
-                f"{new.model} on {new.benchmark}: {_cell_names(cells)} in the words of {words.name!r} leave this "
+                f"{new.model} on {new.benchmark}: {_cell_names(cells)} {kind} leave this "
                 f"report; earlier predictions are kept, and this command with {flag} brings them back"
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from models.fingerprint import is_unpinned, resolved_revision
@@ -18,6 +19,7 @@ from pipelines.plan.run_manifest import (
     save_run,
 )
 from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import holds_captions
 from pipelines.sweep.dropped import dropped_from_report
 
 
@@ -29,10 +31,9 @@ def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[Man
     entries = []
     for (model, name), (first, *others) in groups.items():
         names = spec.prompt_sets.get(name, ("",))
-        sets = [
-            PromptSet(name=words, versions=builder.prompt_versions, cells=builder.task_settings)
-            for words, builder in zip(names[1:], others, strict=True)
-        ]
+        per_name = (1 + len(others)) // len(names)  # one a captioner
+        words = [prompt_set for prompt_set in names for _ in range(per_name)]
+        sets = [_prompt_set(*pair, first) for pair in zip(words[1:], others, strict=True)]
         entries.append(
             ManifestEntry(
                 benchmark=name,
@@ -46,6 +47,13 @@ def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[Man
             )
         )
     return entries
+
+
+def _prompt_set(name: str, builder: RequestBuilder, first: RequestBuilder) -> PromptSet:
+    captioner = builder.captioner if builder.captioner != first.captioner else ""
+    is_in = [not captioner or holds_captions(builder.benchmark, cell) for cell in builder.task_settings]
+    cells = tuple(compress(builder.task_settings, is_in))
+    return PromptSet(name=name, versions=builder.prompt_versions, cells=cells, captioner=captioner)
 
 
 def record_sweep(

@@ -256,6 +256,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     descriptive_values=("gpteval", "human"),
     similarity=_PARTS.similarity,
     captions=_PARTS.captions,
+    captioned_settings=("sm",),
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.unpie.people.human:HUMAN_BASELINE"),
     annotation_form=lazy_part("pipelines.benchmarks.unpie.people.annotation:annotation_form"),

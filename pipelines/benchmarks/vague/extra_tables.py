@@ -81,8 +81,8 @@ def _captioner_table(results: Results) -> list[Table]:
             rows=tuple(rows),
             style="percent1",
             notes=(
-                "Captioner's: setting sm-other, captions of the model that --captioner names.",
-                "Change: the captioner's minus own, paired. One output holds one captioner; compare outputs for more.",
+                "Captioner's: setting sm-other, captions of the model that --captioner names, of several the first.",
+                "Change: the captioner's minus own, paired. Several captioners have a table of their own.",
             ),
         )
     ]

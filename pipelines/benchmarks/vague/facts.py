@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 SETTINGS: Final = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
-CAPTIONED: Final = "sm-other"  # as `sm`, with the captions of the sweep's captioner instead of the model's own
 """Settings of both tasks, in the order of `metrics.json`."""
+CAPTIONED: Final = "sm-other"
+"""As `sm`, with the captions of the sweep's captioners instead of the model's own; of `mcq`."""
 SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
 """Subsets and their published sizes."""
 HUMAN_LISTED: Final = "human-400"

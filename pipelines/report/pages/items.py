@@ -25,6 +25,7 @@ _COLUMNS: Final = (
     "expected",
     "answer",
     "detail",
+    "prompt_set",
 )
 
 
@@ -58,7 +59,7 @@ def _csv(entries: Sequence[ModelItems]) -> bytes:
     writer.writerow(_COLUMNS)
     for entry in entries:
         for item in entry.items.items:
-            cells = (entry.model, *(getattr(item, name) for name in _COLUMNS[1:]))
+            cells = (entry.model, *(getattr(item, name) for name in _COLUMNS[1:-1]), entry.prompt_set)
             writer.writerow([csv_cell(cell) for cell in cells])
     return buffer.getvalue().encode("utf-8", "replace")
 
@@ -72,7 +73,7 @@ def _page(by_id: Mapping[str, Sequence[ModelItems]]) -> str:
             "about": entries[0].items.about,
             "models": [
                 {
-                    "name": entry.model,
+                    "name": ", ".join(filter(None, (entry.model, entry.prompt_set))),
                     "counts": _counts(entry),
                     "items": list(_first(entry.items)),
                     "outputs": entry.outputs,

@@ -78,7 +78,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _answer(answer: ExampleAnswer) -> Iterator[str]:
-    identity = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant)
+    identity = (answer.model, answer.task, answer.setting, answer.sample_id, answer.variant, answer.prompt_set)
     yield f"**{answer.verdict}**: {', '.join(markdown(name) for name in identity if name)}"
     parsed = "nothing" if answer.read_as is None else markdown(answer.read_as)
     yield f"- read as: {parsed}" + (f"\n- note: {markdown(shorten(answer.note, ANSWER_LIMIT))}" if answer.note else "")

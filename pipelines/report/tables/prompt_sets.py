@@ -1,4 +1,4 @@
-"""Table of metrics by set of prompts, with their mean and spread."""
+"""Tables of metrics by set of prompts, with their mean and spread, and by captioner."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.report.reduce import EntryResults, prompt_set_subset
+from pipelines.report.entry_results import EntryResults
+from pipelines.report.reduce import prompt_set_subset
 from pipelines.report.tables.overview import measured_value
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
     """Return models by sets of prompts for the headline metrics of a benchmark; None where none has several sets."""
-    compared = [results for results in reduced if any(row["benchmark"] == name for row in results.by_prompt_set)]
+    compared = [results for results in reduced if results.prompt_sets and _has_sets(results, name)]
     if not compared:
         return None
     sets = tuple(dict.fromkeys(prompt_set for results in compared for prompt_set in results.prompt_sets))
@@ -32,13 +33,54 @@ def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None
     )
 
 
-def _rows(name: str, results: EntryResults, sets: Sequence[str]) -> Iterator[TableRow]:
+def captioner_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
+    """Return models by captioners for the headline metrics of a benchmark; None where none read several's captions."""
+    compared = [results for results in reduced if results.captioners and _has_sets(results, name)]
+    captioners = tuple(dict.fromkeys(captioner for results in compared for captioner in results.captioners))
+    rows = [row for results in compared for row in _rows_by_captioner(name, results, captioners)]
+    if not rows:
+        return None
+    return Table(
+        id=f"{name}_captioners",
+        title=f"{benchmark(name).title}: metrics by captioner",
+        columns=("Task", "Setting", "Metric", *captioners),
+        rows=tuple(rows),
+        style="percent1",
+        notes=(
+            "Percent and points; in brackets the 95% interval. n: number of rows in the denominator.",
+            "The other tables show the first captioner of each model.",
+        ),
+    )
+
+
+def _rows_by_captioner(name: str, results: EntryResults, captioners: Sequence[str]) -> Iterator[TableRow]:
+    first, in_sets = results.captioners[0], {_key(row): row for row in results.by_prompt_set}
+    for row in _headline_rows(name, results):
+        if row["setting"] not in benchmark(name).captioned_settings:
+            continue
+        keys = (_key({**row, "subset": prompt_set_subset("", captioner=other)}) for other in captioners)
+        rows = {**dict(zip(captioners, map(in_sets.get, keys), strict=True)), first: row}
+        cells = [measured_value(number) if number else None for number in rows.values()]
+        yield TableRow(label=row["model"], cells=(row["task"], row["setting"], row["metric"], *cells))
+
+
+def _has_sets(results: EntryResults, name: str) -> bool:
+    return any(row["benchmark"] == name for row in results.by_prompt_set)
+
+
+def _headline_rows(name: str, results: EntryResults) -> Iterator[Mapping[str, Any]]:
+    """Yield the headline metrics of a model over the whole that are fractions, or differences of such."""
     definition = benchmark(name)
     metrics = {definition.headline, *definition.secondary_metrics, *definition.judged_metrics}
-    first, in_sets = results.prompt_sets[0], {_key(row): row for row in results.by_prompt_set}
     for row in results.metrics:
-        is_percent = row["unit"] == "fraction" and not row["plain"]
-        if row["metric"] not in metrics or row["subset"] or row["category"] or not is_percent:
+        if row["metric"] in metrics and not row["subset"] and not row["category"] and row["unit"] == "fraction":
+            yield row
+
+
+def _rows(name: str, results: EntryResults, sets: Sequence[str]) -> Iterator[TableRow]:
+    first, in_sets = results.prompt_sets[0], {_key(row): row for row in results.by_prompt_set}
+    for row in _headline_rows(name, results):
+        if row["plain"]:
             continue
         rows = {prompt_set: in_sets.get(_key({**row, "subset": prompt_set_subset(prompt_set)})) for prompt_set in sets}
         rows[first] = row

@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from jobs.cli.main import run
+from jobs.cli.options import names
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
 
@@ -62,8 +63,9 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
         run_command,
         tmp_path,
         "models: 2026-13-45\nbenchmarks: [maia, mate]\ndata: 2026-01-02\nout: 1e3\nlimit: 1:30\nsample-id: [010, 1_0]\n"
-        "prompt_version: a=b\nscorer:\nseed: 7\ndry-run: yes\n",
+        "prompt_version: a=b\nscorer:\nseed: 7\ndry-run: yes\njudge: a,b\ncaptioner: [a, b]\n",
     )
+    assert names(flags["judge"]) == names(flags["captioner"]) == ("a", "b")
     assert (flags["models"], flags["benchmarks"], flags["data"]) == ("2026-13-45", "maia,mate", "2026-01-02")
     assert (flags["out"], flags["limit"], flags["sample_ids"]) == ("1e3", "1:30", ["010", "1_0"])
     assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)

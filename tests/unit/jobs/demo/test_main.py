@@ -51,7 +51,7 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
     assert (spec.tasks, spec.settings, spec.limit) == ((), (), None)
     assert {model.engine for model in spec.models.values()} == {"transformers", "random"}
     assert spec.judges
-    assert spec.captioner is not None
+    assert spec.captioners
     assert caplog.messages == [], "ingest does not warn about the small data"
     assert [title.split()[1] for title in titles if title.startswith("ingest")] == list(BENCHMARKS)
     for name in BENCHMARKS:

@@ -65,7 +65,7 @@ def test_captions_count_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path:
         data=str(tmp_path / "data"),
         benchmarks=("unpie",),
         settings=("sm",),
-        captioner=("gpt-4o", load_models()["gpt-4o"]),
+        captioners=(("gpt-4o", load_models()["gpt-4o"]),),
     )
     context = SweepContext.open(captioned)
     (captioner,) = captioners(context)

@@ -148,7 +148,7 @@ def test_sets_replace_versions_of_their_benchmark() -> None:
 
 
 def test_one_builder_a_set_for_models_and_one_for_captioners(maia_data: str, tmp_path: Path) -> None:
-    spec = sweep(maia_data, tmp_path, "plain", "default", captioner=("eye", ModelSpec(engine="random")))
+    spec = sweep(maia_data, tmp_path, "plain", "default", captioners=(("eye", ModelSpec(engine="random")),))
     builders = [builder for builder, _ in model_builders(spec, "guess", Datasets())]
     assert [builder.prompt_versions for builder in builders] == [PLAIN, {}]
     assert len(caption_builders(spec, "eye", Datasets())) == 1

@@ -92,7 +92,7 @@ def test_part_that_a_current_plan_shares_with_an_obsolete_one_stays(spec: RunSpe
     old = files(spec)
     for hours in (0, 2):
         clock.append(START + hours * GRACE)
-        sweep(replace(spec, captioner=("eye", ModelSpec(engine="random"))))  # MAIA's prompts hold no captions
+        sweep(replace(spec, captioners=(("eye", ModelSpec(engine="random")),)))  # MAIA's prompts hold no captions
     assert {path for path in old if path in files(spec)} == {path for path in old if path.endswith(".parquet")}
     assert indices(files(spec)) == 1
 
@@ -123,7 +123,7 @@ def test_plans_of_all_entries_stay(spec: RunSpec, clock: list[datetime]) -> None
 
 
 def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetime]) -> None:
-    spec = replace(spec, captioner=("eye", ModelSpec(engine="random")))
+    spec = replace(spec, captioners=(("eye", ModelSpec(engine="random")),))
     context = sweep(spec)
     before = files(spec)
     ((builder, _),) = context.model_builders("a")

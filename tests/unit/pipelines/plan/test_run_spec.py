@@ -18,14 +18,14 @@ def key(run: RunSpec, model: str) -> str:
 
 def test_spec_without_a_captioner_has_no_captions(maia_data: str) -> None:
     run = spec(maia_data)
-    assert run.captioners == {}
+    assert run.caption_models == {}
     assert key(run, "one") == ""
     assert run.to_manifest()["captioner"] is None
 
 
 def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
-    run = spec(maia_data, captioner=("eye", ModelSpec(engine="random")))
-    assert list(run.captioners) == ["eye"]
+    run = spec(maia_data, captioners=(("eye", ModelSpec(engine="random")),))
+    assert list(run.caption_models) == ["eye"]
     assert key(run, "one") == key(run, "two")
     assert key(run, "one").startswith("eye@")
     assert run.to_manifest()["captioner"] == "eye"
@@ -33,7 +33,7 @@ def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
 
 def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
     run = spec(maia_data, own_captions=True)
-    assert list(run.captioners) == ["one", "two"]
+    assert list(run.caption_models) == ["one", "two"]
     assert key(run, "one").startswith("one@")
     assert key(run, "two").startswith("two@")
     assert [builder.kind for builder, _ in caption_builders(run, "one", Datasets())] == ["caption"]
@@ -41,6 +41,6 @@ def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
 
 
 def test_caption_key_depends_on_the_spec_of_the_captioner(maia_data: str) -> None:
-    first = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=1)))
-    other = spec(maia_data, captioner=("eye", ModelSpec(engine="random", seed=5)))
+    first = spec(maia_data, captioners=(("eye", ModelSpec(engine="random", seed=1)),))
+    other = spec(maia_data, captioners=(("eye", ModelSpec(engine="random", seed=5)),))
     assert key(first, "one") != key(other, "one")

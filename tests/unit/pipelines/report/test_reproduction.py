@@ -19,8 +19,8 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
+from pipelines.report.entry_results import EntryResults
 from pipelines.report.model import ReproductionCell
-from pipelines.report.reduce import EntryResults
 from pipelines.report.reproduction import (
     PATH,
     load_reproduction,

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pipelines.benchmarks.tables import TableValue
-from pipelines.report.reduce import EntryResults, prompt_set_subset
-from pipelines.report.tables.prompt_sets import prompt_set_table
+from pipelines.report.entry_results import EntryResults
+from pipelines.report.reduce import prompt_set_subset
+from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 
 
 def row(value: float | None, subset: str = "", metric: str = "exact_match", **fields: Any) -> dict[str, Any]:
@@ -61,3 +62,25 @@ def test_one_set_makes_no_table() -> None:
 
 def test_subset_of_another_set_names_it_last() -> None:
     assert (prompt_set_subset("paper"), prompt_set_subset("paper", "En-De")) == ("prompt:paper", "En-De, prompt:paper")
+
+
+def test_captioners_have_a_column_each_with_counts() -> None:
+    metrics = [row(4 / 8, setting="sm", ci_low=0.25, ci_high=0.75), row(1 / 8)]
+    by_set = [row(2 / 8, "captioner:b", setting="sm", n=4, n_failed=1)]
+    reduced = EntryResults(
+        metrics=metrics, counts=[], answers=[], judge_failed=0, captioners=("a", "b"), by_prompt_set=by_set
+    )
+    table = captioner_table("unpie", [reduced])
+    assert table is not None
+    assert table.columns == ("Task", "Setting", "Metric", "a", "b")
+    (line,) = table.rows  # of the setting whose prompts hold captions
+    assert line.cells[:3] == ("grounding", "sm", "exact_match")
+    first, other = line.cells[3:]
+    assert first == TableValue(value=0.5, low=0.25, high=0.75, n=8, n_failed=0)
+    assert other == TableValue(value=0.25, n=4, n_failed=1)
+    assert prompt_set_table("unpie", [reduced]) is None
+
+
+def test_subset_of_another_captioner_names_it_last() -> None:
+    assert prompt_set_subset("", captioner="b") == "captioner:b"
+    assert prompt_set_subset("paper", "En-De", captioner="b") == "En-De, prompt:paper, captioner:b"

@@ -1,0 +1,141 @@
+"""What the reduction of one entry returns, and its parts: rows of metrics, counts, example answers, listed items."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipelines.benchmarks.item_lists import ItemList
+from pipelines.benchmarks.records import Metric
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.predict.records import CellCount
+from pipelines.report.entry_frame import EntryScores
+from pipelines.report.model import ExampleAnswer, ModelItems
+from pipelines.report.pages.items import shown_requests
+from pipelines.report.token_efficiency import Efficiency
+from pipelines.storage.parts import read_part
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryResults:
+    """The results of one model on one benchmark."""
+
+    metrics: list[dict[str, Any]]  # rows of `metrics.json`, with `note` and `plain` (see `_metric_row`)
+    counts: list[CellCount]
+    answers: list[ExampleAnswer]
+    judge_failed: int  # rows without a verdict because of the judge's engine
+    items: Sequence[ModelItems] = ()  # behind the tables' numbers
+    marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
+    replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
+    efficiency: Sequence[Efficiency] = ()  # a row a set of prompts with token counts
+    prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts
+    prompt_sets: tuple[str, ...] = ()  # names of the sets of prompts that `by_prompt_set` compares, if several
+    captioners: tuple[str, ...] = ()  # names of the captioners that `by_prompt_set` compares, if several
+    by_prompt_set: Sequence[Mapping[str, Any]] = ()  # metrics in all sets but the first, which `metrics` are of
+    counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
+
+
+def outputs_of(out: Store, scores: EntryScores, request_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return output and error of some requests by id."""
+    outputs = {}
+    for path in sorted(scores.prediction_parts(list(request_ids))):
+        for row in read_part(out, path, ["request_id", "output", "error"]).to_pylist():
+            if row["request_id"] in request_ids:
+                outputs[row["request_id"]] = row
+    return outputs
+
+
+def model_items(
+    model: str, lists: Sequence[ItemList], outputs: Mapping[str, Mapping[str, Any]], prompt_set: str = ""
+) -> list[ModelItems]:
+    """Return the lists of a model in a set of prompts, each with the outputs that the page shows."""
+    return [
+        ModelItems(
+            model=model,
+            prompt_set=prompt_set,
+            items=items,
+            outputs={name: str(outputs[name]["output"] or "") for name in shown_requests([items]) if name in outputs},
+        )
+        for items in lists
+    ]
+
+
+def metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
+    """Return a row of `metrics.json`; `plain` numbers (differences, lengths, scores) are never printed as percent."""
+    unit = metric.unit or "fraction"
+    row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
+    return {**row, "plain": metric.unit not in ("fraction", "count")}
+
+
+def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
+    """Count by task and setting; requests that an imported predictions file does not answer do not count."""
+    counts = []
+    counted = frame[frame["status"] != "missing"] if entry.external else frame
+    for (task, setting), rows in counted.groupby(["task", "setting"], sort=False):
+        by_status = Counter(rows["status"])
+        counts.append(
+            CellCount(
+                benchmark=entry.benchmark,
+                model=entry.model,
+                task=str(task),
+                setting=str(setting),
+                requests=len(rows),
+                ok=by_status["ok"],
+                error=by_status["error"],
+                excluded=by_status["excluded"],
+                missing=by_status["missing"],
+            )
+        )
+    return counts
+
+
+def examples(
+    entry: ManifestEntry,
+    frame: pd.DataFrame,
+    words: Mapping[str, str],
+    outputs: Mapping[str, Mapping[str, Any]],
+    label: Callable[[ManifestEntry, str], str],
+) -> list[ExampleAnswer]:
+    """Return the examples of an entry, whose prompts are `words` by id; `label` names its set of prompts by setting."""
+    chosen = frame[frame["request_id"].isin(list(words))]
+    rows = {row["request_id"]: {str(k): v for k, v in row.items()} for row in chosen.to_dict("records")}
+    return [
+        _example(entry, rows[request_id], outputs[request_id], text, label(entry, rows[request_id]["setting"]))
+        for request_id, text in words.items()
+        if request_id in outputs
+    ]
+
+
+def _example(
+    entry: ManifestEntry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str, prompt_set: str
+) -> ExampleAnswer:
+    from typing import Literal
+
+    import pandas as pd
+
+    right = next((row[name] for name in ("correct", "accepted") if name in row and not pd.isna(row[name])), None)
+    verdict: Literal["right", "wrong", "unscored", "error", "excluded"] = "unscored"
+    if row["status"] != "ok":
+        verdict = "error" if row["status"] == "error" else "excluded"
+    elif right is not None:
+        verdict = "right" if right else "wrong"
+    return ExampleAnswer(
+        benchmark=entry.benchmark,
+        model=entry.model,
+        task=row["task"],
+        setting=row["setting"],
+        sample_id=row["sample_id"],
+        variant=row["variant"],
+        prompt_set=prompt_set,
+        question=text,
+        output=raw["output"],
+        read_as=row["answer"],
+        verdict=verdict,
+        note=raw["error"] or f"rule: {row['rule']}",
+    )

@@ -1,0 +1,170 @@
+"""Runs whose prompts are asked with the captions of several captioners."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.dataset import Datasets
+from pipelines.ingest.ingest import ingest_benchmark
+from pipelines.ingest.source_folder import Folder
+from pipelines.nightly.fingerprints import pair_fingerprint_parts
+from pipelines.plan.completed import ids_in_other_words
+from pipelines.plan.requests import RequestBuilder, model_builders
+from pipelines.plan.run_manifest import ManifestEntry, PromptSet, load_run, merge_entries, save_run
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import TaskSetting
+from pipelines.storage.parts import read_part
+from pipelines.storage.store import Store
+from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.run import run_sweep
+from pipelines.sweep.status import status_rows
+from tests.support import vague_source
+
+EYES = {name: ModelSpec(engine="random", seed=seed) for name, seed in (("a", 1), ("b", 5))}
+OWN, OTHER = TaskSetting("mcq", "lm"), TaskSetting("mcq", "sm-other")
+
+
+@pytest.fixture(scope="module")
+def vague_data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("vague")
+    source = Folder(str(vague_source.write_drive(folder / "source")))
+    ingest_benchmark(benchmark("vague"), source, Store(str(folder / "data")))
+    return str(folder / "data")
+
+
+def sweep(data: str, out: Path, *captioners: str) -> RunSpec:
+    return RunSpec(
+        data=data,
+        out=str(out),
+        models={"guess": ModelSpec(engine="random")},
+        benchmarks=("vague",),
+        tasks=("mcq",),
+        settings=("lm", "sm-other"),
+        captioners=tuple((name, EYES[name]) for name in captioners),
+    )
+
+
+def predictions(out: Path) -> dict[str, dict[str, Any]]:
+    store, names = Store(str(out)), ["request_id", "sample_id", "setting", "captioner", "output"]
+    rows = [
+        row for info in store.list("predictions", "*.parquet") for row in read_part(store, info.path, names).to_pylist()
+    ]
+    assert len({row["request_id"] for row in rows}) == len(rows)
+    return {row["request_id"]: row for row in rows}
+
+
+def captions_of(out: Path) -> dict[tuple[str, str], str]:
+    """Return captions by captioner and picture."""
+    store, names = Store(str(out)), ["model", "variant", "output"]
+    parts = [read_part(store, info.path, names).to_pylist() for info in store.list("captions", "*.parquet")]
+    return {(row["model"], row["variant"]): row["output"] for rows in parts for row in rows}
+
+
+def metrics(out: Path, captioner: str = "") -> list[dict[str, Any]]:
+    """Return the metrics of another captioner, or of the first."""
+    rows = json.loads((out / "report" / "metrics.json").read_text())
+    return [row for row in rows if row["subset"].rpartition("captioner:")[2] == captioner and captioner] or [
+        row for row in rows if "captioner:" not in row["subset"]
+    ]
+
+
+def test_each_captioner_is_asked_once_and_the_tables_are_those_of_the_first(vague_data: str, tmp_path: Path) -> None:
+    both, single = tmp_path / "both", tmp_path / "single"
+    result = run_sweep(sweep(vague_data, both, "a", "b"))
+    run_sweep(sweep(vague_data, single, "a"))
+    rows, of_first = predictions(both), predictions(single)
+    count = Counter((row["setting"], row["captioner"]) for row in rows.values())
+    items, captions = count["lm", ""], captions_of(both)
+    different = sum(captions["a", picture] != captions["b", picture] for _, picture in captions) // 2
+    assert 0 < different < items  # a prompt with the same caption is the same request, and asked once
+    assert count == {("lm", ""): items, ("sm-other", "a"): items, ("sm-other", "b"): different}
+    assert {name: rows[name] for name in of_first} == of_first
+    assert metrics(both) == metrics(single)
+    assert {(total.setting, total.requests) for total in result.counts} == {
+        ("lm", items),
+        ("sm-other", items + different),
+    }
+    tables = ({path.name for path in (out / "report" / "tables").iterdir()} for out in (both, single))
+    assert set.difference(*tables) == {"vague_captioners.csv", "vague_captioners.tex"}
+
+
+def test_numbers_of_another_captioner_are_those_of_a_run_with_it_alone(vague_data: str, tmp_path: Path) -> None:
+    both, single = tmp_path / "both", tmp_path / "single"
+    run_sweep(sweep(vague_data, both, "a", "b"))
+    run_sweep(sweep(vague_data, single, "b"))
+    expected = [row for row in metrics(single) if row["setting"] == "sm-other"]
+    of_other = [row for row in metrics(both, "b") if not row["subset"].startswith("prompt")]
+    assert {row["metric"] for row in of_other} >= {"accuracy", "delta_vs_lm"}
+    bare = [{**row, "subset": row["subset"].removesuffix("captioner:b").removesuffix(", ")} for row in of_other]
+    assert sorted(bare, key=str) == sorted(expected, key=str)
+
+
+def test_added_captioner_asks_its_own_requests_alone(vague_data: str, tmp_path: Path) -> None:
+    run_sweep(sweep(vague_data, tmp_path, "a"))
+    before = predictions(tmp_path)
+    parts = {path: path.read_bytes() for path in tmp_path.glob("predictions/**/*.parquet")}
+    run_sweep(sweep(vague_data, tmp_path, "a", "b"))
+    after = predictions(tmp_path)
+    assert {row["captioner"] for name, row in after.items() if name not in before} == {"b"}
+    assert {path: path.read_bytes() for path in parts} == parts
+    assert sum(cell["requests"] for cell in status_rows(str(tmp_path))[1]) == len(after)
+    run_sweep(sweep(vague_data, tmp_path, "b", "a"))
+    assert predictions(tmp_path) == after
+    (entry,) = load_run(Store(str(tmp_path)))["entries"]
+    store = Store(str(tmp_path))
+    paths = [info.path for info in store.list("predictions", "*.parquet")]
+    others = {name for path in paths for name in ids_in_other_words(store, entry, path)}
+    assert others == {name for name, row in after.items() if row["captioner"] == "a"}
+
+
+def test_nightly_hash_names_every_captioner(vague_data: str) -> None:
+    specs = [sweep(vague_data, Path("out"), *names) for names in (("a",), ("a", "b"))]
+    parts = []
+    for spec in specs:
+        builder, dataset = model_builders(spec, "guess", Datasets())[0]
+        parts.append(pair_fingerprint_parts(spec, builder, dataset)["captioner"].split(","))
+    assert parts[1][:1] == parts[0]
+    assert parts[1][1].startswith("b@")
+
+
+def test_prompts_without_captions_have_one_builder(vague_data: str) -> None:
+    spec = sweep(vague_data, Path("out"), "a", "b")
+    assert len(model_builders(spec, "guess", Datasets())) == 2
+    assert len(model_builders(replace(spec, settings=("lm",)), "guess", Datasets())) == 1
+
+
+def entry(*cells: TaskSetting, other: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
+    builder = RequestBuilder(
+        benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
+        task_settings=cells, prompts={}, prompt_versions={}, seed=42, captioner="a@1",
+    )  # fmt: skip
+    sets = (PromptSet(name="", versions={}, cells=other, captioner="b@2"),) if other else ()
+    return ManifestEntry(benchmark="vague", model="m", data="", builder=builder, other_prompt_sets=sets)
+
+
+def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(tmp_path: Path) -> None:
+    old = entry(OWN, OTHER, other=(OTHER,))
+    (merged,) = merge_entries([old], [entry(OWN)])
+    captions = {part.builder.captioner: part.builder.task_settings for part in merged.by_prompt_set()}
+    assert captions == {"a@1": (OWN, OTHER), "b@2": (OWN, OTHER)}  # compared with `lm`, which is asked once
+    assert dropped_from_report([old], [entry(OWN)]) == []
+    (alone,) = merge_entries([old], [entry(OTHER)])
+    assert [part.builder.captioner for part in alone.by_prompt_set()] == ["a@1"]
+    (sentence,) = dropped_from_report([old], [entry(OTHER)])
+    assert "mcq sm-other with captions of 'b' leave this report" in sentence
+    assert "--captioner a,b brings them back" in sentence
+    save_run(Store(str(tmp_path)), {}, sweep={}, entries=[merged], parts={})
+    assert load_run(Store(str(tmp_path)))["entries"] == [merged]
+
+
+def test_setting_that_must_be_named_stays_in_an_output_that_is_resumed() -> None:
+    (merged,) = merge_entries([entry(OWN, OTHER)], [entry(OWN, OTHER)])
+    assert merged.builder.task_settings == (OWN, OTHER)
