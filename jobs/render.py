@@ -70,11 +70,11 @@ def comparison_in_words(comparison: Comparison) -> list[str]:
     equal = sum(row.verdict == "equal" for row in comparison.differences)
     total = len(comparison.differences)
     unclear = sum(row.verdict == CANNOT_CONCLUDE for row in comparison.differences)
-    few = [f"{unclear} of {total} differences rest on too few clusters to conclude anything."] if unclear else []
+    caveats = [f"{unclear} of {total} differences rest on too few clusters to conclude anything."] if unclear else []
     if not significant:
         sentence = f"None of {total} differences is more than chance"
-        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}.", *few]
-    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all.", *few]
+        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}.", *caveats]
+    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all.", *caveats]
     for row in significant:
         direction = "higher" if row.delta > 0 else "lower"
         p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
@@ -86,7 +86,7 @@ def comparison_in_words(comparison: Comparison) -> list[str]:
 
 
 def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> None:
-    """Print the result of `vlmsweep compare --published`: a line a paper, then its cells."""
+    """Print the result of `vlmsweep compare --published`: one line per paper, then its cells."""
     papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
     lines = {name: reproduction_line(of_paper) for name, of_paper in papers.items()}
     if as_json:

@@ -27,7 +27,7 @@ def annotate(
         str | None, typer.Option("--by", help="Strata, comma-separated, such as subset,label. [the benchmark's own]")
     ] = None,
     people: Annotated[
-        str, typer.Option("--people", help="How many people, or their codes, comma-separated; one form each.")
+        str, typer.Option("--people", help="How many people, or their codes, comma-separated; one form per person.")
     ] = "2",
     models: Annotated[str | None, typer.Option("--models", help="Only answers of these models.")] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")] = None,
@@ -37,7 +37,7 @@ def annotate(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Draw items, spread over strata, and write one self-contained form a person; `--human` reads what they save."""
+    """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
     from pipelines.annotation.create import AnnotationSpec, create_forms
     from pipelines.benchmarks import benchmark_names
     from pipelines.plan.selection import check_names

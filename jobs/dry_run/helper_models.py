@@ -42,7 +42,7 @@ class Helper:
 
 
 def captioners(context: SweepContext) -> list[Helper]:
-    """Return the captioners with their pending captions, one a picture."""
+    """Return the captioners with their pending captions, one per picture."""
     return [
         Helper(role="captioner", name=name, spec=model, plan=plan, description="captioner")
         for name, model in context.spec.caption_models.items()

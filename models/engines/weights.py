@@ -23,9 +23,11 @@ def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
     spec, total = model.spec, known_bytes(model)
     share = total // spec.tensor_parallel
     if share > free:
-        each = f", {share / _GB:.1f} GB for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
+        per_rank = (
+            f", {share / _GB:.1f} GB for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
+        )
         raise EngineUnreachableError(
-            f"{model.source} does not fit: its weights take {total / _GB:.1f} GB as {spec.dtype}{each}, and "
+            f"{model.source} does not fit: its weights take {total / _GB:.1f} GB as {spec.dtype}{per_rank}, and "
             f"{free / _GB:.1f} GB of {memory_name} are free; raise tensor_parallel, use a smaller dtype or a larger "
             "machine"
         )

@@ -36,7 +36,7 @@ class AnnotationSpec:
     out: str
     benchmark: str
     n: int
-    people: tuple[str, ...]  # codes, one form each
+    people: tuple[str, ...]  # codes, one form per person
     strata: tuple[str, ...] = ()  # empty: those of the benchmark's form
     models: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class AnnotationSpec:
 
 
 def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
-    """Draw items and write a page a person, and `draw.json` with what was drawn; return the pages.
+    """Draw items and write one page per person, and `draw.json` with what was drawn; return the pages.
 
     Raises:
         UsageError: the output has no such benchmark or answers, an unknown stratum, or a folder that is not writable.
@@ -71,7 +71,7 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
 def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
     run = load_run(Store(spec.out))
     if not run:
-        raise UsageError(f"{spec.out}: no output of vlmsweep; there is no run.json")
+        raise UsageError(f"{spec.out}: not an output of vlmsweep: it has no run.json")
     entries = [entry for entry in run["entries"] if entry.benchmark == spec.benchmark and not is_person(entry.model)]
     if not entries:
         names = ", ".join(sorted({entry.benchmark for entry in run["entries"]})) or "none"
@@ -85,9 +85,9 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     out, context = Store(spec.out), ScoringContext.open(entry.data, entry.builder)
     cells = {(cell.task, cell.setting) for cell in entry.builder.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
-        others = ids_in_other_words(out, entry, path)
+        other_set_ids = ids_in_other_words(out, entry, path)
         for row in iter_rows(out, path, context):
-            is_shown = row.status == "ok" and row.request_id not in others
+            is_shown = row.status == "ok" and row.request_id not in other_set_ids
             if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
                 yield row
 

@@ -25,5 +25,5 @@ def draw(items: Sequence[AnnotationItem], n: int, strata: Sequence[str], seed: i
 
 
 def order_key(seed: int, *names: str) -> str:
-    """Return what names are sorted by to bring them into a random order that only the seed and they determine."""
+    """Return a sort key that orders names at random, determined by the seed and the names alone."""
     return hashlib.sha256("\x1f".join((str(seed), *names)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -80,7 +80,7 @@ class SharedDraws:
         self._added: dict[int, list[tuple[list[MetricSpec], FloatArray]]] = {}  # by number of clusters
 
     def add(self, specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> list[Metric]:
-        """Return the metrics as of `with_intervals`, but without intervals, which `complete` sets."""
+        """Return the metrics of `with_intervals` without their intervals, which `complete` sets."""
         sums = _sums_by_cluster(specs, clusters)
         if len(sums) > 1:
             # Only the number of columns is needed later: those over rows would fill the memory.

@@ -97,7 +97,7 @@ class PredictionsReader(Protocol):
     """Reads predictions in the form in which a benchmark's authors distribute them."""
 
     def accepts(self, path: PurePath, /) -> bool:
-        """Return whether a file has the name of such a file."""
+        """Return whether a file is named like such a file."""
         ...
 
     def rows(self, path: PurePath, text: str, /) -> Iterator[tuple[int, dict[str, Any] | Exception]]:

@@ -34,7 +34,7 @@ class DefaultReporter:
         return [metric for task, setting, rows in groups for metric in _accuracies(rows, task, setting)]
 
     def tables(self, results: Results, /) -> list[Table]:
-        """Lay out one table of accuracy: a row a model, a column a task and setting."""
+        """Lay out one table of accuracy: one row per model, one column per task and setting."""
         keys = _whole_keys(results)
         rows = filled(
             TableRow(label=model, cells=tuple(with_interval(results.find(key.of(model))) for key in keys))

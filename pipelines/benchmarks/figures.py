@@ -19,7 +19,7 @@ class Series:
     label: str
     values: tuple[float | None, ...]
     low: tuple[float | None, ...] = ()
-    high: tuple[float | None, ...] = ()  # ends of confidence intervals, one a value, or empty
+    high: tuple[float | None, ...] = ()  # ends of confidence intervals, one per value, or empty
     origin: Origin = "ours"
     baseline: bool = False  # people, chance and other measures to compare with: drawn as a line across bars
 

@@ -77,7 +77,7 @@ class HumanLevel:
 class HumanInputs:
     """What one model is compared with people on: its scores, the samples, and people's files and scores."""
 
-    scores: pd.DataFrame  # of the model, a row a request
+    scores: pd.DataFrame  # of the model, one row per request
     samples: Mapping[str, Sample]
     files: Mapping[str, str] = field(default_factory=dict)  # kind -> text
     people: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # `human:NAME` -> scores of the same form
@@ -97,7 +97,9 @@ class HumanBaseline:
 
         Raises ValueError with line and reason where it cannot be read.
         """
-        raise ValueError(f"people's answers as JSON Lines are read for MATE alone ({name}, {len(text)} characters)")
+        raise ValueError(
+            f"JSON Lines with people's answers are supported for MATE only; give {name} as CSV ({len(text)} characters)"
+        )
 
     def dataset_answers(self, _samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return people's answers that the data hold, as rows of a predictions file in `people_settings`."""
@@ -160,7 +162,7 @@ def csv_rows(
     """Return the lines of a CSV file with a header, by number and stripped of blanks around values.
 
     Raises:
-        ValueError: a column is missing, or a value of any but those that may be empty; or the text is no CSV.
+        ValueError: a column is missing, or a value of any but those that may be empty; or the text is not CSV.
     """
     try:
         yield from _checked_rows(text, columns, may_be_empty, optional)

@@ -92,12 +92,12 @@ def _agreement(
     """Yield, by task, the readable verdicts of each pair of judges as counts, and each judge's unreadable ones."""
     judges = [column.removeprefix(_VERDICT) for column in columns]
     for task in dict.fromkeys(frame["task"][has_verdict]):
-        here = verdicts[has_verdict & (frame["task"] == task).to_numpy()]
+        task_verdicts = verdicts[has_verdict & (frame["task"] == task).to_numpy()]
         for place, judge in enumerate(judges):
-            unread = int((here[:, place] == UNREADABLE).sum())
-            yield _count(str(task), UNREAD_COUNT, judge, unread, len(here))
+            unread = int((task_verdicts[:, place] == UNREADABLE).sum())
+            yield _count(str(task), UNREAD_COUNT, judge, unread, len(task_verdicts))
         for first, second in combinations(range(len(judges)), 2):
-            pair = here[:, [first, second]]
+            pair = task_verdicts[:, [first, second]]
             pair = pair[np.isin(pair, (0.0, 1.0)).all(axis=1)]
             for name, cell in zip(PAIR_COUNTS, ((1, 1), (1, 0), (0, 1), (0, 0)), strict=True):
                 value = int((pair == cell).all(axis=1).sum())

@@ -61,10 +61,10 @@ class Table:
     rows: tuple[TableRow, ...]
     label_head: str = "Model"
     style: Style = "fraction2"
-    styles: tuple[Style, ...] = ()  # one a column where they differ; empty: `style` for all
+    styles: tuple[Style, ...] = ()  # one per column where they differ; empty: `style` for all
     groups: tuple[tuple[str, int], ...] = ()
     """Heads above the heads: text and number of columns; together they cover all columns. Text '' is an empty head."""
-    better: tuple[Literal["higher", "lower", ""], ...] = ()  # which end is best, one a column; '' marks none
+    better: tuple[Literal["higher", "lower", ""], ...] = ()  # which end is best, one per column; '' marks none
     best_of: Literal["table", "block"] = "table"  # the best is marked in bold within each of these
     second: Literal["table", "block", ""] = ""  # underlined: second best of the table, best of each block, or none
     heat: tuple[float, float] | None = None  # range of the background shade of float cells

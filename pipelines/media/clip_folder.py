@@ -1,7 +1,8 @@
-"""A folder of decoded clips on each machine: a run's models with equal limits decode a clip once a machine.
+"""A folder of decoded clips on each machine: a run's models with equal limits decode a clip once per machine.
 
-Pictures stay out: decoding one takes no longer than reading its pixels back. The run deletes the folder at its end;
-what a killed run leaves is deleted by the next one.
+Pictures stay out: decoding one takes no longer than reading its pixels back. The run deletes the folder at its end.
+What a killed run leaves is deleted where the next embedded Ray starts (`cluster.connect`, by the process id in the
+name), and by the next run that decodes clips there once it is `STALE_S` old.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MAX_BYTES = 8 << 30
 """In one folder: 480 clips of 32 frames at 480 x 360. A full folder keeps what it holds: models pass the same clips in
 the same order, and evicting the oldest would evict each just before it is read."""
 MIN_FREE_SHARE = 0.1
-"""Of the disk, that stays free."""
+"""Share of the disk that stays free."""
 LOCK_S = 150.0
 """Longer than both decoders may take; then the process that decodes a clip counts as stuck."""
 STALE_S = 24 * 3600
@@ -82,7 +83,7 @@ class ClipFolder:
 
     def _give_up(self, error: OSError) -> None:
         self._is_usable = False
-        log.warning("decoded clips cannot be kept in %s, so each model decodes them: %s", self._folder, error)
+        log.warning("cannot cache decoded clips in %s, so each model decodes them: %s", self._folder, error)
 
     def _create(self) -> None:
         if self._folder.is_dir():

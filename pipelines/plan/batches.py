@@ -79,7 +79,10 @@ def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
 
 
 class ExclusiveGroups:
-    """Tells which media groups are in one batch alone: their frames need no shared cache."""
+    """Tells which media groups are in one batch alone: their frames need no shared cache.
+
+    Groups are compared by `hash`, in this process alone; where two collide, both count as shared.
+    """
 
     def __init__(self, batches: Iterable[Iterable[WorkUnit]]) -> None:
         hashes = array("q", (hash(group) for batch in batches for group in _groups(batch)))

@@ -66,7 +66,7 @@ class SweepContext:
         return load_captions(self.out, builder.benchmark_name, builder.captioner)
 
     def entry_plans(self, entry: ManifestEntry) -> list[EntryPlan]:
-        """Open the plans of an entry of this output, one a sample selection."""
+        """Open the plans of an entry of this output, one per sample selection."""
         return entry_plans(entry, self.out, self.plans, self.datasets)
 
     def planned_ids(self, entry: ManifestEntry) -> IdSet:
@@ -89,7 +89,7 @@ class EntryPlan:
 
 
 def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
-    """Open the plans of an entry of an output in its first set of prompts, one a sample selection."""
+    """Open the plans of an entry of an output in its first set of prompts, one per sample selection."""
     dataset = datasets.open(entry.data, entry.benchmark)
     captions = load_captions(out, entry.benchmark, entry.builder.captioner)
     return [EntryPlan(cut, plans.open(dataset, cut.builder, cut.selection, captions)) for cut in entry.by_cut()]

@@ -196,15 +196,15 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
 def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
     """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
     current = new.builder.task_settings
-    sets = {words.key: words for words in new.other_prompt_sets}
-    for words in old.other_prompt_sets:
-        remaining = tuple(cell for cell in words.cells if cell not in current)
+    sets = {prompt_set.key: prompt_set for prompt_set in new.other_prompt_sets}
+    for prompt_set in old.other_prompt_sets:
+        remaining = tuple(cell for cell in prompt_set.cells if cell not in current)
         if not remaining:
             continue
-        same = sets.get(words.key)
-        if same is None or same.versions == words.versions:
-            cells = (*(same.cells if same else ()), *remaining)
-            sets[words.key] = replace(words, cells=cells)
+        existing = sets.get(prompt_set.key)
+        if existing is None or existing.versions == prompt_set.versions:
+            cells = (*(existing.cells if existing else ()), *remaining)
+            sets[prompt_set.key] = replace(prompt_set, cells=cells)
     return tuple(sets.values())
 
 

@@ -1,4 +1,4 @@
-"""The folder of decoded clips that the models of a run share: where it is of use, and its removal from all machines."""
+"""The folder of decoded clips that the models of a run share: when it is used, and its removal from all machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.plan.records import ModelPlan
 log = logging.getLogger(__name__)
 
 REMOVAL_S = 10.0
-"""Patience with machines that do not respond at the end of a run; the next run there removes what is left."""
+"""Time limit for machines that do not respond at the end of a run; the next run there removes what is left."""
 
 
 @contextmanager

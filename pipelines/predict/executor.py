@@ -80,8 +80,8 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
 def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receipt]:
     """Yield a receipt for every unit; units that the cluster lost are sent again."""
     open_units = {unit.part: index for index, unit in enumerate(job.units)}
-    for sent in range(MAX_PASSES):
-        units = [job.units[index] for index in open_units.values()] if sent else job.units
+    for pass_index in range(MAX_PASSES):
+        units = [job.units[index] for index in open_units.values()] if pass_index else job.units
         for row in run_rows(_stream(replace(job, units=units), cluster, job_actor)):
             for receipt in map(Receipt.from_dict, row["receipts"]):
                 if receipt.fatal:
@@ -139,7 +139,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
 
 
 class _BatchItems:
-    """The rows of a job, one a batch. Ray Data reads each once, and copies it to the object store."""
+    """The rows of a job, one per batch. Ray Data reads each once, and copies it to the object store."""
 
     def __init__(self, batches: Batches) -> None:
         self._batches, self._exclusive_groups = batches, ExclusiveGroups(batches)

@@ -1,4 +1,4 @@
-"""How units cross the object store: Arrow rows, whose pixels are read on the other side without a copy."""
+"""Serialize units for Ray's object store as Arrow rows, whose pixels are read without a copy."""
 
 from __future__ import annotations
 

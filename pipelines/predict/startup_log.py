@@ -92,5 +92,5 @@ def format_load_progress(load: LoadProgress, *, since: tuple[float, float], now:
     seconds, new_bytes = now - since[0], loaded - since[1]
     rate = f", {new_bytes / seconds / _GB:.2f} GB/s" if seconds > 0 and new_bytes > 0 else ""
     remaining = f", {(total - loaded) * seconds / new_bytes:.0f} s left" if rate and loaded < total else ""
-    others = f" ({count} replicas load)" if count > 1 else ""
-    return f"{name} weights, {loaded / _GB:.2f} of {total / _GB:.2f} GB{rate}{remaining}{others}"
+    concurrent = f" ({count} replicas load)" if count > 1 else ""
+    return f"{name} weights, {loaded / _GB:.2f} of {total / _GB:.2f} GB{rate}{remaining}{concurrent}"

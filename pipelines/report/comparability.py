@@ -83,12 +83,12 @@ class Conditions:
         entries = _published_as(self.entry.benchmark, name)
         if self.spec.get("engine") == "external" or not entries:
             return
-        here = str(self.spec.get("model") or self.spec.get("engine"))
-        same = [entry for entry in entries if is_same_model(self.spec, entry)]
-        if not same:
-            yield f"other revision: {here} for {' or '.join(entry.model or entry.engine for entry in entries)}"
+        own_name = str(self.spec.get("model") or self.spec.get("engine"))
+        same_weights = [entry for entry in entries if is_same_model(self.spec, entry)]
+        if not same_weights:
+            yield f"other revision: {own_name} for {' or '.join(entry.model or entry.engine for entry in entries)}"
             return
-        revisions = {str(entry.revision or "") for entry in same} - {"", "main"}
+        revisions = {str(entry.revision or "") for entry in same_weights} - {"", "main"}
         ours = str(self.spec.get("revision") or "")
         if revisions and ours not in {*revisions, "", "main"}:
             yield f"other revision: {ours} for {' or '.join(sorted(revisions))}"
@@ -120,8 +120,8 @@ def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str
     if stated:
         return stated
     catalog = load_models()
-    same = [entry for entry in catalog.values() if is_same_model(spec, entry)]
-    entries = [catalog[model]] if model in catalog else same or _published_as(name, model)
+    same_weights = [entry for entry in catalog.values() if is_same_model(spec, entry)]
+    entries = [catalog[model]] if model in catalog else same_weights or _published_as(name, model)
     printed = [text for entry in entries for paper, text in _printed_names(entry) if paper == name]
     return tuple(dict.fromkeys(printed)) or (model,)
 

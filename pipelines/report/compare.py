@@ -132,14 +132,14 @@ def _power(differences: Sequence[Difference]) -> Iterator[str]:
     for row in differences:
         largest[row.benchmark] = max(largest.get(row.benchmark, 0), row.clusters)
     for name, clusters in sorted(largest.items()):
-        least = smallest_p(clusters)
-        if least >= SIGNIFICANCE:
-            few = f"only {clusters} clips, pictures or scenes" if clusters > 1 else "only one clip, picture or scene"
-            yield f"{name}: {few}: no p-value can be below {min(least, 1):.3g}, so no test here can conclude anything"
-        elif least * len(differences) >= SIGNIFICANCE:
+        smallest = smallest_p(clusters)
+        if smallest >= SIGNIFICANCE:
+            reason = f"only {clusters} clips, pictures or scenes" if clusters > 1 else "only one clip, picture or scene"
+            yield f"{name}: {reason}: no p-value can be below {min(smallest, 1):.3g}, so no test is conclusive"
+        elif smallest * len(differences) >= SIGNIFICANCE:
             yield (
-                f"{name}: with {clusters} clips, pictures or scenes no p-value can be below {least:.3g}, too much for "
-                f"Holm's correction over {len(differences):,} tests; compare fewer benchmarks or settings at a time"
+                f"{name}: with {clusters} clips, pictures or scenes no p-value can be below {smallest:.3g}, too much "
+                f"for Holm's correction over {len(differences):,} tests; compare fewer benchmarks or settings at a time"
             )
 
 

@@ -77,7 +77,7 @@ class EntryRequests:
                     values = request_id, sample.sample_id, *cell, intern(key.variant), *of_sample
                     for column, value in zip(requests.columns.values(), values, strict=True):
                         column.append(value)
-                    # A thin, steady choice over the whole set: which answers are shown depends only on their ids.
+                    # A small fixed sample of the whole set: which answers are shown depends only on their ids.
                     if examples[cell] < EXAMPLES_PER_CELL and _is_example(request_id, examples[cell]):
                         examples[cell] += 1
                         chosen[request_id] = index

@@ -103,7 +103,7 @@ def _by_judge(
         style="percent1",
         notes=(
             f"Percent; in brackets the 95% interval. The verdicts of {judges[0]} give this report's other tables.",
-            "A footnote marks a judge of the judged model's family or base model, which may prefer its like.",
+            "A footnote marks a judge of the judged model's family or base model, which may be biased towards it.",
         ),
     )
 
@@ -166,10 +166,10 @@ def _preference(
     for place, judge in enumerate(judges):
         gaps: dict[bool, list[TableValue]] = {True: [], False: []}
         for key, numbers in rows:
-            others = mean_of([number for other, number in enumerate(numbers) if other != place])
+            mean_of_others = mean_of([number for other, number in enumerate(numbers) if other != place])
             value = numbers[place].value
-            if value is not None and others is not None:
-                gaps[(judge, key.model) in related].append(TableValue(value=value - others))
+            if value is not None and mean_of_others is not None:
+                gaps[(judge, key.model) in related].append(TableValue(value=value - mean_of_others))
         family, strangers = (mean_of(gaps[is_family]) for is_family in (True, False))
         preference = family - strangers if family is not None and strangers is not None else None
         lines.append(TableRow(label=judge, cells=(family, strangers, preference)))

@@ -54,10 +54,10 @@ def _folder(entry: ManifestEntry) -> str:
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
     part = read_part(out, path)
-    others = ids_in_other_words(out, entry, path.replace("scores/", "predictions/", 1))
-    if not others:
+    other_set_ids = ids_in_other_words(out, entry, path.replace("scores/", "predictions/", 1))
+    if not other_set_ids:
         return part
-    return part.filter(pa.array([request_id not in others for request_id in part["request_id"].to_pylist()]))
+    return part.filter(pa.array([request_id not in other_set_ids for request_id in part["request_id"].to_pylist()]))
 
 
 def _texts(part: pa.Table, name: str) -> list[Any]:
@@ -136,9 +136,9 @@ class ScoredPair:
             name: [np.where(places >= 0, rows.values[name][places], np.nan) for rows, places in sides] for name in names
         }
         changed = np.not_equal(*(rows.texts["answer"][places] for rows, places in sides))
-        for cell, here in self._cells:
+        for cell, cell_rows in self._cells:
             for name in names:
-                a, b = (column[here] for column in columns[name])
+                a, b = (column[cell_rows] for column in columns[name])
                 has_a, has_b = ~np.isnan(a), ~np.isnan(b)
                 both = has_a & has_b
                 if not both.any():
@@ -149,9 +149,9 @@ class ScoredPair:
                     task=cell[0],
                     setting=cell[1],
                     metric=name,
-                    clusters=self.rows_a.texts["cluster"][self._places[0][here][both]],
+                    clusters=self.rows_a.texts["cluster"][self._places[0][cell_rows][both]],
                 )
-                yield metric, int((has_a ^ has_b).sum()), int(changed[here][both].sum())
+                yield metric, int((has_a ^ has_b).sum()), int(changed[cell_rows][both].sum())
 
     @cached_property
     def _answered(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -172,13 +172,19 @@ class ScoredPair:
             chosen = both & (settings == setting)
             frames = []
             for rows, places in zip((self.rows_a, self.rows_b), self._places, strict=True):
-                here = places[chosen]
-                texts = {name: pd.Series(column[here], dtype=object) for name, column in rows.texts.items()}
-                frames.append(pd.DataFrame({**texts, **{name: column[here] for name, column in rows.values.items()}}))
+                chosen_rows = places[chosen]
+                texts = {name: pd.Series(column[chosen_rows], dtype=object) for name, column in rows.texts.items()}
+                frames.append(
+                    pd.DataFrame({**texts, **{name: column[chosen_rows] for name, column in rows.values.items()}})
+                )
             yield frames[0], frames[1]
 
     def only_one_answered(self, task: str, setting: str) -> int:
         """Count the rows of a task, or of all tasks of a derived one, that only one of the two answered."""
         tasks = benchmark(self.a.benchmark).derived_tasks.get(task, (task,))
         exclusive = self._answered[0] ^ self._answered[1]
-        return sum(int(exclusive[here].sum()) for cell, here in self._cells if cell[0] in tasks and cell[1] == setting)
+        return sum(
+            int(exclusive[cell_rows].sum())
+            for cell, cell_rows in self._cells
+            if cell[0] in tasks and cell[1] == setting
+        )

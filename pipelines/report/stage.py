@@ -55,8 +55,8 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
 
 
 def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
-    first, *others = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
-    return PlannedEntry(entry, first.plans, others)
+    first, *further_sets = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
+    return PlannedEntry(entry, first.plans, further_sets)
 
 
 def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
@@ -117,9 +117,9 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(row for results in reduced for row in results.efficiency),
     )
-    there = {info.path for info in out.list("report")}
+    existing = {info.path for info in out.list("report")}
     files = render(data)
-    stale = there - set(files)
+    stale = existing - set(files)
     for path, content in files.items():
         out.put(path, content)
     for path in stale:

@@ -1,4 +1,4 @@
-"""What of earlier runs a run takes out of the report of their output, for its warnings."""
+"""Describe for warnings which results of earlier runs a report no longer shows, and why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIFFERENCES = {
     "dataset_fingerprint": "other data",
     "model_fingerprint": "another revision or entry of the model",
     "generation": "other generation settings",
-    "prompts": "other wording (--prompts)",
+    "prompts": "other prompt texts (--prompts)",
     "prompt_versions": "other prompt versions (--prompt-version)",
     "seed": "another --seed",
     "captioner": "another --captioner",
@@ -20,7 +20,7 @@ _DIFFERENCES = {
 
 
 def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:
-    """Describe the tasks and settings of earlier runs that this one drops from the report, a sentence an entry."""
+    """Describe the tasks and settings of earlier runs that the report no longer shows, one sentence per entry."""
     earlier = {(entry.benchmark, entry.model): entry for entry in old}
     sentences: list[str] = []
     for entry in new:
@@ -43,29 +43,29 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
         cells = (*entry.builder.task_settings, *dropped)
         tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
         sentences.append(
-            f"{entry.model} on {entry.benchmark}: {_cell_names(dropped)} of an earlier run leave this report, because "
-            f"now there is {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
-            f"--settings {settings} runs them again next to these; the earlier command brings them back alone"
+            f"{entry.model} on {entry.benchmark}: the report no longer shows {_cell_names(dropped)} of an earlier run, "
+            f"because this run has {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
+            f"--settings {settings} evaluates all of them; the earlier command shows the earlier results again"
         )
     return sentences
 
 
 def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
-    """Describe the sets of prompts whose numbers this run takes out of the report."""
+    """Describe the sets of prompts that the report no longer shows."""
     if not builds_same_requests(old, new):
         return
-    remaining = {words.key: words.cells for words in joined_prompt_sets(old, new)}
-    for words in old.other_prompt_sets:
-        cells = [cell for cell in words.cells if cell not in remaining.get(words.key, ())]
+    remaining = {prompt_set.key: prompt_set.cells for prompt_set in joined_prompt_sets(old, new)}
+    for prompt_set in old.other_prompt_sets:
+        cells = [cell for cell in prompt_set.cells if cell not in remaining.get(prompt_set.key, ())]
         if cells:
-            kind = f"in the words of {words.name!r}"
-            flag = f"--prompt-version {old.benchmark}={old.prompt_set},{words.name}"
-            if words.captioner:
-                name = captioner_name(words.captioner)
+            kind = f"with the prompts {prompt_set.name!r}"
+            flag = f"--prompt-version {old.benchmark}={old.prompt_set},{prompt_set.name}"
+            if prompt_set.captioner:
+                name = captioner_name(prompt_set.captioner)
                 kind, flag = f"with captions of {name!r}", f"--captioner {old.builder.captioner_name},{name}"
             yield (
-                f"{new.model} on {new.benchmark}: {_cell_names(cells)} {kind} leave this "
-                f"report; earlier predictions are kept, and this command with {flag} brings them back"
+                f"{new.model} on {new.benchmark}: the report no longer shows {_cell_names(cells)} {kind}; "
+                f"earlier predictions are kept, and this command with {flag} shows them again"
             )
 
 
@@ -77,7 +77,7 @@ def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
             yield (
                 f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
                 f"({_selection_flags(new)}) than before ({_selection_flags(cut)}); earlier predictions are "
-                f"kept, and this command with {_selection_flags(cut)} brings them back"
+                f"kept, and this command with {_selection_flags(cut)} shows them again"
             )
 
 

@@ -22,8 +22,8 @@ from pipelines.sweep.import_predictions import import_rows
 def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
     """Store the files of `--human` in the output and import their answers; UsageError for an unusable row.
 
-    Where `--settings` names a setting of people's answers in the data, these are imported too. Return the run with an
-    entry a person, and the new entries; an unchanged file has none.
+    Where `--settings` names a setting of people's answers in the data, these are imported too. Return the run with one
+    entry per person, and the new entries; an unchanged file has none.
     """
     spec, out = context.spec, context.out
     entries: Sequence[ManifestEntry] = run["entries"]

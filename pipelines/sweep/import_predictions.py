@@ -99,7 +99,7 @@ def _earlier_rows(
 
 
 def _prediction(columns: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    given = [(name, float(row[name])) for name in GIVEN if _is_number(row.get(name))]
+    scorer_values = [(name, float(row[name])) for name in GIVEN if _is_number(row.get(name))]
     ok = row["output"] is not None
     return {
         **columns,
@@ -111,7 +111,7 @@ def _prediction(columns: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str,
         "error": "" if ok else "the file holds no output for this request",
         "finish_reason": "",
         "steps": [],
-        "given": given,
+        "given": scorer_values,
     }
 
 

@@ -42,8 +42,8 @@ def _files(path: Path) -> list[Path]:
     files = sorted(file for file in (*path.glob("*"), *path.glob("*/*")) if file.is_file() and _reader(file))
     if not files:
         raise UsageError(
-            f"--predictions {path}: holds no file as the authors of a benchmark distribute predictions; name one file "
-            "of your own"
+            f"--predictions {path}: holds no file in the form of a benchmark's authors; "
+            "give one .jsonl or .parquet file instead"
         )
     return files
 
@@ -78,13 +78,13 @@ def _problem(row: Any) -> str:
     if not isinstance(row["output"], str | None):
         not_text.append("output")
     if not_text:
-        return f"{not_text[0]} is no text"
+        return f"{not_text[0]} is not text"
     broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
-    return f"{broken[0]} has half of a surrogate pair" if broken else ""
+    return f"{broken[0]} contains an unpaired surrogate, which is not valid Unicode" if broken else ""
 
 
 def _is_encodable(value: Any) -> bool:
-    """Return whether a value is no text, or text that UTF-8 can hold; JSON may escape half of a surrogate pair."""
+    """Return whether a value is no string, or one that UTF-8 can encode: JSON may escape an unpaired surrogate."""
     return not isinstance(value, str) or value.encode("utf-8", "replace").decode() == value
 
 

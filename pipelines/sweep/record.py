@@ -26,14 +26,14 @@ from pipelines.sweep.dropped import dropped_from_report
 def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:
     """Return the entries of a sweep's own models, before they are merged with those of earlier runs."""
     groups: dict[tuple[str, str], list[RequestBuilder]] = {}
-    for builder in builders:  # of one model and benchmark, one a set of prompts
+    for builder in builders:  # of one model and benchmark, one per set of prompts
         groups.setdefault((builder.model, builder.benchmark_name), []).append(builder)
     entries = []
-    for (model, name), (first, *others) in groups.items():
+    for (model, name), (first, *further_builders) in groups.items():
         names = spec.prompt_sets.get(name, ("",))
-        per_name = (1 + len(others)) // len(names)  # one a captioner
+        per_name = (1 + len(further_builders)) // len(names)  # one per captioner
         words = [prompt_set for prompt_set in names for _ in range(per_name)]
-        sets = [_prompt_set(*pair, first) for pair in zip(words[1:], others, strict=True)]
+        sets = [_prompt_set(*pair, first) for pair in zip(words[1:], further_builders, strict=True)]
         entries.append(
             ManifestEntry(
                 benchmark=name,

@@ -152,7 +152,7 @@ def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path:
     empty = tmp_path / "empty"
     empty.mkdir()
     refused = cli("score", "--predictions", str(empty), *flags, code=2)
-    assert "holds no file as the authors of a benchmark distribute predictions" in refused.stderr
+    assert "holds no file in the form of a benchmark's authors" in refused.stderr
     (empty / "gpt4.csv").write_text("id,label\nx,1\n")
     refused = cli("score", "--predictions", str(empty / "gpt4.csv"), *flags, code=2)
     assert (

@@ -64,10 +64,10 @@ class BackgroundLoop:
 
 
 async def _cancel_all(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     if last is not None:
         await last()
 

@@ -146,7 +146,7 @@ class TransformersEngine:
         return CallReply(call_id=prompt.call.call_id, outcome=failure)
 
     def _prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt] | None:
-        """Prefill what prompts with one head share, without those that cannot share; None when memory ran out."""
+        """Prefill what prompts with one head share, without those that cannot share; None when out of memory."""
         shared = self._shared
         supported = [prompt for prompt in prompts if shared is not None and shared.supports(prompt)]
         if shared is None or not supported:
@@ -212,7 +212,7 @@ class TransformersEngine:
             for shared, tokens in zip(batch, result, strict=True):
                 yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
         elif isinstance(result, Exception) and is_out_of_memory(result) and len(batch) > 1:
-            _log.warning("memory ran out: a batch of %d is answered in halves: %s", len(batch), result)
+            _log.warning("out of memory: answering a batch of %d in halves: %s", len(batch), result)
             self._memory.shrink(len(batch))
             middle = len(batch) // 2
             yield from self._answer(batch[:middle])

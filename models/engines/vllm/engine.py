@@ -99,7 +99,7 @@ class VLLMEngine:
                 submissions += parts
         started = monotonic()
         outputs = self._submit(submissions) if submissions else []
-        each = (monotonic() - started) / max(1, len(submissions))
+        call_seconds = (monotonic() - started) / max(1, len(submissions))
         by_call: dict[str, list[tuple[_Submission, Any]]] = {}
         for submission, output in zip(submissions, outputs, strict=True):
             by_call.setdefault(submission.call.call_id, []).append((submission, output))
@@ -110,7 +110,7 @@ class VLLMEngine:
                 yield _failure_reply(call, errors[0])
             else:
                 outcome = _read_scores(parts_of_call) if call.scored else self._read_output(*parts_of_call[0])
-                yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=each * len(parts_of_call))
+                yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=call_seconds * len(parts_of_call))
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""

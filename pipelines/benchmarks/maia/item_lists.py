@@ -1,4 +1,4 @@
-"""MAIA's items behind its tables: where both tasks differ, and slips on what the clip does not show."""
+"""MAIA's items behind its tables: where both tasks differ, and wrong answers about what the clip does not show."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BOTH_TASKS: Final = "Column {0} of the table of questions by correct pool and accepted open answer."
-_SLIPS: Final = "The column {0} of Table 2 is one minus their share of the questions of the category."
+_WRONG_SHARE: Final = "The column {0} of Table 2 is one minus their share of the questions of the category."
 _LISTS: Final = {
     "maia_pool_only": ("MAIA: all eight statements right, open answer wrong", _BOTH_TASKS.format("Pool only")),
     "maia_judge_only": ("MAIA: open answer right, not all eight statements", _BOTH_TASKS.format("Open answer only")),
-    "maia_out_of_scope": ("MAIA: slips on what the clip does not show", _SLIPS.format("Out-of-Scope")),
-    "maia_uncertainty": ("MAIA: slips on what the clip leaves open", _SLIPS.format("Uncertainty")),
+    "maia_out_of_scope": (
+        "MAIA: wrong open answers about what the clip does not show",
+        _WRONG_SHARE.format("Out-of-Scope"),
+    ),
+    "maia_uncertainty": (
+        "MAIA: wrong open answers about what the clip leaves open",
+        _WRONG_SHARE.format("Uncertainty"),
+    ),
 }
 
 

@@ -235,7 +235,7 @@ def read_gold(reference: object) -> Gold:
         return cast("float", value)
     if isinstance(value, Sequence) and len(value) == 3 and all(_is_number(item) for item in value):
         return cast("list[float]", list(value))
-    raise ValueError(f"the gold answer is no text, number or list of three numbers: {_short(reference)}")
+    raise ValueError(f"the gold answer is not text, number or list of three numbers: {_short(reference)}")
 
 
 def gold_json(gold: Gold) -> str:

@@ -72,9 +72,9 @@ def _task(rows: ScoredRows, task: str, setting: str) -> Iterator[MetricSpec]:
     cell = _Cell(task, setting)
     yield from cell.whole(rows)
     for target in HEADS:
-        here = rows.where(target=target)
-        yield from cell.accuracy(here, HEADS[target])
-        yield from cell.chance(here, HEADS[target])
+        selected = rows.where(target=target)
+        yield from cell.accuracy(selected, HEADS[target])
+        yield from cell.chance(selected, HEADS[target])
     for pointer in HEADS:
         yield from cell.accuracy(rows.where(pointer=pointer), f"pointer={HEADS[pointer]}")
         for target in HEADS:
@@ -102,9 +102,9 @@ def _kind(rows: ScoredRows, kind: str, tasks: tuple[str, str], setting: str) -> 
         value = math.fsum(float(part.mean()) for part in guesses) / len(parts)
         yield MetricSpec(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
     for count in rows.counts():
-        here = rows.where(count=count)
-        yield from cell.accuracy(here, f"{count} objects")
-        yield from cell.chance(here, f"{count} objects")
+        selected = rows.where(count=count)
+        yield from cell.accuracy(selected, f"{count} objects")
+        yield from cell.chance(selected, f"{count} objects")
 
 
 def _crossmodal(rows: ScoredRows, setting: str) -> Iterator[MetricSpec]:

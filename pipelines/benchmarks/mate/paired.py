@@ -21,9 +21,9 @@ def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, _samples: Mapping[str, Samp
     """Yield OSE of each cross-modal task and of both, and exact match over the two tasks of each kind."""
     setting, task = str(a["setting"].iloc[0]), a["task"].to_numpy()
     for kind, tasks in KINDS.items():
-        here = [task == name for name in tasks]
-        rows = here[0] | here[1]
-        if all(mask.any() for mask in here):
+        masks = [task == name for name in tasks]
+        rows = masks[0] | masks[1]
+        if all(mask.any() for mask in masks):
             yield PairedMetric(
                 task=kind,
                 setting=setting,

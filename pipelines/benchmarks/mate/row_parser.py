@@ -115,7 +115,7 @@ def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
         return prompt, ""
     question = raw.get("question")
     if prompt not in (None, "") or not isinstance(question, str | None):
-        raise ValueError("input_str or question is no text")
+        raise ValueError("input_str or question is not text")
     if question is None or not question.strip():
         return None, ""
     # A prompt of img2img contains no scene: the answer's form marks it as a whole prompt.

@@ -197,7 +197,7 @@ def _cot_cells(mate: MateResults, model: str) -> tuple[TableCell, TableCell]:
 
 
 def _link_table(mate: MateResults) -> Table:
-    """Lay out Table 5: a row a linking type, the published model and ours in columns."""
+    """Lay out Table 5: one row per linking type, the published model and ours in columns."""
     printed = {key.category: number for key, number in mate.results.index("published", "Table 5").items()}
     rows: list[TableRow] = []
     for link in LINK_TYPES:

@@ -26,7 +26,7 @@ _SHARED: Final = ("annotator", "sample_id", "variant", "cluster", "model", "pers
 def shared_rows(
     scores: pd.DataFrame, people: Mapping[str, pd.DataFrame], value: str, *, task: str, setting: str = ""
 ) -> pd.DataFrame:
-    """Return the rows that a model and people have a value of, one row an annotator and request.
+    """Return the rows that a model and people have a value of, one row per annotator and request.
 
     Args:
         scores: the model's rows of one setting.
@@ -101,7 +101,7 @@ def _spec(rows: pd.DataFrame, key: Key, metric: str, columns: tuple[Column, ...]
 def people_table(
     name: str, title: str, results: Results, columns: Mapping[str, Key], settings: Iterable[str]
 ) -> list[Table]:
-    """Return the table of people's own values, a row a person and setting, with intervals; none without people.
+    """Return the table of people's own values, one row per person and setting, with intervals; none without people.
 
     `columns` maps heads to measures, whose settings are ignored; `settings` are those that people may have answered.
     """
@@ -134,7 +134,7 @@ def people_table(
 
 
 def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> list[Table]:
-    """Return the table of agreement between people, a row a group of answers; none without a shared item."""
+    """Return the table of agreement between people, one row per group of answers; none without a shared item."""
     rows = []
     for label, answers in groups.items():
         units = _units(answers)

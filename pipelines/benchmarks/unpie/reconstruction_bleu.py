@@ -62,15 +62,15 @@ def _spec(
     facts: tuple[Mapping[str, NDArray[Any]], tuple[str, str]],
 ) -> MetricSpec:
     rows, (note, empty_note) = facts
-    here = kind == category if category else np.ones(len(kind), dtype=np.bool_)
-    chosen = here[rows["answered"]]
+    in_category = kind == category if category else np.ones(len(kind), dtype=np.bool_)
+    chosen = in_category[rows["answered"]]
     n = int(chosen.sum())
     columns = tuple((counts * chosen[:, None]).T) if n else ()
     metric = place.metric(
         "bleu4",
         bleu_of_counts((counts * chosen[:, None]).sum(axis=0).astype(np.int64)) if n else None,
         n,
-        n_failed=int((here & rows["failed"]).sum()),
+        n_failed=int((in_category & rows["failed"]).sum()),
         category=category,
         note=note if n else empty_note,
     )

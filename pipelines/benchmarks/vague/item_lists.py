@@ -1,4 +1,4 @@
-"""VAGUE's items behind its error counts, a list an error type."""
+"""VAGUE's items behind its error counts, one list per error type."""
 
 from __future__ import annotations
 

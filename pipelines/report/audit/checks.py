@@ -59,9 +59,9 @@ def _means(paper: Paper, rule: Mean) -> Iterator[Finding]:
         mean = _sum(part.range * Fraction(weight, total) for part, weight in zip(parts, weights, strict=True))
         if not cell.range.meets(mean):
             names = ", ".join(getattr(part.row, rule.dimension) for part in parts)
-            which = f"of {names}" if len(parts) <= 3 else f"of the {len(parts)} others"
+            parts_text = f"of {names}" if len(parts) <= 3 else f"of the {len(parts)} others"
             kind = "weighted mean" if rule.weights else "mean"
-            yield paper.finding(cell, "mean", f"{number_text(mean.middle, cell.step)}, the {kind} {which}")
+            yield paper.finding(cell, "mean", f"{number_text(mean.middle, cell.step)}, the {kind} {parts_text}")
 
 
 def _parts(paper: Paper, cell: Cell, rule: Mean) -> list[Cell]:
@@ -106,13 +106,13 @@ def _changes(paper: Paper, rule: Change) -> Iterator[Finding]:
         baseline = rule.baselines.get(cell.row.setting)
         if cell.row.metric != rule.metric or baseline is None:
             continue
-        here, before = (
+        current, before = (
             paper.cells.find(cell.row, metric=rule.of, setting=name) for name in (cell.row.setting, baseline)
         )
-        if here is None or before is None:
+        if current is None or before is None:
             continue
-        change = _unrounded(paper, here) - _unrounded(paper, before)
-        rounded = here.value - before.value  # some authors subtract what they printed
+        change = _unrounded(paper, current) - _unrounded(paper, before)
+        rounded = current.value - before.value  # some authors subtract what they printed
         if not cell.range.meets(change) and not cell.range.meets(Range(rounded, rounded)):
             expected = f"{number_text(change.middle, cell.step)}, {rule.of} here minus in {baseline}"
             yield paper.finding(cell, "change", expected)

@@ -50,8 +50,8 @@ def _longest_run(a: list[Cell], b: list[Cell]) -> list[Cell]:
 
 def differing_repeats(paper: Paper) -> Iterator[Finding]:
     """Check that a number is the same in every table that prints it."""
-    for first, *others in paper.cells.repeats():
-        for cell in others:
+    for first, *repeats in paper.cells.repeats():
+        for cell in repeats:
             if not cell.range.meets(first.range):
                 yield paper.finding(cell, "printed twice", f"{first.text} as in {first.row.table}")
 

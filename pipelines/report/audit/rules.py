@@ -23,7 +23,7 @@ class Mean:
     dimension: str
     whole: str
     parts: tuple[str, ...] = ()  # empty: all others of the table
-    weights: tuple[int, ...] = ()  # one a part, such as numbers of items; empty: equal
+    weights: tuple[int, ...] = ()  # one per part, such as numbers of items; empty: equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,9 +28,9 @@ def audit(names: Sequence[str] = ()) -> tuple[list[Finding], dict[str, int]]:
     """
     known_names = papers()
     chosen = [name.lower().replace("-", "") for name in names]
-    for name, given in zip(chosen, names, strict=True):
+    for name, given_name in zip(chosen, names, strict=True):
         if name not in known_names:
-            raise UsageError(f"no published tables of {given!r}{suggest(given, known_names)}")
+            raise UsageError(f"no published tables of {given_name!r}{suggest(given_name, known_names)}")
     checked = {name: load_paper(name) for name in chosen or known_names}
     findings = [finding for paper in checked.values() for finding in audit_paper(paper)]
     return findings, {name: len(paper.cells.cells) for name, paper in checked.items()}

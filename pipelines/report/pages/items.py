@@ -1,4 +1,4 @@
-"""The items behind the tables: a CSV file a list, with all items, and a page with the first ones of each model."""
+"""The items behind the tables: one CSV file per list, with all items, and a page with the first ones of each model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of our numbers next to the published ones: one line a paper, and the cells of each."""
+"""Tables of our numbers next to the published ones: one line per paper, and the cells of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPRODUCED_RULE: Final = (
 )
 _NOT_COMPARABLE: Final = (
     "Not comparable: the run has other items, another judge, prompt wording, revision, scorer or captioner than the "
-    "paper, the paper's number is a misprint, or ours could not be measured. These cells are in no share."
+    "paper, the paper's number is a misprint, or ours could not be measured. These cells do not count in any share."
 )
 _COLUMNS: Final = (
     *("Verdict", "Ours", "Published", "Difference"),  # first, to be seen without scrolling
@@ -24,7 +24,7 @@ _COLUMNS: Final = (
 
 
 def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mapping[str, str]) -> Table | None:
-    """Return one row a paper with its cells by verdict; None where no model has a published row."""
+    """Return one row per paper with its cells by verdict; None where no model has a published row."""
     rows = []
     for name, of_paper in cells.items():
         counts = count_verdicts(of_paper)
@@ -45,7 +45,7 @@ def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mappi
 
 
 def cells_table(name: str, title: str, cells: Sequence[ReproductionCell]) -> Table | None:
-    """Return one row a cell; None where there are none."""
+    """Return one row per cell; None where there are none."""
     if not cells:
         return None
     return Table(

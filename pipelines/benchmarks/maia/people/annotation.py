@@ -9,7 +9,7 @@ from pipelines.benchmarks.records import Row, Sample
 
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with an item an open answer; its answers are `ratings`, which the judge joins as a rater."""
+    """Return a form with one item per open answer; its answers are `ratings`, which the judge joins as a rater."""
     return AnnotationForm(
         kind="ratings",
         annotator="rater",

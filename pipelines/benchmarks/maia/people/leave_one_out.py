@@ -26,7 +26,7 @@ _NOTE: Final = "each of the eight human answers, judged by the other seven"
 
 
 def leave_one_out_prompts(sample: Sample) -> Iterator[Prompt]:
-    """Yield a request an answer, so that plans name them; none is ever sent."""
+    """Yield one request per answer, so that plans name them; none is ever sent."""
     for index in range(POOL_SIZE):
         step = Step(turns=(user(sample.data["question"]),))
         yield Prompt(variant=str(index), version=LEAVE_ONE_OUT, steps=(step,))

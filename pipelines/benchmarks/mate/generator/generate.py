@@ -149,8 +149,8 @@ def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[st
 def _refuse_mixture(out: Path, plan: Plan, examples: Sequence[Example]) -> None:
     ours = {f"{example_id(example.layout)}.png" for example in examples} | {BLANK_IMAGE}
     ours |= {f"{name}.jsonl" for name in file_names(plan.options)}
-    there = [*out.glob("*.jsonl"), *(out / "img").glob("*.png")]
-    foreign = sorted(str(path.relative_to(out)) for path in there if path.name not in ours)
+    existing = [*out.glob("*.jsonl"), *(out / "img").glob("*.png")]
+    foreign = sorted(str(path.relative_to(out)) for path in existing if path.name not in ours)
     if foreign:
         raise UsageError(
             f"out: {out} holds another data set ({len(foreign)} files, such as {foreign[0]}); give an empty folder"

@@ -147,6 +147,6 @@ def margin(count: int) -> float:
     return 0.4 * min(1.0, 10 / count)
 
 
-def _demand(holds: bool, what: str, constraint: str, got: object) -> None:  # noqa: FBT001 - reads as a sentence
+def _demand(holds: bool, name: str, constraint: str, value: object) -> None:  # noqa: FBT001 - reads as a sentence
     if not holds:
-        raise UsageError(f"{what}: {constraint} (got {got})")
+        raise UsageError(f"{name}: {constraint} (got {value})")

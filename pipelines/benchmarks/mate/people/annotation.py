@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Row, Sample
 
 
 def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with an item a question; its answers are `predictions`, bare or as the object that is demanded."""
+    """Return a form with one item per question; its answers are `predictions`, bare or as a JSON object."""
     return AnnotationForm(
         kind="predictions",
         annotator="evaluator",

@@ -25,7 +25,7 @@ class MatePredictions:
     """Reader of the authors' predictions."""
 
     def accepts(self, path: PurePath) -> bool:
-        """Return whether a file has the name of an authors' predictions file."""
+        """Return whether a file is named like the authors' predictions files."""
         return path.suffix == ".jsonl" and _file_of(path.name) is not None
 
     def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
@@ -35,7 +35,7 @@ class MatePredictions:
                 try:
                     row = json.loads(raw)
                     if not isinstance(row, dict):
-                        raise ValueError("no JSON object")  # noqa: TRY004, TRY301  of foreign data
+                        raise ValueError("not a JSON object")  # noqa: TRY004, TRY301  of foreign data
                     yield line, read_prediction(path.name, row)
                 except (ValueError, RecursionError) as error:
                     yield line, error
@@ -53,7 +53,7 @@ def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"no field {', '.join(absent)}" if absent else f"{name} is no <file>_<model>.jsonl")
     output, evaluator = raw["prediction"], raw.get("evaluator")
     if not isinstance(output, str | None):
-        raise ValueError("prediction is no text")  # noqa: TRY004  of foreign data, like the other reasons
+        raise ValueError("prediction is not text")  # noqa: TRY004  of foreign data, like the other reasons
     model = str(raw.get("model") or name.removesuffix(".jsonl")[len(file) + 1 :])
     if evaluator:
         model = f"{ANNOTATOR}{evaluator}"

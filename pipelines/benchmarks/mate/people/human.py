@@ -132,9 +132,9 @@ class MateHumanBaseline(HumanBaseline):
         scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):
-            here = scores[scores["setting"] == setting]
+            setting_scores = scores[scores["setting"] == setting]
             source = "2-shot" if setting == COT else setting
-            rows = {task: shared_rows(here, people, "correct", task=task, setting=source) for task in TASKS}
+            rows = {task: shared_rows(setting_scores, people, "correct", task=task, setting=source) for task in TASKS}
             for task, shared in rows.items():
                 metrics += paired_metrics(shared, Key("exact_match", task, setting))
             for kind, tasks in KINDS.items():

@@ -202,7 +202,7 @@ class SolutionKeys(NamedTuple):
 
     all: Sequence[str]
     link: Sequence[str]
-    """Enough to single it out."""
+    """Attributes that identify it uniquely."""
     rest: Sequence[str]
 
 

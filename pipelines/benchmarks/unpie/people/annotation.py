@@ -17,7 +17,7 @@ _QUESTIONS: Final = {
 
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with an item an output of `disambiguation` and `reconstruction`; its answers are `labels`."""
+    """Return a form with one item per output of `disambiguation` and `reconstruction`; its answers are `labels`."""
     return AnnotationForm(
         kind="labels",
         annotator="annotator",

@@ -146,9 +146,9 @@ class UnpieHumanBaseline(HumanBaseline):
         scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in map(str, dict.fromkeys(scores["setting"])):
-            here = scores[scores["setting"] == setting]
+            setting_scores = scores[scores["setting"] == setting]
             for task, (metric, value) in _MEASURES.items():
-                rows = shared_rows(here, people, value, task=task)
+                rows = shared_rows(setting_scores, people, value, task=task)
                 metrics += paired_metrics(rows, Key(metric, task, setting))
                 for lang, pair in zip(LANGUAGES, PAIRS.get(task, ()), strict=False):
                     of_language = rows[rows["variant"].str.startswith(lang)]

@@ -10,7 +10,7 @@ from pipelines.benchmarks.vague.prompts import readings_by_letter
 
 
 def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with an item a sample; its answers are `choices`."""
+    """Return a form with one item per sample; its answers are `choices`."""
     return AnnotationForm(
         kind="choices",
         annotator="annotator",

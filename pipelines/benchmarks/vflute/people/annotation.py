@@ -18,7 +18,7 @@ _ERRORS: Final = (
 
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with an item a sample, whose parts are the explanations of all systems; answers: `judgements`."""
+    """Return a form with one item per sample: the explanations of all systems; its answers are `judgements`."""
     by_sample: dict[str, list[Row]] = {}
     for row in rows:
         if row.setting != "label-only":

@@ -28,7 +28,7 @@ def with_requests(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(request_id=[f"r{number}" for number in range(len(frame))])
 
 
-def test_maia_lists_where_both_tasks_differ_and_slips() -> None:
+def test_maia_lists_where_both_tasks_differ_and_wrong_answers() -> None:
     right, wrong = "TTTTTTTT", "TTTTTTTF"
     questions = [
         Question(pairs=right, judged="accepted", video="v1"),

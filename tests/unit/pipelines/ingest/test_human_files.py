@@ -96,7 +96,11 @@ def test_saved_forms_of_one_kind_are_joined(tmp_path: Path, data: Store) -> None
         ("a.json", form("ann", "x", rows=[{"id": 3}]), r"annotation form saved: rows\.0\.id: must be text, not 3"),
         ("a.json", form("ann", "x", kind="choices"), "holds choices of vflute, and was given for vflute"),
         ("a.json", form("ann", "x", benchmark="maia"), "holds labels of maia, and was given for vflute"),
-        ("a.jsonl", "{}", r"a\.jsonl: people's answers as JSON Lines are read for MATE alone"),
+        (
+            "a.jsonl",
+            "{}",
+            r"a\.jsonl: JSON Lines with people's answers are supported for MATE only; give a.jsonl as CSV",
+        ),
     ],
 )
 def test_unusable_form_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:

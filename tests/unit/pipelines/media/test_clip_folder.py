@@ -125,7 +125,7 @@ def test_trouble_with_the_disk_is_logged_once_and_costs_no_clip(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert clips.fetch(CLIP, None, decode) is FRAMES
-    assert [record.message[:28] for record in caplog.records] == ["decoded clips cannot be kept"]
+    assert [record.message[:26] for record in caplog.records] == ["cannot cache decoded clips"]
     assert not list(tmp_path.rglob("*.part"))
 
 

@@ -181,7 +181,7 @@ def test_a_task_has_the_sets_of_the_last_run_that_covered_it(tmp_path: Path) -> 
     (merged,) = merge_entries([old], [entry(CLOSED)])
     assert words_of(merged) == {"default": (CLOSED, OPEN), "plain": (OPEN,)}
     (sentence,) = dropped_from_report([old], [entry(CLOSED)])
-    assert "vsv 1-frame in the words of 'plain'" in sentence
+    assert "no longer shows vsv 1-frame with the prompts 'plain'" in sentence
     assert "--prompt-version maia=default,plain" in sentence
     (again,) = merge_entries([merged], [entry(CLOSED, plain=(CLOSED,))])
     assert words_of(again) == {"default": (CLOSED, OPEN), "plain": (CLOSED, OPEN)}

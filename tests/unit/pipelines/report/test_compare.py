@@ -113,7 +113,7 @@ def test_a_comparison_of_three_clips_says_that_it_cannot_conclude(tmp_path: Path
     comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 12))
     (difference,) = comparison.differences
     assert (difference.clusters, difference.p, difference.verdict) == (3, 0.25, "cannot conclude")
-    few = "maia: only 3 clips, pictures or scenes: no p-value can be below 0.25, so no test here can conclude anything"
+    few = "maia: only 3 clips, pictures or scenes: no p-value can be below 0.25, so no test is conclusive"
     assert few in comparison.caveats
     assert comparison_in_words(comparison) == [
         "None of 1 differences is more than chance.",
