@@ -10,6 +10,7 @@ import pandas as pd
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.results import Results
+from pipelines.report.model import METRIC_KEYS
 
 _DEFAULTS: Mapping[str, Any] = {
     "value": None,
@@ -42,3 +43,13 @@ def results_of(benchmark: str, metrics: pd.DataFrame, published: pd.DataFrame | 
 
 def _plain(value: Any, default: Any) -> Any:
     return default if value is None or value == "" or pd.isna(value) else value
+
+
+EMPTY = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
+"""No row of `metrics.json`."""
+
+
+def rows_of(name: str, **columns: list[object]) -> pd.DataFrame:
+    """Return rows of `metrics.json` of a benchmark; keys without a column are empty."""
+    frame = pd.DataFrame(columns)
+    return frame.assign(benchmark=name, **{k: "" for k in METRIC_KEYS if k not in frame and k != "benchmark"})

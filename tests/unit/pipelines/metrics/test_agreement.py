@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from statsmodels.stats import inter_rater
 
 from pipelines.metrics import agreement
+from pipelines.metrics.agreement import krippendorff_alpha
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
@@ -79,3 +80,11 @@ def test_cohen_kappa_of_counts_equals_that_of_the_labels(counts: tuple[int, ...]
 def test_different_lengths_are_refused(function: Any) -> None:
     with pytest.raises(ValueError, match="differ in length"):
         function([True], [True, False])
+
+
+def test_krippendorff_alpha_is_that_of_the_definition() -> None:
+    # Nine labels A4 B4 C1 in units of at least two: expected 81 - 33 = 48; observed 2/1 + 2/1 = 4; 1 - 8*4/48 = 1/3.
+    units = [["A", "A", "A"], ["A", "B"], ["B", "B"], ["B", "C"], ["A"]]
+    assert krippendorff_alpha(units) == pytest.approx(1 / 3)
+    assert krippendorff_alpha([["A", "A"], ["A"]]) is None
+    assert krippendorff_alpha([]) is None

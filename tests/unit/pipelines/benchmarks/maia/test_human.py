@@ -1,12 +1,22 @@
 """MAIA's human files: import as predictions, and agreement with the judge."""
 
+import pandas as pd
 import pytest
 
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
+from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people.human import (
     answers_as_predictions,
     judge_kappa,
     letters_as_predictions,
+    with_judge,
 )
+from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
+from tests.support import maia_rows
+from tests.support.maia_rows import Question
+from tests.support.people_results import only
+from tests.support.published_frames import published
+from tests.support.report_results import EMPTY, results_of, rows_of
 
 COUNTS = (3, 3, 2, 0, 1, 0)
 """Raters of three who say correct, per item."""
@@ -73,3 +83,97 @@ def test_letters_as_predictions_returns_one_row_per_pair() -> None:
 def test_letters_as_predictions_rejects_invalid_letters(row: str) -> None:
     with pytest.raises(ValueError, match=r"line 2: pair_id .* expected such as"):
         letters_as_predictions(f"pair_id,annotator,letter\n{row}")
+
+
+def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
+    rows = [
+        Question(pairs="TTTTTTTT"),
+        Question(pairs="TTTTFFFF", video="video2"),
+        Question(pairs="FFFFFFFF", video="video3"),
+    ]
+    people = {"human:ann": maia_rows.frame([Question(pairs="TTTTTTTF"), Question(pairs="TTTTTTTT", video="video2")])}
+    metrics = MAIA.metrics(HumanInputs(scores=maia_rows.frame(rows), samples=maia_rows.samples(rows), people=people))
+    vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
+    assert {metric.subset for metric in metrics} == {SAME_ITEMS}
+    assert (vsv["statement_accuracy"].value, vsv["statement_accuracy"].n) == (12 / 16, 16)
+    assert vsv[human_metric("statement_accuracy")].value == 15 / 16
+    gap = vsv[gap_metric("statement_accuracy")]
+    assert gap.value == pytest.approx(-3 / 16)
+    assert (gap.ci_low, gap.ci_high) == (pytest.approx(-4 / 8), pytest.approx(1 / 8))
+    assert (vsv["pool_accuracy"].value, vsv[human_metric("pool_accuracy")].value) == (0.5, 0.5)
+    assert vsv["pool_accuracy"].n == 2
+
+
+def test_maia_rows_failed_by_either_side_are_left_out() -> None:
+    model, human = (
+        maia_rows.frame([Question(pairs="TTTTTTTE")]),
+        maia_rows.frame([Question(pairs="TTTTTTTT")]),
+    )
+    metrics = MAIA.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
+    vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
+    assert vsv["statement_accuracy"].n == 7
+    assert "pool_accuracy" not in vsv
+
+
+def test_maia_tables_keep_people_apart_from_models() -> None:
+    frame = rows_of(
+        "maia",
+        model=["m", "human:ann", "human:bob", "m"],
+        task=["vsv"] * 4,
+        setting=["32-frames"] * 4,
+        subset=["", "", "", SAME_ITEMS],
+        metric=["statement_accuracy"] * 4,
+        value=[0.6, 0.8, 1.0, 0.1],
+        n=[16, 8, 8, 8],
+        n_failed=[0] * 4,
+        ci_low=[None] * 4,
+        ci_high=[None] * 4,
+    )
+    maia = MaiaResults(results_of("maia", frame, published("maia")))
+    assert maia.models() == ["m"]
+    whole, human = maia.find(STATEMENTS.of("m", "32-frames")), maia.human(STATEMENTS)
+    assert whole is not None
+    assert whole.value == 0.6
+    assert human is not None
+    assert (human.value, human.n) == (pytest.approx(0.9), 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("answers", "question_id,annotator,answer\nvideo9/x,ann,Sì\n", "line 2: the data has no question 'video9/x'"),
+        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,B\n", "line 2: the data has no question 'video9/x'"),
+        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "expected such as"),
+        ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "line 3: a second row of 'a' for '1'"),
+    ],
+)
+def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MAIA.check(kind, text, maia_rows.samples([Question()]))
+
+
+def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:
+    ratings = "item_id,rater,correct\n" + "".join(
+        f"m/32-frames/{item},{r},1\n" for item in "ab" for r in ("ann", "bob")
+    )
+    verdicts = {"m/32-frames/a": 1.0, "m/32-frames/b": 0.0}
+    added = with_judge(ratings, verdicts).splitlines()
+    assert added[-2:] == ["m/32-frames/a,judge,1", "m/32-frames/b,judge,0"]
+    assert with_judge(ratings, {"m/32-frames/a": 1.0}) == ratings
+    tables, _ = MAIA.display(
+        {"ratings": ratings},
+        {"m": {"32-frames/a": 1.0, "32-frames/b": 0.0}},
+        results_of("maia", pd.DataFrame(columns=["model"])),
+    )
+    # Counts 3-0 and 2-1: P = (1 + 1/3) / 2 = 2/3, Pe = 25/36 + 1/36 = 13/18, kappa = -1/5.
+    assert only(tables, "maia_judge_agreement").rows[-1].cells == (pytest.approx(-0.2), "2 samples")
+
+
+def test_maia_agreement_is_shown_beside_the_published_one() -> None:
+    text = "item_id,rater,correct\n" + "".join(f"i{i},r{r},{int(r < i % 4)}\n" for i in range(8) for r in range(3))
+    ((table,), figures) = MAIA.display({"ratings": text}, {}, results_of("maia", EMPTY))
+    assert figures == ()
+    assert [(row.label, row.origin) for row in table.rows] == [
+        ("GPT-4o judge vs human raters", "published"),
+        ("Own ratings", "human"),
+    ]

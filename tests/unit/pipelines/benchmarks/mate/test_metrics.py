@@ -1,10 +1,8 @@
 """MATE's metrics, from rows with known values."""
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
-import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -13,78 +11,16 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.generator.generate import generate
-from pipelines.benchmarks.mate.row_parser import read_row
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Sample
 from pipelines.ingest.source_folder import Folder
-from tests.support.mate_source import RAW, row
+from tests.support.mate_rows import find, gold, reduced, sample_of
+from tests.support.mate_source import row
 from tests.support.published_frames import published
 
-Answer = Callable[[Sample, dict[str, Any]], str | None]
 NAMED = ("name", "Object_1")
-
-
-def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
-    """Return the frame for `reduce` when every row gets this answer; None fails, `missing` was never run."""
-    rows = []
-    for sample in samples:
-        for cell_row in sample.data["rows"]:
-            output = answer(sample, cell_row)
-            status = {None: "error", "missing": "missing"}.get(output, "ok")
-            cell = {"task": cell_row["task"], "setting": cell_row["setting"], "variant": ""}
-            reading = (
-                BENCHMARK.grader.read_answer(
-                    Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell)
-                )
-                if status == "ok"
-                else None
-            )
-            rows.append(
-                {
-                    "sample_id": sample.sample_id,
-                    **cell,
-                    "subset": "",
-                    "category": sample.category,
-                    "cluster": sample.sample_id,
-                    "status": status,
-                    "answer": reading.answer if reading else None,
-                    "rule": reading.rule if reading else None,
-                    "flags": list(reading.flags) if reading else None,
-                    **(reading.values if reading else {}),
-                }
-            )
-    return pd.DataFrame(rows)
-
-
-def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
-    return BENCHMARK.reporter.reduce(frame(samples, answer), {sample.sample_id: sample for sample in samples})
-
-
-def find(
-    metrics: Sequence[Metric], task: str, metric: str = "exact_match", category: str = "", setting: str = ""
-) -> Metric:
-    (selected,) = [
-        candidate
-        for candidate in metrics
-        if (candidate.task, candidate.metric, candidate.category) == (task, metric, category)
-        and setting in ("", candidate.setting)
-    ]
-    return selected
-
-
-def gold(_: Sample, cell_row: dict[str, Any]) -> str:
-    return gold_json(cell_row["gold"])
-
-
-def sample_of(name: str, *rows: dict[str, Any], setting: str = "2-shot", scene: Any = None) -> Sample:
-    question_samples = [
-        read_row({**item, "example_id": name, "scene": scene or item["scene"]}, setting=setting) for item in rows
-    ]
-    objects = {"camera_location": [], "objects": [item.as_json() for item in question_samples[0].scene.objects]}
-    data = {"scene": objects, "rows": [item.as_data() for item in question_samples]}
-    return Sample(sample_id=name, category=f"{len(objects['objects'])} objects", cluster=name, data=data)
 
 
 @pytest.fixture(scope="module")
@@ -100,66 +36,6 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
                 Sample(sample_id=item.sample_id, category=item.category, cluster=item.sample_id, data=item.data)
             )
     return result
-
-
-class TestCoordinatesOnly:
-    """The twelve answers of the page about scene B with a seventh object."""
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def metrics(cls) -> list[Metric]:
-        extra = {
-            **RAW["B"]["objects"][3],
-            "name": "Object_6",
-            "size": 0.35,
-            "material": "rubber",
-            "3d_coords": [-3, 2, 0.35],
-            "rotation": 70.5,
-        }
-        scene = {**RAW["B"], "objects": [*RAW["B"]["objects"], extra]}
-        names = [(f'{{"answer": "Object_{i}"}}', "name") for i in (0, 1, 5, 3, 2, 4, 6)]
-        replies = [
-            *names,
-            ("no idea", "name"),
-            ('{"answer": "Object_7"}', "name"),
-            ('{"answer": 0.701}', "size"),
-            ('{"answer": "20.5"}', "rotation"),
-            ('{"answer": 0.351}', "size"),
-        ]
-        question_samples = [
-            sample_of(f"{i:02d}", row(target=target, few_shot_attributes=None), scene=scene)
-            for i, (_, target) in enumerate(replies)
-        ]
-        return reduced(question_samples, lambda sample, _: replies[int(sample.sample_id)][0])
-
-    def test_accuracy_and_errors_out_of_scene(self, metrics: list[Metric]) -> None:
-        right = find(metrics, "img2txt")
-        assert (right.value, right.n) == (1 / 12, 12)
-        ose = find(metrics, "crossmodal", "ose")
-        assert (ose.value, ose.n) == (2 / 11, 11)
-        assert find(metrics, "crossmodal", category="3D coords only").value == 1 / 12
-
-    def test_shares_by_overlap(self, metrics: list[Metric]) -> None:
-        shares = {label: find(metrics, "crossmodal", "share", f"overlap={label}") for label in "43210-"}
-        assert {label: share.value for label, share in shares.items()} == {
-            label: count / 12 for label, count in {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}.items()
-        }
-        assert math.fsum(share.value or 0 for share in shares.values()) == pytest.approx(1)
-        assert find(metrics, "crossmodal", "in_scene_without_object").value == 1
-
-    def test_closeness_of_wrong_answers_is_measured_by_overlap(self, metrics: list[Metric]) -> None:
-        def closer(metric: str, label: str) -> tuple[float, int]:
-            result = find(metrics, "crossmodal", metric, f"overlap={label}")
-            return round((result.value or 0) * result.n), result.n
-
-        assert [closer("closer_than_average", label) for label in "3210"] == [(1, 1), (1, 3), (2, 3), (1, 1)]
-        assert [closer("closer_in_depth", label) for label in "3210"] == [(1, 1), (3, 3), (3, 3), (1, 1)]
-        assert [closer("closer_horizontally", label) for label in "3210"] == [(1, 1), (1, 3), (2, 3), (1, 1)]
-        whole = find(metrics, "crossmodal", "pct_closer_than_average", "3D coords only")
-        assert (whole.value, whole.n) == (4 / 7, 7)
-        match = find(metrics, "crossmodal", "pct_correct_given_noncoord_match", "3D coords only")
-        assert (match.value, match.n) == (1 / 2, 2)
-        assert find(metrics, "crossmodal", "pct_noncoord_mismatch", "3D coords only").value == 7 / 12
 
 
 class TestWhole:

@@ -1,29 +1,22 @@
-"""UNPIE's metrics: worked counts, answers of known quality, gaps, pairs, deltas, agreement, intervals."""
+"""UNPIE's metrics: worked counts, answers of known quality, gaps, pairs, frequency, intervals."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import JudgeRequest, Metric, Sample, Verdict
-from pipelines.benchmarks.unpie.aggregate import KINDS, Place, mean_interval
+from pipelines.benchmarks.records import Metric, Sample, Verdict
+from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.benchmarks.unpie.people.agreement import translation_agreement
-from pipelines.metrics.stats import bootstrap_ci, half_up
+from pipelines.metrics.stats import half_up
 from tests.support.paths import GOLDEN
 from tests.support.unpie_rows import (
     SIX,
     cell,
-    in_order,
     judged,
     metric_of,
     prediction,
@@ -234,6 +227,10 @@ def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
     assert {tuple(row[key] for key in keys) for row in frame.to_dict("records")} <= names
 
 
+def test_no_agreement_is_measured_without_human_labels(perfect: list[Metric]) -> None:
+    assert not [m for m in perfect if m.metric.startswith("agreement")]
+
+
 def test_random_exact_match_is_the_chance_of_one_word(perfect: list[Metric]) -> None:
     words = [len(pun.data["sentence"].split()) for pun in FEW.values()]
     assert metric_of(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
@@ -329,20 +326,7 @@ def test_errors_are_not_in_the_denominator() -> None:
     assert metric_of(metrics, "exact_match", "lm", category="All").value is None
 
 
-# ------------------------------------------------------------------------------------------- deltas, frequency, people
-
-
-def test_deltas_are_of_unrounded_values() -> None:
-    rows = cell(FEW, "grounding", "lm", lambda s, _: {"output": "kneaded" if s.sample_id.endswith("0") else "x"})
-    rows += cell(FEW, "grounding", "vlm", lambda *_: {"output": "kneaded"})
-    rows[-1] = scored(prediction(FEW["heterographic/0003"], "grounding", "vlm", status="error", output=None))
-    metrics = reduced(rows, FEW)
-    homo = metric_of(metrics, "delta_vs_lm", category="Homo")
-    assert homo.value == 0.75
-    assert homo.ci_low is not None
-    hetero = metric_of(metrics, "delta_vs_lm", category="Hetero")
-    assert (hetero.value, hetero.ci_low, hetero.n_failed) == (0.75, None, 1)
-    assert "3 rows and 4 of lm" in hetero.note
+# --------------------------------------------------------------------------------------------------------- frequency
 
 
 def test_correct_pct_is_split_by_frequency_of_the_meaning() -> None:
@@ -357,71 +341,7 @@ def test_correct_pct_is_split_by_frequency_of_the_meaning() -> None:
         assert metric_of(metrics, "correct_pct", "lm", subset=pair, category="Freq↓").value == 0.0
 
 
-def test_agreement_with_human_labels() -> None:
-    labels = {"de/0": (1, 1), "de/1": (1, 0), "fr/0": (0, 0), "fr/1": (0, 1), "ko/0": (1, 1), "ko/1": (0, 0)}
-
-    def say(_: Sample, variant: str) -> Mapping[str, Any]:
-        ours, human = labels[variant]
-        return {"output": "A pun.", "verdict": judged(bool(ours)), "given": {"human": float(human)}}
-
-    metrics = reduced(cell(FEW, "reconstruction", "lm", say), FEW)
-    expected = {"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3, "accuracy": 2 / 3, "phi": 1 / 3, "pearson": 1 / 3}
-    for name, value in expected.items():
-        assert metric_of(metrics, f"agreement_{name}", "lm").value == pytest.approx(value)
-    assert metric_of(metrics, "agreement_phi", "lm", subset="Ko-En").value == 1.0
-    assert not [m for m in reduced(everything("perfect"), FEW) if m.metric.startswith("agreement")]
-
-
-def test_agreement_of_five_metrics_on_labelled_translations() -> None:
-    item = sample("homographic", 0, translation=[{"de": "der Stich der Biene"}, {"de": "der Betrug der Bande"}])
-    rows = pd.DataFrame(
-        {
-            "sample_id": item.sample_id,
-            "variant": ["de/0", "de/1", "de/0", "de/1"],
-            # the last is as close to either translation: a tie is wrong
-            "answer": ["der Stich der Biene", "der Betrug der Bande", "ein Betrug der Bande", "der der"],
-            "human": [1.0, 1.0, 0.0, 1.0],
-            "correct": [1.0, 0.0, 0.0, 1.0],
-            "gpteval": [1.0, 1.0, 1.0, np.nan],
-        }
-    )
-    metrics = translation_agreement(Place("disambiguation", "vlm", ""), rows, {item.sample_id: item})
-    values = {(m.category, m.metric): (m.value, m.n) for m in metrics}
-    for name in ("BLEU", "METEOR", "Rouge-L"):  # verdicts 1 1 0 0 against 1 1 0 1
-        assert values[name, "agreement_accuracy"] == (3 / 4, 4)
-        assert values[name, "agreement_phi"][0] == pytest.approx(2 / math.sqrt(12))
-    assert values["BERTScore", "agreement_accuracy"] == (3 / 4, 4)
-    assert values["GPTEval", "agreement_accuracy"] == (pytest.approx(2 / 3), 3)
-    assert values["GPTEval", "agreement_phi"] == (None, 3)
-    assert list(translation_agreement(Place("disambiguation", "vlm", ""), rows.assign(human=np.nan), {})) == []
-
-
-def test_the_judge_gets_only_translations_that_a_person_labelled() -> None:
-    item = sample("homographic", 0, translation=[{"de": "der Stich"}, {"de": "der Betrug"}])
-    row = prediction(item, "disambiguation", "vlm", "de/1", output="[German]: ein Betrug", given={"human": 1.0})
-    texts = PromptTexts(BENCHMARK.prompt_texts)
-    assert BENCHMARK.judge is not None
-    ask = BENCHMARK.judge.judge_request(row, texts)
-    assert isinstance(ask, JudgeRequest)
-    in_order(str(ask.step.turns[0].parts), "Reference A: der Betrug", "Reference B: der Stich", "Candidate: ein Betrug")
-    assert BENCHMARK.judge.judge_request(replace(row, given={}), texts) is None
-    assert BENCHMARK.judge.judge_request(replace(row, output=""), texts) is None
-    assert scored(replace(row, verdict=judged(False)))["gpteval"] == 0.0
-    assert "gpteval" not in scored(row)
-
-
 # ----------------------------------------------------------------------------------------------------------- intervals
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcdefg"), st.floats(0, 1)), min_size=2, max_size=40))
-@settings(max_examples=20, deadline=None)
-def test_mean_interval_agrees_with_bootstrap_ci(rows: list[tuple[str, float]]) -> None:
-    clusters, values = np.array([name for name, _ in rows]), np.array([value for _, value in rows])
-    metric = Place("grounding", "lm", "").metric("exact_match", float(values.mean()), len(values))
-    metric, expected = mean_interval(metric, values, clusters), bootstrap_ci(values, clusters)
-    assert (metric.ci_low is None) == (expected is None)
-    if expected:
-        assert (metric.ci_low, metric.ci_high) == pytest.approx((expected.low, expected.high), abs=1e-4)
 
 
 def test_metric_without_value_has_a_note(perfect: list[Metric], constant: list[Metric]) -> None:

@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Points
-from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE, parse_labels
+from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE as VFLUTE
 from pipelines.benchmarks.vflute.people.judgement_study import parse_study, study_figures, study_tables
+from tests.support import vflute_rows
 from tests.support.f1_oracle import macro_f1
+from tests.support.report_results import EMPTY, results_of
 from tests.support.vflute_rows import Scored, frame, samples
 
 LABELS = (
@@ -160,3 +163,36 @@ def test_study_has_tables_and_figures() -> None:
     without = parse_study(judgements(*rows))
     assert [table.id for table in study_tables(without)] == ["vflute_table6_own"]
     assert [figure.id for figure in study_figures(without)] == ["vflute_figure7_own"]
+
+
+def test_vflute_humans_are_averaged_over_their_rows() -> None:
+    rows = [Scored(), Scored(gold=0, label=1), Scored(), Scored(gold=0, label=0), Scored(gold=0, label=1)]
+    labels = (
+        "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
+    )
+    metrics = VFLUTE.metrics(
+        HumanInputs(scores=vflute_rows.frame(rows), samples=vflute_rows.samples(rows), files={"labels": labels})
+    )
+    same_items = {metric.metric: metric for metric in metrics if metric.subset == SAME_ITEMS}
+    model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
+    human = (macro_f1([1, 0], [1, 0]) + macro_f1([1, 0], [0, 0])) / 2
+    assert (same_items["f1_at_0"].value, same_items["f1_at_0"].n) == (pytest.approx(model), 4)
+    assert same_items[human_metric("f1_at_0")].value == pytest.approx(human)
+    gap = same_items[gap_metric("f1_at_0")]
+    assert gap.value == pytest.approx(model - human)
+    assert gap.ci_low is not None
+    assert gap.ci_low <= (gap.value or 0) <= (gap.ci_high or 0)
+    assert {"gap_to_a", "gap_to_b"} <= {metric.metric for metric in metrics}
+
+
+def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
+    rows = [Scored(es=0.9), Scored(es=0.3)]
+    text = "id,system,annotator,adequate,error_type,preferred\n" + "".join(
+        f"row {i},{system},{annotator},{1 - i},{'unsound' if i else ''},0\n"
+        for system in ("m", "m/zero-shot") for i in range(2) for annotator in "ab"
+    )  # fmt: skip
+    marks = VFLUTE.annotation_scores(vflute_rows.frame(rows), {"judgements": text})
+    assert marks == {"zero-shot/row 0": 0.9, "zero-shot/row 1": 0.3}
+    tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, results_of("vflute", EMPTY))
+    assert [table.id for table in tables] == ["vflute_table6_own", "vflute_section53_own"]
+    assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]

@@ -1,0 +1,103 @@
+"""MAIA's human answers, each judged by the other seven."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
+from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, left_out
+from pipelines.benchmarks.maia.results import OEVQA, MaiaResults
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import JudgeRequest, Row
+from tests.support import maia_rows
+from tests.support.maia_rows import Question
+from tests.support.people_results import values
+from tests.support.report_results import results_of
+
+
+def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
+    (sample,) = maia_rows.samples([Question()]).values()
+    rows = answers_of([sample])
+    assert [(row["variant"], row["output"]) for row in rows] == [
+        (str(i), text) for i, text in enumerate(maia_rows.ANSWERS)
+    ]
+    assert {(row["model"], row["task"], row["setting"]) for row in rows} == {
+        ("human:leave-one-out", "oevqa", "leave-one-out")
+    }
+    assert left_out(sample, "2").data["answers"] == [t for i, t in enumerate(maia_rows.ANSWERS) if i != 2]
+    definition = benchmark("maia")
+    assert definition.judge is not None
+    question = Row(
+        request_id="r",
+        sample=left_out(sample, "2"),
+        model="human:leave-one-out",
+        task="oevqa",
+        setting="32-frames",
+        variant="",
+        status="ok",
+        output=maia_rows.ANSWERS[2],
+    )
+    prompts = PromptTexts(definition.prompt_texts)
+    sample = maia_rows.samples([Question()])["video1/CausaleEsplicita_A"]
+    sample.data["question"] = question.sample.data["question"] = "Dov'è la pizza?"  # type: ignore[index]
+    expected = definition.judge.judge_request(question, prompts)
+    row = Row(
+        request_id="r",
+        sample=sample,
+        model="human:leave-one-out",
+        task="oevqa",
+        setting="leave-one-out",
+        variant="2",
+        status="ok",
+        output=maia_rows.ANSWERS[2],
+    )
+    assert isinstance(expected, JudgeRequest)
+    assert definition.judge.judge_request(row, prompts) == expected
+
+
+def leave_one_out_frame(accepted: dict[str, int]) -> pd.DataFrame:
+    """Return scores of questions of which so many of the eight answers were accepted."""
+    return pd.DataFrame(
+        [
+            {
+                "sample_id": f"{video}/CausaleEsplicita_A",
+                "task": "oevqa",
+                "setting": "leave-one-out",
+                "variant": str(index),
+                "subset": "",
+                "category": "Causal",
+                "cluster": video,
+                "status": "ok",
+                "verdict_state": "ok",
+                "accepted": float(index < count),
+            }
+            for video, count in accepted.items()
+            for index in range(8)
+        ]
+    )
+
+
+def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
+    frame = leave_one_out_frame({"video1": 8, "video2": 4})
+    metrics = benchmark("maia").reporter.reduce(frame, {})
+    assert values(metrics) == {"human_leave_one_out": (0.75, 16)}
+    assert [metric.category for metric in metrics] == ["", "Causal"]
+    assert (metrics[0].ci_low, metrics[0].ci_high) == (0.5, 1.0)
+    model = maia_rows.frame(
+        [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
+    )
+    paired = MAIA.metrics(HumanInputs(scores=model, samples={}, people={MEASURE.model: frame}))
+    assert values(paired) == {
+        "oevqa_accuracy": (0.5, 2),
+        "oevqa_accuracy_of_people": (0.75, 2),
+        "oevqa_accuracy_minus_people": (-0.25, 2),
+    }
+    row = {"model": MEASURE.model, "task": "oevqa", "setting": "leave-one-out", "metric": MEASURE.metric}
+    results = results_of("maia", pd.DataFrame([{**row, "value": 0.75, "n": 16}]))
+    human = MaiaResults(results).human(OEVQA)
+    assert human is not None
+    assert (human.value, human.n) == (0.75, 16)
+    level = next(level for level in MAIA.reference_values(results) if level.metric == "oevqa_accuracy")
+    assert (level.value, level.items) == (0.75, "approximate")

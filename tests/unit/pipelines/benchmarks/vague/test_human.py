@@ -1,0 +1,72 @@
+"""VAGUE's human files: choices are checked, scored and paired."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.vague.people.human import HUMAN_BASELINE as VAGUE
+from tests.support import vague_rows
+from tests.support.people_results import values
+from tests.support.report_results import results_of
+
+
+def test_vague_choices_are_scored_and_paired() -> None:
+    items = vague_rows.items(4)  # gold letters A, B, C, D
+    text = "image_name,annotator,letter\n" + "".join(
+        f"{item.sample_id},{person},{letter}\n"
+        for person, letters in (("ann", "ABCA"), ("bob", "AB"))
+        for item, letter in zip(items, letters, strict=False)
+    )
+    samples = {item.sample_id: item for item in items}
+    VAGUE.check("choices", text, samples)
+    rows = VAGUE.predictions("choices", text)
+    assert rows[3] == {
+        "benchmark": "vague",
+        "model": "human:ann",
+        "task": "mcq",
+        "setting": "vlm",
+        "sample_id": "VCR-00003",
+        "variant": "",
+        "output": "A",
+    }
+    chosen = {(row["model"], row["sample_id"]): row["output"] for row in rows}
+    people = {
+        person: vague_rows.frame(
+            [item for item in items if (person, item.sample_id) in chosen],
+            lambda item, _task, _setting, person=person: chosen[person, item.sample_id],  # type: ignore[misc]
+            cells=[("mcq", "vlm")],
+        )
+        for person in ("human:ann", "human:bob")
+    }
+    model = vague_rows.frame(items, lambda *_: "A", cells=[("mcq", "vlm"), ("mcq", "lm")])
+    # On six answers: the model, always A, is right on the first item of both; people on 3 of 4 and 2 of 2.
+    for setting in ("lm", "vlm"):
+        assert values(
+            VAGUE.metrics(HumanInputs(scores=model, samples=samples, people=people)),
+            setting=setting,
+            subset="human-items",
+        ) == {
+            "accuracy": (round(2 / 6, 6), 6),
+            "accuracy_of_people": (round(5 / 6, 6), 6),
+            "accuracy_minus_people": (-0.5, 6),
+        }
+    (agreement,), _ = VAGUE.display({"choices": text}, {}, results_of("vague", pd.DataFrame(columns=["model"])))
+    assert agreement.rows[0].cells[:4] == (2, 2, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("image_name,annotator,letter\nVCR-00000,ann,E\n", "line 2: letter is 'E', expected A, B"),
+        ("image_name,annotator,letter\nx,ann,A\nx,ann,B\n", "no item 'x'"),
+        (
+            "image_name,annotator,letter\nVCR-00000,a,A\nVCR-00000,a,B\n",
+            "line 3: a second row of 'a' for 'VCR-00000'; the first is on line 2, keep one",
+        ),
+    ],
+)
+def test_unusable_choices_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        VAGUE.check("choices", text, {item.sample_id: item for item in vague_rows.items(2)})
