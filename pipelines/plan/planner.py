@@ -168,6 +168,19 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
     return {model: list(_model_plans(context, model, file, captions)) for model in context.spec.models}
 
 
+def store_plans(context: SweepContext) -> dict[str, list[ModelPlan]]:
+    """Store the plans of every model of a sweep without reading what is completed, for a report; return no units."""
+    return {
+        model: [_stored(context, builder, dataset) for builder, dataset in context.model_builders(model)]
+        for model in context.spec.models
+    }
+
+
+def _stored(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> ModelPlan:
+    context.plans.write(dataset, builder, context.spec.selection, context.captions(builder))
+    return ModelPlan(builder)
+
+
 def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
     """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
     spec, builders = context.spec, context.model_builders(model)

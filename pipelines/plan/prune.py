@@ -6,6 +6,7 @@ import json
 import posixpath
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatch
 
 from pipelines.benchmarks import benchmark_names
 from pipelines.plan.captions import load_captions
@@ -30,7 +31,7 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     """
     out = context.out
     installed = {*benchmark_names()}
-    paths = [info.path for pattern in ("plan-*.json", "part-*.parquet") for info in out.list("plan", pattern)]
+    paths = [info.path for info in out.list("plan") if _is_plan_file(posixpath.basename(info.path))]
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
     keys = context.plans.keys | {
         plan_key(cut.builder, cut.selection, load_captions(out, cut.benchmark, cut.builder.captioner))
@@ -51,6 +52,10 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     if remaining != marks:
         lines = {path: start.isoformat() for path, start in sorted(remaining.items())}
         out.put(OBSOLETE, json.dumps(lines, indent=1).encode())
+
+
+def _is_plan_file(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in ("plan-*.json", "part-*.parquet"))
 
 
 def _load_marks(out: Store) -> dict[str, datetime]:

@@ -18,10 +18,11 @@ MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
+MAX_LIGHT_UNIT_REQUESTS = 512
 PACK_BYTES = 4 << 20
-"""Groups whose decoded pixels are fewer than this in all are packed up to the size of a unit: they cost little to load
-again, and every part costs the same to write, to read and to score. Not so for endpoints: a killed process loses the
-answers of the units that it has not committed, and each was paid for."""
+"""Groups whose decoded pixels are fewer than this in all are packed up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little to
+load again, and every part costs as many requests to the store to write, to read and to score. Not so for endpoints: a
+killed process loses the answers of the units that it has not committed, and each was paid for."""
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
@@ -129,9 +130,9 @@ class UnitMaker:
         if not pool:
             return
         self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
-        limit = self._max_requests()
+        limit, light_limit = self._max_requests(MAX_UNIT_REQUESTS), self._max_requests(MAX_LIGHT_UNIT_REQUESTS)
         pack_limit = min(PACK_REQUESTS, limit)
-        small_limit = pack_limit if self.builder.model_fingerprint.get("engine") == "openai" else limit
+        small_limit = pack_limit if self.builder.model_fingerprint.get("engine") == "openai" else light_limit
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
         for place, members in pool.items():
@@ -143,16 +144,16 @@ class UnitMaker:
                 packed.append((MediaGroupSlice(*place, rows), ids))
         yield self._unit(packed)
 
-    def _max_requests(self) -> int:
-        """Return the largest size of a unit: smaller where replicas would find too few units to share.
+    def _max_requests(self, limit: int) -> int:
+        """Return the largest size of a unit: `limit`, or smaller where replicas would find too few units to share.
 
         The size of the whole plan is extrapolated from the parts so far.
         """
         if self.replicas <= 1:
-            return MAX_UNIT_REQUESTS
+            return limit
         total = self.pending * max(1.0, self.expected / max(1, self.samples))
         share = ceil(total / (self.replicas * UNITS_PER_REPLICA))
-        return max(MIN_UNIT_REQUESTS, min(MAX_UNIT_REQUESTS, share))
+        return max(MIN_UNIT_REQUESTS, min(limit, share))
 
     def _unit(self, packed: list[tuple[MediaGroupSlice, list[str]]]) -> WorkUnit:
         ids = [request_id for _, slice_ids in packed for request_id in slice_ids]

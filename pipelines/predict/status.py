@@ -26,7 +26,7 @@ _Key = tuple[str, str, str, str]
 
 
 class StatusWriter:
-    """Counts of rows by model, benchmark, task and setting.
+    """Counts of rows by model, benchmark, task and setting; plans without requests leave the file as it is.
 
     `done` are rows with an answer or excluded, `failed` those with an error, `running` those of running models,
     `pending` those of models that have not started.
@@ -52,7 +52,8 @@ class StatusWriter:
             for cell in read_status(out).get("cells", [])
             if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
         ]
-        self.write()
+        if self._requests:
+            self.write()
         self._closed = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat, name="vlmsweep-status", daemon=True)
         self._heartbeat.start()

@@ -60,10 +60,13 @@ class PartScorer:
         self.problems: dict[str, str] = {}
         """Unavailable scorers: kind -> why. Their columns stay absent."""
 
-    def score(self, path: str) -> int:
+    def score(self, path: str, *, is_scored: bool = True) -> int:
         """Score one prediction part unless its scores are up to date; return its number of rows.
 
+        Without `is_scored` nothing was stored for it yet, and is not looked for.
+
         Raises:
+            DamagedPartError: the part is damaged.
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
         rows = list(iter_rows(self._out, path, self._context))
@@ -72,9 +75,9 @@ class PartScorer:
             replace(row, verdict=verdicts[row.request_id][0]) if row.request_id in verdicts else row for row in rows
         ]
         by_judge = {name: values for name, of_row in verdicts.items() if (values := self._by_judge(of_row))}
-        target = path.replace("predictions/", "scores/", 1)
+        target = score_path(path)
         inputs = self._inputs(rows, by_judge)
-        scored_inputs, missing = _footer(self._out, target)
+        scored_inputs, missing = _footer(self._out, target) if is_scored else ("", [])
         if scored_inputs == inputs and not any(self._scorer(kind) for kind in missing):
             return len(rows)
         scores = [self._score_row(row, by_judge.get(row.request_id, {})) for row in self._compare_texts(rows)]
@@ -200,6 +203,11 @@ class PartScorer:
             "verdict_state": row.verdict.state,
             "values": [*reading.values.items(), *by_judge.items()],
         }
+
+
+def score_path(path: str) -> str:
+    """Return where the scores of a prediction part are."""
+    return path.replace("predictions/", "scores/", 1)
 
 
 def _footer(out: Store, path: str) -> tuple[str, list[str]]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.ingest.dataset import Dataset
@@ -41,10 +43,13 @@ class ScoringContext:
 
 def iter_rows(out: Store, path: str, context: ScoringContext) -> Iterator[Row]:
     """Yield the rows of one prediction part that are about the dataset as it is now."""
+    return rows_of(read_part(out, path), context)
+
+
+def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
+    """Yield the rows of a prediction part that was read, as `iter_rows`."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
-    for raw in read_part(out, path).to_pylist():
-        if raw["dataset_fingerprint"] == fingerprint:
-            yield _row(raw, context)
+    return (_row(raw, context) for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint)
 
 
 def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:

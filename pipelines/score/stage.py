@@ -6,20 +6,20 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
-from pipelines.errors import ModelUnavailableError
+from pipelines.errors import DamagedPartError, ModelUnavailableError
 from pipelines.plan.context import SweepContext, WorkerContext
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
-from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.score.rows import ScoringContext, iter_rows
+from pipelines.score.part_scorer import PartScorer, ScoringSpec, score_path
+from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -30,8 +30,8 @@ ROUNDS = 3
 SCORER_CPUS = 0.5
 AUTOSCALED_SCORERS = 8
 """The most scorers in a cluster that grows by load: its size at the moment says nothing."""
-MAX_ROWS_HERE = 5000
-"""Scored in this process by a run on one machine, unless a scorer is a model."""
+MAX_PARTS_HERE = 40
+"""Scored in this process by a run on one machine, within some seconds, unless a scorer is a model."""
 MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4
 """Minimum number of calls per scorer, so that all end at one time."""
@@ -88,18 +88,20 @@ def scoring_context(entry: ManifestEntry) -> ScoringContext:
 def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:
     """Yield the answered requests of an entry's plan, part by part."""
     planned_ids = context.planned_ids(entry)
-    for path, _ in _prediction_parts([entry], context.out):
-        for row in iter_rows(context.out, path, scoring):
+    for _, part in iter_parts(context.out, part_folder("predictions", entry.benchmark, entry.model)):
+        for row in rows_of(part, scoring):
             if row.request_id in planned_ids:
                 yield row
 
 
-def _prediction_parts(entries: Sequence[ManifestEntry], out: Store) -> Iterator[tuple[str, int]]:
-    """Yield the prediction parts of entries, and their numbers of rows."""
+def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[str, bool]:
+    """Return the prediction parts of entries, and whether each has a score part, from listings alone."""
+    parts: dict[str, bool] = {}
     for entry in entries:
-        folder = part_folder("predictions", entry.benchmark, entry.model)
-        for path, rows in iter_parts(out, folder, ["request_id"]):
-            yield path, rows.num_rows
+        predictions, scores = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
+        scored = {info.path for info in out.list(scores, "*.parquet")}
+        parts |= {info.path: score_path(info.path) in scored for info in out.list(predictions, "*.parquet")}
+    return parts
 
 
 class _ScorerActor:
@@ -113,7 +115,7 @@ class _ScorerActor:
 
         if self._scorer is None:  # not in __init__: Ray would start the actor again after an error there
             self._scorer = PartScorer(self._spec, ray.get(self._judges) if self._judges is not None else ())
-        scored = _scored(self._scorer, json.loads(str(batch["paths"][0])))
+        scored = _scored(self._scorer, json.loads(str(batch["parts"][0])))
         return {name: [value] for name, value in scored.items()}
 
 
@@ -135,42 +137,52 @@ def score_parts(
         spec = ScoringSpec(
             context=WorkerContext(group[0].data, context.out.uri), builder=group[0].builder, scorers=tuple(scorers)
         )
-        rows = dict(_prediction_parts(group, context.out))
-        context.progress.phase(f"score {group[0].benchmark}", len(rows))
-        is_small = cluster.is_embedded and sum(rows.values()) <= MAX_ROWS_HERE and not spec.has_scorer_model()
-        batches = _score_here(spec, list(rows), judges) if is_small else _score(spec, list(rows), judges, cluster)
+        parts = list(_parts_to_score(group, context.out).items())
+        context.progress.phase(f"score {group[0].benchmark}", len(parts))
+        is_small = cluster.is_embedded and len(parts) <= MAX_PARTS_HERE and not spec.has_scorer_model()
+        batches = _score_here(spec, parts, judges) if is_small else _score(spec, parts, judges, cluster)
         for batch in batches:
             if batch["fatal"]:
                 raise ModelUnavailableError(batch["fatal"])
             problems |= json.loads(batch["problems"])
+            for damage in json.loads(batch["damaged"]):
+                log.warning("%s; skipped", damage)
             context.progress.advance(int(batch["parts"]), 0)
     return sorted(problems.values())
 
 
-def _score_here(spec: ScoringSpec, paths: Sequence[str], judges: Sequence[JudgeReplies]) -> Iterator[dict[str, Any]]:
+_Part: TypeAlias = tuple[str, bool]
+"""A prediction part, and whether it has a score part."""
+
+
+def _score_here(spec: ScoringSpec, parts: Sequence[_Part], judges: Sequence[JudgeReplies]) -> Iterator[dict[str, Any]]:
     scorer = PartScorer(spec, judges)
-    for path in paths:
-        yield _scored(scorer, [path])
+    for part in parts:
+        yield _scored(scorer, [part])
 
 
-def _scored(scorer: PartScorer, paths: Sequence[str]) -> dict[str, Any]:
-    """Score parts; return how many, why scorers are unavailable, and why the run must end."""
+def _scored(scorer: PartScorer, parts: Sequence[_Part]) -> dict[str, Any]:
+    """Score parts; return how many, which are damaged, why scorers are unavailable, and why the run must end."""
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
-    fatal, parts = "", 0
+    fatal, scored, damaged = "", 0, []
     try:
-        for path in paths:
-            scorer.score(path)
-            parts += 1
+        for path, is_scored in parts:
+            try:
+                scorer.score(path, is_scored=is_scored)
+            except DamagedPartError as error:
+                damaged.append(str(error))
+            scored += 1
     except ScorerUnavailableError as error:
         fatal = str(error)
-    return {"parts": parts, "problems": json.dumps(scorer.problems), "fatal": fatal}
+    problems = json.dumps(scorer.problems)
+    return {"parts": scored, "damaged": json.dumps(damaged), "problems": problems, "fatal": fatal}
 
 
 def _score(
-    spec: ScoringSpec, paths: Sequence[str], judges: Sequence[JudgeReplies], lazy_cluster: LazyCluster
+    spec: ScoringSpec, parts: Sequence[_Part], judges: Sequence[JudgeReplies], lazy_cluster: LazyCluster
 ) -> Iterator[Any]:
-    if not paths:
+    if not parts:
         return
     import ray
     import ray.data as rd
@@ -182,10 +194,10 @@ def _score(
     max_scorers = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)
     if cluster.max_gpu_nodes and spec.device == "cpu":
         max_scorers = max(max_scorers, AUTOSCALED_SCORERS)
-    pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(paths) // 4, max_scorers)))
+    pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(parts) // 4, max_scorers)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}
-    size = max(1, min(MAX_PARTS_PER_CALL, len(paths) // (CALLS_PER_SCORER * max(1, max_scorers))))
-    items = [{"paths": json.dumps(paths[start : start + size])} for start in range(0, len(paths), size)]
+    size = max(1, min(MAX_PARTS_PER_CALL, len(parts) // (CALLS_PER_SCORER * max(1, max_scorers))))
+    items = [{"parts": json.dumps(parts[start : start + size])} for start in range(0, len(parts), size)]
     dataset = rd.from_items(items, override_num_blocks=len(items)).map_batches(
         _ScorerActor,
         batch_size=1,

@@ -24,8 +24,8 @@ _NO_VERSION = '"00000000000000000000000000000000"'
 @contextlib.contextmanager
 def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s: float) -> Iterator[None]:
     """Lock an output in an object store; see `lock.run_lock`."""
-    _acquire(out, owner, stale_after_s)
-    heartbeat = Heartbeat(out, owner, heartbeat_s)
+    version = _acquire(out, owner, stale_after_s)
+    heartbeat = Heartbeat(out, owner, heartbeat_s, version)
     heartbeat.start()
     try:
         yield
@@ -41,7 +41,8 @@ def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s:
             out.delete(LOCK)
 
 
-def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> None:
+def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> str:
+    """Write the lock; return its version, or '' in a store that ignores conditions on writes."""
     version = None
     while version is None:
         try:
@@ -51,19 +52,20 @@ def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> None:
             continue
         current = LockOwner.from_json(content)
         if current and current.run == owner.run:
-            break  # our own write, whose response was lost
+            version = current_version  # our own write, whose response was lost
+            break
         if not (current and current.is_dead_local_process()):
             _wait_until_stale(out, current, current_version, stale_after_s)
         version = out.put_if(LOCK, owner.to_json(), current_version)
         if version:
             log.warning("%s: took over the lock of a dead %s", out.uri, current.describe() if current else "run")
-    _verify_conditional_writes(out, owner)
+    return version if _heeds_conditions(out, owner) else ""
 
 
-def _verify_conditional_writes(out: Store, owner: LockOwner) -> None:
-    """Return once a new lock counts: at once, or after some seconds in a store without conditional writes."""
+def _heeds_conditions(out: Store, owner: LockOwner) -> bool:
+    """Return whether the store does, once a new lock counts: at once, or after some seconds in one that does not."""
     if all(out.put_if(LOCK, owner.to_json(), wrong) is None for wrong in (None, _NO_VERSION)):
-        return
+        return True
     log.warning(
         "%s: this store ignores conditions on writes (If-None-Match, If-Match); a concurrent run is detected, but two "
         "runs that start within the same seconds may both continue",
@@ -73,6 +75,7 @@ def _verify_conditional_writes(out: Store, owner: LockOwner) -> None:
     current = LockOwner.from_json(out.get(LOCK))
     if current is None or current.run != owner.run:
         raise locked_error(out, current)
+    return False
 
 
 def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_after_s: float) -> None:
@@ -93,9 +96,11 @@ def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_a
 class Heartbeat(threading.Thread):
     """Renews a lock until it is stopped or the lock is lost; a lost lock interrupts the run."""
 
-    def __init__(self, out: Store, owner: LockOwner, interval_s: float) -> None:
+    def __init__(self, out: Store, owner: LockOwner, interval_s: float, version: str = "") -> None:
+        """Renew from a `version`, or read the lock before each write if the store ignores conditions: ''."""
         super().__init__(daemon=True, name="vlmsweep-lock")
         self._out, self._owner, self._interval_s = out, owner, interval_s
+        self._heeds_conditions, self._version = bool(version), version
         self._interrupts = threading.current_thread() is threading.main_thread()
         self.stop = threading.Event()
         self.lost = False
@@ -121,13 +126,17 @@ class Heartbeat(threading.Thread):
                 return
 
     def _renew(self, owner: LockOwner) -> bool:
-        """Write the lock again if it is ours; read it first, for stores without conditional writes."""
+        """Write the lock again if it is ours; it is read where its version is not known to be our last write's."""
         for _ in range(RENEWAL_ATTEMPTS):
-            content, version = self._out.get_version(LOCK)
-            current = LockOwner.from_json(content)
-            if current is None or current.run != owner.run:
-                return False
-            if self._out.put_if(LOCK, owner.to_json(), version):
+            if not self._version:
+                content, self._version = self._out.get_version(LOCK)
+                current = LockOwner.from_json(content)
+                if current is None or current.run != owner.run:
+                    return False
+            version, self._version = self._version, ""  # unknown until the response
+            written = self._out.put_if(LOCK, owner.to_json(), version)
+            if written:
+                self._version = written if self._heeds_conditions else ""
                 return True
         raise StoreError(f"{self._out.uri}/{LOCK}: it is not writable, though no other run writes it")
 

@@ -85,21 +85,30 @@ class S3Store:
             return False
 
     def walk(self, folder: str) -> Iterator[FileInfo]:
-        """Yield the objects anywhere below a prefix."""
-        try:
-            entries = self.filesystem.find(resolve(self._root, folder), detail=True)
-        except FileNotFoundError as error:
-            if no_bucket(error):
-                raise
-            return
-        for name, info in entries.items():
-            if info.get("type") == "file" and not name.endswith("/"):  # some stores list folder markers
-                yield FileInfo(name.removeprefix(self._root).lstrip("/"), int(info["size"]))
+        """Yield the objects anywhere below a prefix, in one request per thousand."""
+        bucket, _, prefix = f"{resolve(self._root, folder)}/".partition("/")
+        page: dict[str, Any] = {}
+        while True:
+            try:
+                response = self.filesystem.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **page)
+            except FileNotFoundError as error:
+                if no_bucket(error):
+                    raise
+                return
+            for item in response.get("Contents", ()):
+                if not item["Key"].endswith("/"):  # some stores list folder markers
+                    yield FileInfo(f"{bucket}/{item['Key']}".removeprefix(self._root).lstrip("/"), int(item["Size"]))
+            if not response.get("IsTruncated"):
+                return
+            page = {"ContinuationToken": response["NextContinuationToken"]}
 
     def delete(self, path: str) -> None:
         """Remove an object if it exists."""
-        if self.exists(path):
-            self.filesystem.rm_file(resolve(self._root, path))
+        try:
+            self.filesystem.call_s3("delete_object", **self._address(path))
+        except FileNotFoundError as error:
+            if no_bucket(error):
+                raise
 
     def remove_temporary(self) -> int:
         """Return 0: an interrupted PUT leaves nothing in an object store."""

@@ -9,7 +9,7 @@ from cluster.lazy import open_cluster
 from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
-from pipelines.plan.planner import plan_sweep
+from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.requests import check_data
 from pipelines.plan.run_spec import RunSpec
@@ -45,7 +45,7 @@ def run_sweep(
     with run_lock(out) as context.lock_token, _without_temporary_files(out), open_cluster(spec.address) as cluster:
         if "predict" in stages:
             caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
-        plans = plan_sweep(context)
+        plans = store_plans(context) if {*stages} == {"report"} else plan_sweep(context)
         run = record_sweep(context, plans, result.warnings)
         prune_plans(context, run["entries"])
         status = StatusWriter(out, plans)

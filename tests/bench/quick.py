@@ -84,7 +84,7 @@ def run_stages_here() -> None:
     """Let all stages run in this process, whatever their size."""
     for module, limit in (
         (pipelines.predict.in_process, "MAX_REQUESTS"),
-        (pipelines.score.stage, "MAX_ROWS_HERE"),
+        (pipelines.score.stage, "MAX_PARTS_HERE"),
         (pipelines.report.stage, "MAX_ROWS_HERE"),
     ):
         setattr(module, limit, sys.maxsize)

@@ -23,7 +23,7 @@ TARGETS = {
 SLOW = ("score", "text scorer")
 LIMITS = {
     "pipelines/predict/in_process.py": "MAX_REQUESTS",
-    "pipelines/score/stage.py": "MAX_ROWS_HERE",
+    "pipelines/score/stage.py": "MAX_PARTS_HERE",
     "pipelines/report/stage.py": "MAX_ROWS_HERE",
 }
 """Size of what a run does without Ray."""

@@ -15,6 +15,7 @@ from pipelines.plan.batches import (
 )
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import (
+    MAX_LIGHT_UNIT_REQUESTS,
     MAX_UNIT_REQUESTS,
     MIN_UNIT_REQUESTS,
     PACK_BYTES,
@@ -61,11 +62,11 @@ def test_large_group_uses_all_replicas() -> None:
         sizes = [sum(unit.requests for unit in batch) for batch in batches]
         assert sum(sizes) == 10_000
         assert max(sizes) <= 1.1 * 10_000 / replicas
-        assert max(unit.requests for batch in batches for unit in batch) <= MAX_UNIT_REQUESTS
+        assert max(unit.requests for batch in batches for unit in batch) <= MAX_LIGHT_UNIT_REQUESTS
 
 
 def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
-    units = cut([2000, *[216] * 200], 4)
+    units = cut([2000, *[216] * 200], 4, group_bytes=PACK_BYTES)
     batches = batch_units(units, 4)
     large = [batch for batch in batches if batch[0].slices[0].group == "video:0"]
     assert len(large) == 1
@@ -77,12 +78,13 @@ def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
 
 
 def test_default_group_is_one_unit() -> None:
-    units = cut([24] * 5, 1, per_sample=9)
+    units = cut([24] * 5, 1, per_sample=9, group_bytes=PACK_BYTES)
     assert [unit.requests for unit in units] == [216] * 5
 
 
 def test_large_group_is_cut_into_even_units() -> None:
-    assert [unit.requests for unit in cut([300], 1)] == [150, 150]
+    assert [unit.requests for unit in cut([300], 1, group_bytes=PACK_BYTES + 1)] == [150, 150]
+    assert [unit.requests for unit in cut([300], 1)] == [300]
 
 
 @given(
@@ -100,7 +102,7 @@ def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
     assert len({unit.part for unit in units}) == len(units)
     rows = [row for unit in units for media_slice in unit.slices for row in media_slice.rows]
     assert sorted(rows) == list(range(sum(groups) * per_sample))
-    assert all(unit.requests <= max(MAX_UNIT_REQUESTS, per_sample) for unit in units)
+    assert all(unit.requests <= max(MAX_LIGHT_UNIT_REQUESTS, per_sample) for unit in units)
     assert all(len(batch) <= MAX_BATCH_UNITS for batch in batches)
     total = sum(unit.requests for unit in units)
     for batch in batches:
@@ -109,12 +111,12 @@ def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
 
 
 def test_many_replicas_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1)) == 512 // MAX_UNIT_REQUESTS
+    assert len(cut([1] * 1024, 1)) == 1024 // MAX_LIGHT_UNIT_REQUESTS
     assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
 
 
 def test_small_groups_with_many_pixels_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // MAX_UNIT_REQUESTS)) == 512 // MAX_UNIT_REQUESTS
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // 512)) == 512 // MAX_LIGHT_UNIT_REQUESTS
     assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]

@@ -17,7 +17,7 @@ from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
 from pipelines.plan.stored_plan import PlanReader, StoredPlan
-from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
+from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS, WorkUnit
 from pipelines.storage.store import Store
 from tests.support.requests import PlannedRequest, build_requests
 
@@ -82,7 +82,7 @@ def test_every_request_is_in_exactly_one_unit(
     work = plan_model(plan, builder, CompletedRequests())
     planned = Counter(name for unit in work.units for name in requests_in(unit, builder, out))
     assert planned == Counter(request.request_id for request in every(builder, dataset))
-    assert all(unit.requests <= MAX_UNIT_REQUESTS for unit in work.units)
+    assert all(unit.requests <= MAX_LIGHT_UNIT_REQUESTS for unit in work.units)
     assert len({unit.part for unit in work.units}) == len(work.units)
 
 

@@ -1,0 +1,66 @@
+"""Scoring the parts of an output in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.lazy import open_cluster
+from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext
+from pipelines.plan.run_manifest import load_run
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.score.stage import score_parts
+from pipelines.sweep.run import run_sweep
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path) -> RunSpec:
+    """A sweep whose predictions are there and not scored."""
+    spec = RunSpec(
+        data=maia_data,
+        out=str(tmp_path),
+        models={"m": ModelSpec(engine="random")},
+        benchmarks=("maia",),
+        limit=Limit(last=24),
+    )
+    run_sweep(spec, stages=("predict",))
+    return spec
+
+
+def score(spec: RunSpec) -> list[str]:
+    """Score the output without a judge; return the names of its score parts."""
+    context = SweepContext.open(spec)
+    with open_cluster(None) as cluster:
+        score_parts(context, load_run(context.out)["entries"], cluster, judges=(), scorers=())
+    return sorted(path.name for path in Path(spec.out).glob("scores/*/*/*.parquet"))
+
+
+def predictions(spec: RunSpec) -> list[Path]:
+    return sorted(Path(spec.out).glob("predictions/*/*/*.parquet"))
+
+
+def test_every_part_is_scored(spec: RunSpec) -> None:
+    names = [path.name for path in predictions(spec)]
+    assert len(names) > 1
+    assert score(spec) == names
+    assert score(spec) == names
+
+
+def test_damaged_part_is_skipped_with_a_warning(spec: RunSpec, caplog: pytest.LogCaptureFixture) -> None:
+    damaged, *intact = predictions(spec)
+    damaged.write_bytes(damaged.read_bytes()[:-20])
+    assert score(spec) == [path.name for path in intact]
+    assert damaged.name in caplog.text
+    assert "skipped" in caplog.text
+
+
+def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
+    run_sweep(spec, stages=("score",))
+    status = Path(spec.out, "status.json").read_bytes()
+    result = run_sweep(spec, stages=("report",))
+    assert sum(count.ok for count in result.counts) == sum(cell["done"] for cell in json.loads(status)["cells"]) > 0
+    assert Path(spec.out, "status.json").read_bytes() == status
