@@ -16,7 +16,6 @@ from pipelines.plan.batches import (
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import (
     MAX_LIGHT_UNIT_REQUESTS,
-    MAX_UNIT_REQUESTS,
     MIN_UNIT_REQUESTS,
     PACK_BYTES,
     PACK_REQUESTS,
