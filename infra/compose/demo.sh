@@ -12,7 +12,7 @@ client = boto3.client("s3")
 if sys.argv[1] not in {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}:
     client.create_bucket(Bucket=sys.argv[1])
 PYTHON
-sample=$(python -c 'from importlib.resources import files; print(files("jobs") / "demo" / "data" / "dataset")')
+sample=$(python -c 'from importlib.resources import files; print(files("jobs.demo") / "data" / "maia")')
 vlmsweep ingest maia "$sample" --data "s3://$bucket/data"
 vlmsweep submit --models random --benchmarks maia --data "s3://$bucket/data" --out "s3://$bucket/demo" \
     --address "$head" --code image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import compose_spec
@@ -125,13 +126,15 @@ def test_ray_start_flags_exist() -> None:
 
 
 def test_named_files_exist() -> None:
-    for group in ("configs", "secrets"):
-        for entry in COMPOSE[group].values():
-            path = ROOT / entry["file"]
-            assert path.is_file() or path.parent.name == "secrets"
-    mounts = [v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", []) if v.startswith("./")]
-    assert mounts
-    assert all((ROOT / mount).is_dir() for mount in mounts)
+    assert {Path(entry["file"]).parent.name for entry in COMPOSE["secrets"].values()} == {"secrets"}
+    mounts = [v.split(":") for s in SERVICES.values() for v in s.get("volumes", []) if v.startswith("./")]
+    assert len(mounts) == 5
+    assert all((ROOT / source).exists() and mode == "ro" for source, _, mode in mounts)
+
+
+def test_files_are_mounted_as_volumes_because_podman_compose_ignores_configs() -> None:
+    assert "configs" not in COMPOSE
+    assert not [name for name, service in SERVICES.items() if "configs" in service]
 
 
 def test_secrets_script_creates_the_files_of_compose_once(tmp_path: Path) -> None:
@@ -169,6 +172,12 @@ def test_demo_script_uses_existing_flags() -> None:
     for name, rest in used:
         options = {option for parameter in commands[name].params for option in parameter.opts}
         assert set(re.findall(r"--[a-z-]+", rest)) <= options
+
+
+def test_demo_script_names_the_sample_data() -> None:
+    (code,) = re.findall(r"sample=\$\(python -c '(.+)'\)", (HERE / "demo.sh").read_text())
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert (Path(done.stdout.strip()) / "dataset").is_dir()
 
 
 def exported() -> set[str]:
@@ -221,5 +230,5 @@ def test_prometheus_finds_every_ray_container_and_reads_the_alerts() -> None:
     assert set(results["names"]) == {"head", "worker", "gpu-worker"}
     for name in results["names"]:
         assert f"--metrics-export-port={results['port']}" in SERVICES[name]["command"]
-    targets = {config["target"] for config in SERVICES["prometheus"]["configs"]}
+    targets = {v.split(":")[1] for v in SERVICES["prometheus"]["volumes"] if v.startswith("./")}
     assert targets == {"/etc/prometheus/prometheus.yml", f"/etc/prometheus/{config['rule_files'][0]}"}

@@ -83,7 +83,7 @@ def test_copied_files_are_in_the_build_context() -> None:
     assert {"**/__pycache__", "**/.env*", "**/*.pem", "**/*.key", "**/*.safetensors", "**/*.gguf"} == set(again)
     assert allowed == {
         *("cluster", "jobs", "models", "pipelines", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-        *("infra/docker/requirements.py", "infra/docker/health.py"),
+        *("infra/docker/requirements.py", "infra/docker/trim.sh", "infra/docker/health.py"),
     }
     for words in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
         for source in words.split()[:-1]:
