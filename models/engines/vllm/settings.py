@@ -10,7 +10,7 @@ from models.engines.weights import free_host_bytes
 from models.spec import ModelSpec
 
 _MAX_PICTURES = 16  # pictures of one prompt; few-shot prompts hold several
-_CACHE_SHARE = 8  # of the free memory, one part caches keys and values on processors: other replicas need theirs
+_CACHE_SHARE = 8  # of the free memory, one part caches keys and values on CPUs: other replicas need theirs
 
 
 def engine_settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def engine_settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
 
 
 def _processor_settings() -> dict[str, Any]:
-    """Return what vLLM's build for processors needs; {} on GPUs.
+    """Return the settings that vLLM's CPU build needs; {} on GPUs.
 
     By default it demands 92% of the machine's memory, and compiles kernels, which takes minutes and a C++ compiler.
     """

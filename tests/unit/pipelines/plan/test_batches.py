@@ -28,8 +28,8 @@ from pipelines.plan.units import (
 
 def builder(engine: str) -> RequestBuilder:
     return RequestBuilder(
-        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={"engine": engine}, generation={}, task_settings=(),
-        prompts={}, prompt_versions={}, seed=1,
+        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={"engine": engine}, generation={},
+        task_settings=(), prompts={}, prompt_versions={}, seed=1,
     )  # fmt: skip
 
 

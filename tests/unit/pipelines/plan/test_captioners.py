@@ -159,8 +159,8 @@ def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(
     (alone,) = merge_entries([old], [entry(OTHER)])
     assert [part.builder.captioner for part in alone.by_prompt_set()] == ["a@1"]
     (sentence,) = dropped_from_report([old], [entry(OTHER)])
-    assert "mcq sm-other with captions of 'b' leave this report" in sentence
-    assert "--captioner a,b brings them back" in sentence
+    assert "the report no longer shows mcq sm-other with captions of 'b'" in sentence
+    assert "--captioner a,b shows them again" in sentence
     save_run(Store(str(tmp_path)), {}, sweep={}, entries=[merged], parts={})
     assert load_run(Store(str(tmp_path)))["entries"] == [merged]
 
