@@ -82,6 +82,9 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
             if a is None or b is None:
                 continue
             pair = ScoredPair.read((out_a, a), (out_b, b))
+            if pair.unscored:
+                caveats.append(f"{name}: no scored rows in {' and '.join(pair.unscored)}; run `vlmsweep score`")
+                continue
             samples, problems = _samples(b)
             differences += _differences(pair, samples)
             caveats += [*_caveats(pair), *problems]

@@ -99,6 +99,11 @@ class ScoredPair:
         """Read the scores of two entries."""
         return cls(a=a[1], b=b[1], rows_a=ScoreRows.read(*a), rows_b=ScoreRows.read(*b))
 
+    @property
+    def unscored(self) -> list[str]:
+        """Which of A and B have no score rows; nothing is compared then."""
+        return [side for side, rows in (("A", self.rows_a), ("B", self.rows_b)) if not rows.places]
+
     @cached_property
     def _keys(self) -> list[_Key]:
         """Keys of the rows of either, sorted."""

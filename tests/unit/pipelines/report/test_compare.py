@@ -10,7 +10,7 @@ import pytest
 from jobs.render import comparison_in_words
 from pipelines.errors import UsageError
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.run_manifest import ManifestEntry, save_run
+from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.report.compare import Comparison, _holm_corrected, _power, compare
 from pipelines.schemas import SCORES
@@ -154,3 +154,25 @@ def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Pat
     assert (pool.task, pool.n, pool.clusters, pool.mean_a, pool.mean_b, pool.p) == ("vsv", 6, 6, 0.0, 1.0, 2 / 64)
     assert (pool.p_holm, pool.changed) == (4 / 64, None)
     assert any("its metrics that need the data are not tested" in caveat for caveat in comparison.caveats)
+
+
+@pytest.mark.parametrize("unscored", ["a", "b"])
+def test_an_output_without_scores_is_named_with_the_remedy(tmp_path: Path, unscored: str) -> None:
+    outputs = [write_output(tmp_path / name, "m", [1, 0]) for name in "ab"]
+    outputs["ab".index(unscored)].delete(f"{part_folder('scores', 'maia', 'm')}/p.parquet")
+    with pytest.raises(UsageError, match="no scored rows in common; run `vlmsweep score` on both"):
+        compare(*outputs)
+
+
+def test_a_benchmark_that_one_output_has_not_scored_is_a_caveat(tmp_path: Path) -> None:
+    scored = write_output(tmp_path / "a", "m", [1, 0])
+    partly = write_output(tmp_path / "b", "m", [1, 0])
+    for out in (scored, partly):
+        (entry,) = load_run(out)["entries"]
+        vague = replace(entry, benchmark="vague", builder=replace(entry.builder, benchmark_name="vague"))
+        save_run(out, {}, sweep={}, entries=[entry, vague], parts={})
+    path = f"{part_folder('scores', 'vague', 'm')}/p.parquet"
+    scored.put(path, scored.get(f"{part_folder('scores', 'maia', 'm')}/p.parquet"))
+    comparison = compare(scored, partly)
+    assert {row.benchmark for row in comparison.differences} == {"maia"}
+    assert "vague: no scored rows in B; run `vlmsweep score`" in comparison.caveats
