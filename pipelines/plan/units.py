@@ -136,9 +136,13 @@ class UnitMaker:
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
         for place, members in pool.items():
-            for rows, ids in _cut(members, limit):
+            has_media = bool(place[1])
+            slices = [*_cut(members, limit if has_media else max(limit, small_limit))]
+            # Slices of one medium stay apart, so that they can be spread over replicas.
+            most_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
+            for rows, ids in slices:
                 size, pixels = size + len(ids), pixels + self.sizes.get(place, 0)
-                if packed and size > (small_limit if pixels <= PACK_BYTES else pack_limit):
+                if packed and size > (most_small if pixels <= PACK_BYTES else pack_limit):
                     yield self._unit(packed)
                     packed, size, pixels = [], len(ids), self.sizes.get(place, 0)
                 packed.append((MediaGroupSlice(*place, rows), ids))

@@ -1,7 +1,8 @@
 """A proxy before an S3 server that delays and counts requests: `python -m tests.support.store_proxy URL DELAY_S FILE`.
 
-Prints its port. Counts go to a JSON file by kind after each request: `PUT`, `GET`, `HEAD`, `DELETE`, `LIST`, and
-`UPLOAD` for what belongs to multipart uploads. A kind ends with ` 404` where the server had no such object.
+Prints its port. Counts go to a JSON file by kind after each request: `PUT`, `GET`, `HEAD`, `DELETE`, `LIST`, `MEDIA` for
+reading a medium of a data set, and `UPLOAD` for what belongs to multipart uploads. A kind ends with ` 404` where the
+server had no such object.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ _OWN_HEADERS = ("Transfer-Encoding", "Content-Length", "Connection")
 """Which each connection has of its own."""
 
 
-def kind(method: str, query: str) -> str:
+def kind(method: str, path: str, query: str) -> str:
     """Return what a request is counted as."""
+    if method == "GET" and "/media/" in path:
+        return "MEDIA"
     if "uploadId=" in query or query.startswith("uploads"):
         return "UPLOAD"
     return "LIST" if method == "GET" and ("list-type=" in query or "prefix=" in query) else method
@@ -37,7 +40,7 @@ def application(upstream: str, delay_s: float, counts_file: Path) -> web.Applica
         url = URL(f"{upstream}{request.raw_path}", encoded=True)
         async with request.app[SESSION].request(request.method, url, headers=request.headers, data=body) as response:
             content = await response.read()
-        name = kind(request.method, request.query_string)
+        name = kind(request.method, request.path, request.query_string)
         counts[f"{name} 404" if response.status == web.HTTPNotFound.status_code else name] += 1
         counts_file.write_text(json.dumps(counts))  # noqa: ASYNC240  a few bytes
         answer = web.Response(body=content, status=response.status)

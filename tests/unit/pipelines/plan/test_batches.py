@@ -16,6 +16,7 @@ from pipelines.plan.batches import (
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import (
     MAX_LIGHT_UNIT_REQUESTS,
+    MAX_UNIT_REQUESTS,
     MIN_UNIT_REQUESTS,
     PACK_BYTES,
     PACK_REQUESTS,
@@ -61,7 +62,7 @@ def test_large_group_uses_all_replicas() -> None:
         sizes = [sum(unit.requests for unit in batch) for batch in batches]
         assert sum(sizes) == 10_000
         assert max(sizes) <= 1.1 * 10_000 / replicas
-        assert max(unit.requests for batch in batches for unit in batch) <= MAX_LIGHT_UNIT_REQUESTS
+        assert max(unit.requests for batch in batches for unit in batch) <= MAX_UNIT_REQUESTS
 
 
 def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
@@ -82,8 +83,7 @@ def test_default_group_is_one_unit() -> None:
 
 
 def test_large_group_is_cut_into_even_units() -> None:
-    assert [unit.requests for unit in cut([300], 1, group_bytes=PACK_BYTES + 1)] == [150, 150]
-    assert [unit.requests for unit in cut([300], 1)] == [300]
+    assert [unit.requests for unit in cut([300], 1)] == [150, 150]
 
 
 @given(
