@@ -53,9 +53,7 @@ def upload(server: Seaweed, folder: Path, prefix: str) -> None:
             client.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
 
 
-def run_stages(
-    env: Mapping[str, str], models: Path, out: str, counts: Path, commands: Sequence[str]
-) -> dict[str, Any]:
+def run_stages(env: Mapping[str, str], models: Path, out: str, counts: Path, commands: Sequence[str]) -> dict[str, Any]:
     """Run commands of `COMMANDS`; return seconds and the requests to the store of each."""
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--settings", "1-frame")
     result: dict[str, Any] = {}
