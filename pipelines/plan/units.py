@@ -20,9 +20,9 @@ PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
 MAX_LIGHT_UNIT_REQUESTS = 512
 PACK_BYTES = 4 << 20
-"""Groups whose decoded pixels are fewer than this in all are packed up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little to
-load again, and every part costs as many requests to the store to write, to read and to score. Not so for endpoints: a
-killed process loses the answers of the units that it has not committed, and each was paid for."""
+"""Groups whose decoded pixels are fewer than this in all are packed up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little
+to load again, and every part costs as many requests to the store to write, to read and to score. Not so for endpoints:
+a killed process loses the answers of the units that it has not committed, and each was paid for."""
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4

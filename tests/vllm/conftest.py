@@ -1,4 +1,4 @@
-"""The real vLLM, on processors: run by `make test-vllm` in an environment of its own, skipped elsewhere."""
+"""The real vLLM, on CPUs: run by `make test-vllm` in an environment of its own, skipped elsewhere."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: 
         ("cpu", "/usr/bin/nvidia-smi", "vllm", "has code for qwen2_5_vl"),
         ("auto", None, "vllm", "has code for qwen2_5_vl"),
         ("auto", "/usr/bin/nvidia-smi", "transformers", "this machine has GPUs"),
-        ("cuda", None, "transformers", "on processors alone (device: cuda)"),
+        ("cuda", None, "transformers", "on CPUs only (device: cuda)"),
     ],
 )
 def test_build_for_processors_runs_what_computes_there(
