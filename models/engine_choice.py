@@ -1,6 +1,6 @@
 """Choose the engine of entries with `engine: auto`: vLLM where it is installed and able, else transformers.
 
-vLLM is the faster one on GPUs and on CPUs (docs/benchmarks.md), but each of its builds runs on one kind of device.
+Each build of vLLM runs on GPUs or on CPUs; where both engines were measured, on CPUs, vLLM is faster (docs/vllm.md).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from models.engines.openai.failures import (
     classify_status,
     clip,
     is_content_filter,
+    reply_text,
 )
 from models.engines.openai.health import Health
 from models.engines.openai.messages import chat_messages, data_uris
@@ -220,7 +221,7 @@ class OpenAIEngine:
         try:
             reply = Completion.model_validate_json(content)
         except ValidationError as error:
-            start = clip(self._redact(content.decode("utf-8", "replace")), 200)
+            start = clip(reply_text(self._redact(content.decode("utf-8", "replace"))), 200)
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(key) for key in first["loc"])
             return _transient_failure(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import hashlib
+import html
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _CONTEXT = re.compile(
     r"maximum context length|context_length_exceeded|longer than the maximum model length", re.IGNORECASE
 )
+_WEB_PAGE = re.compile(r"\s*(<\?xml[^>]*>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
 class FailureScope(Enum):
@@ -59,7 +62,7 @@ def classify_status(
         redact: removes secrets from a message before it is cut: half a key is a secret too.
     """
     fields = body if isinstance(body, Mapping) else {}
-    message = clip(redact(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
+    message = reply_text(redact(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
     code = str(fields.get("code") or "")
     kind = f"http_{status}"
     if status == 400 and (code == "context_length_exceeded" or _CONTEXT.search(message)):
@@ -111,6 +114,15 @@ def backoff_s(call_id: str, attempt: int) -> float:
     share = int.from_bytes(digest[:8], "big") / 2**64
     # The exponent is capped too: 2**1100 overflows a float.
     return float(min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(attempt, 10)) * (0.75 + 0.5 * share))
+
+
+def reply_text(text: str) -> str:
+    """Return an unreadable reply for a message; a web page as a sentence, for it is not the API that answered."""
+    if not _WEB_PAGE.match(text):
+        return clip(text)
+    title = _TITLE.search(text)
+    words = f" titled {clip(html.unescape(title[1]), 100)!r}" if title else ""
+    return f"the server answered with a web page{words}; base_url must be the API's address, mostly one ending in /v1"
 
 
 def clip(text: str, limit: int = 500) -> str:

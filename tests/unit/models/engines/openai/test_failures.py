@@ -20,6 +20,7 @@ from models.errors import EngineUnreachableError
 from models.messages import Failure
 from tests.support.fake_time import FakeTime
 
+API_ADDRESS = "base_url must be the API's address, mostly one ending in /v1"
 NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
 
 
@@ -96,7 +97,17 @@ def test_status_is_classified(status: int, body: object, *, kind: str, scope: Fa
     [
         ({"message": "too\n long"}, "ignored", "too long"),
         ({"detail": "not allowed"}, "ignored", "not allowed"),
-        ("plain", "<html>Bad gateway</html>", "<html>Bad gateway</html>"),
+        ("plain", "Bad gateway", "Bad gateway"),
+        (
+            "plain",
+            '\n<!DOCTYPE HTML>\n<html lang="en"><head><title>502 Bad\nGateway &amp; more</title></head><body></html>',
+            f"the server answered with a web page titled '502 Bad Gateway & more'; {API_ADDRESS}",
+        ),
+        (
+            "plain",
+            "<html><h1>Welcome",
+            f"the server answered with a web page; {API_ADDRESS}",
+        ),
         (None, "", "HTTP 500"),
         ({"message": None}, "", "HTTP 500"),
         ([1], "[1]", "[1]"),
