@@ -17,6 +17,7 @@ from jobs.cli.run import predict, report, run, score
 from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
+from jobs.cli.view import view
 
 
 def register(app: typer.Typer) -> None:
@@ -36,4 +37,5 @@ def register(app: typer.Typer) -> None:
     app.command()(generate)
     app.command()(doctor)
     app.command()(serve)
+    app.command()(view)
     app.command()(demo)

@@ -40,6 +40,7 @@ COMMANDS = {
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
+    "view": {"port", "data"},
     "submit": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",

@@ -1,0 +1,148 @@
+"""The pages and files of the application, each at an address below the key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from importlib.resources import files
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from jobs.serve.auth import is_authorized
+from jobs.view.media import TYPES, find_ref
+from jobs.view.pages import Pages
+from pipelines.benchmarks.records import MediaRef
+from pipelines.errors import DatasetError, PipelineError, UnknownNameError
+from pipelines.ingest.dataset import Dataset
+
+log = logging.getLogger("vlmsweep")
+
+_Scope = MutableMapping[str, Any]
+_App = Callable[[_Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+_POLICY: Final = (
+    b"default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; script-src 'self'; "
+    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS: Final = [
+    (b"content-security-policy", _POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_STYLES: Final = {"view.css": "text/css", "view.js": "text/javascript"}
+_NO_KEY: Final = "Not found. The address, with its key, is printed where `vlmsweep view` was started.\n"
+
+
+class KeyGuard:
+    """Passes on requests whose path begins with the key, and adds headers that keep foreign text harmless."""
+
+    def __init__(self, app: _App, required_hash: str) -> None:
+        self._app, self._required_hash = app, required_hash
+
+    async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            await send(message)
+
+        key = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
+        if not is_authorized(f"Bearer {key}", self._required_hash):
+            await PlainTextResponse(_NO_KEY, 404)(scope, receive, send_with_headers)
+            return
+        await self._app({**scope, "root_path": f"/{key}"}, receive, send_with_headers)
+
+
+def create_app(pages: Pages, required_hash: str) -> _App:
+    """Return the application; all its addresses begin with the key of this hash."""
+    routes = [
+        Route("/", _page(pages.overview)),
+        Route("/benchmark", _page(pages.benchmark)),
+        Route("/samples", _page(pages.samples)),
+        Route("/sample", _page(pages.sample)),
+        Route("/diff", _page(pages.diff)),
+        Route("/text", _text(pages)),
+        Route("/media", _media(pages)),
+        Route("/frame", _frame(pages)),
+        Route("/static/{name}", _static),
+    ]
+    handlers = {HTTPException: _failure(pages), PipelineError: _failure(pages), Exception: _failure(pages)}
+    return KeyGuard(Starlette(routes=routes, exception_handlers=handlers), required_hash)
+
+
+def _page(render: Callable[[Request], str]) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        return _html(render(request))
+
+    return respond
+
+
+def _html(text: str, status: int = 200) -> Response:
+    content = text.encode("utf-8", "replace")
+    return Response(content, status, {"cache-control": "no-store"}, "text/html; charset=utf-8")
+
+
+def _failure(pages: Pages) -> Callable[[Request, Exception], Response]:
+    def respond(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            return _html(pages.problem(request, str(error.detail)), error.status_code)
+        if isinstance(error, (DatasetError, UnknownNameError)):
+            return _html(pages.problem(request, str(error)), 404)
+        if isinstance(error, PipelineError):
+            return _html(pages.problem(request, str(error)), 503)
+        log.error("%s: internal error, please report it", request.url.path.partition("/")[0], exc_info=error)
+        return _html(pages.problem(request, "An internal error; the terminal shows its traceback."), 500)
+
+    return respond
+
+
+def _text(pages: Pages) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        return PlainTextResponse(pages.full_text(request).encode("utf-8", "replace"))
+
+    return respond
+
+
+def _media(pages: Pages) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        dataset, ref = _requested_media(pages, request)
+        file = pages.media.file(dataset, ref)
+        return FileResponse(file, media_type=TYPES.get(ref.extension.lower(), "application/octet-stream"))
+
+    return respond
+
+
+def _frame(pages: Pages) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        dataset, ref = _requested_media(pages, request)
+        numbers = [request.query_params.get(name, "0") for name in ("frames", "number")]
+        if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
+            raise HTTPException(404, "no such frame")
+        content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]))
+        return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+    return respond
+
+
+def _requested_media(pages: Pages, request: Request) -> tuple[Dataset, MediaRef]:
+    query = request.query_params
+    dataset, sample = pages.find_sample(query.get("out", ""), query.get("benchmark", ""), query.get("sample_id", ""))
+    return dataset, find_ref(sample, query.get("sha256", ""))
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STYLES:
+        raise HTTPException(404, "no such file")
+    content = files("jobs.view").joinpath("templates", name).read_bytes()
+    return Response(content, media_type=_STYLES[name], headers={"cache-control": "no-cache"})

@@ -1,0 +1,150 @@
+"""The page of one item: each model's answer with all that its parts hold, what was sent, and what people said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.view.listing import Item
+from jobs.view.outputs import Output
+from jobs.view.prompts import SampleReader, ShownPrompt, prompt_of
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import PipelineError
+from pipelines.storage.parts import read_part
+
+_KEYS: Final = ("sample_id", "task", "setting", "variant", "model")
+
+
+@dataclass(slots=True, kw_only=True)
+class ShownAnswer:
+    """One model's answer."""
+
+    label: str
+    output: Output
+    row: Mapping[str, Any]
+    """Of the index."""
+    prediction: Mapping[str, Any] = field(default_factory=dict)
+    score: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The scores by name."""
+        return dict(self.score.get("values") or ())
+
+
+@dataclass(slots=True, kw_only=True)
+class Detail:
+    """Everything about one item."""
+
+    item: Item
+    answers: list[ShownAnswer]
+    prompts: list[tuple[list[str], ShownPrompt]]
+    """What was sent, with the models that it was sent to."""
+    sample: Sample | None
+    fields: list[tuple[str, str]]
+    """The sample's own fields: references, options and whatever else is distributed."""
+    people: list[tuple[str, Mapping[str, str]]]
+    """Kind and row of people's files about this sample."""
+    problems: list[str]
+
+
+def load_detail(item: Item, outputs: Sequence[Output], reader: SampleReader) -> Detail:
+    """Read all about an item; what cannot be read is named in `problems`."""
+    answers = [_answer(outputs[row["out"]], row) for row in item.answers]
+    sample, output, problems = _sample(item, [answer.output for answer in answers], reader)
+    return Detail(
+        item=item,
+        answers=answers,
+        prompts=_prompts(answers, sample),
+        sample=sample,
+        fields=[(name, _text(value)) for name, value in (sample.data if sample else {}).items()],
+        people=[*_people(item, output)] if output else [],
+        problems=problems,
+    )
+
+
+def _answer(output: Output, row: Mapping[str, Any]) -> ShownAnswer:
+    shown = ShownAnswer(label=f"{row['model']}", output=output, row=row)
+    try:
+        prediction = _find(read_part(output.store, f"predictions/{row['path']}"), row)
+    except (FileNotFoundError, PipelineError) as error:
+        shown.problem = f"its part is gone or damaged: {error}"
+        return shown
+    if prediction is None:
+        shown.problem = "its part was replaced since the list was read; reload in a moment"
+        return shown
+    shown.prediction = prediction
+    try:
+        shown.score = _find(read_part(output.store, f"scores/{row['path']}"), row) or {}
+    except FileNotFoundError:
+        shown.problem = "not scored yet"
+    except PipelineError as error:
+        shown.problem = str(error)
+    return shown
+
+
+def _find(table: pa.Table, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the row of a part that an index row is about."""
+    mask = pc.equal(table["sample_id"], row["sample_id"])
+    for name in _KEYS[1:]:
+        if name in table.column_names:
+            mask = pc.and_(mask, pc.equal(pc.coalesce(table[name], ""), row[name] or ""))
+    rows = table.filter(mask).to_pylist()
+    # Answers to other words of the prompt are beside each other; their texts tell them apart.
+    same = [each for each in rows if "output" not in each or (each["output"] or each.get("error")) == row["output"]]
+    return next(iter(same or rows), None)
+
+
+def _sample(
+    item: Item, outputs: Sequence[Output], reader: SampleReader
+) -> tuple[Sample | None, Output | None, list[str]]:
+    """Return the sample, and the output through whose data it was found."""
+    problems = []
+    for output in dict.fromkeys(outputs):
+        dataset = output.dataset(item.row["benchmark"])
+        if dataset is None:
+            continue
+        try:
+            sample = reader.find(dataset, item.row["sample_id"])
+        except (PipelineError, FileNotFoundError) as error:
+            problems.append(str(error))
+            continue
+        if sample:
+            return sample, output, []
+        problems.append(f"{dataset.store.uri}: holds no sample of this id")
+    problems = problems or ["the ingested data are not where the run read them; --data names another place"]
+    return None, next(iter(outputs), None), problems
+
+
+def _prompts(answers: Sequence[ShownAnswer], sample: Sample | None) -> list[tuple[list[str], ShownPrompt]]:
+    by_prompt: dict[ShownPrompt, list[str]] = {}
+    for answer in answers:
+        if answer.prediction:
+            prompt = prompt_of(answer.output, answer.prediction, sample)
+            by_prompt.setdefault(prompt, []).append(answer.label)
+    return [(list(dict.fromkeys(models)), prompt) for prompt, models in by_prompt.items()]
+
+
+def _people(item: Item, output: Output) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the rows of people's files that name this sample."""
+    for kind, text in output.human_files(item.row["benchmark"]).items():
+        for row in csv.DictReader(io.StringIO(text)):
+            values = {str(name): str(value or "") for name, value in row.items() if name}
+            if item.row["sample_id"] in values.values():
+                yield kind, values
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return "\n".join(value)
+    return json.dumps(value, ensure_ascii=False, indent=1)

@@ -1,0 +1,104 @@
+"""What differs between two outputs: answers of the same models to the same items, and headline metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jobs.view.index import Index
+from jobs.view.outputs import Output
+from jobs.view.overview import Cell, benchmark_table, metric_cell
+
+PAGE: Final = 50
+CHANGES: Final = {
+    "better": "not right, now right",
+    "worse": "right, now not",
+    "other": "another outcome, right in neither",
+    "text": "another answer, same outcome",
+    "first": "in the first only",
+    "second": "in the second only",
+    "same": "the same answer",
+}
+_PAIRS: Final = """
+SELECT coalesce(a.item, b.item) AS item, coalesce(a.model, b.model) AS model, a.outcome AS before, b.outcome AS after,
+  left(a.output, 300) AS output_before, left(b.output, 300) AS output_after,
+  CASE WHEN a.item IS NULL THEN 'second' WHEN b.item IS NULL THEN 'first'
+    WHEN a.outcome <> b.outcome AND b.outcome = 'right' THEN 'better'
+    WHEN a.outcome <> b.outcome AND a.outcome = 'right' THEN 'worse'
+    WHEN a.outcome <> b.outcome THEN 'other'
+    WHEN a.output IS DISTINCT FROM b.output THEN 'text' ELSE 'same' END AS change
+FROM (SELECT * FROM answers WHERE out = ?) a
+FULL JOIN (SELECT * FROM answers WHERE out = ?) b ON a.item = b.item AND a.model = b.model
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A page of what differs."""
+
+    counts: list[dict[str, Any]]
+    """Number of answers by benchmark, model and change."""
+    rows: list[dict[str, Any]]
+    total: int
+    page: int
+    pages: int
+
+
+def find_difference(index: Index, first: Output, second: Output, change: str, page: int) -> Difference:
+    """Return counts of all changes, and a page of the answers with one of them."""
+    outs = [first.number, second.number]
+    counts = index.rows(
+        f"WITH pairs AS ({_PAIRS}) SELECT benchmark, model, change, count(*) AS n"  # noqa: S608 - constants alone
+        " FROM pairs JOIN items USING (item) GROUP BY ALL ORDER BY ALL",
+        outs,
+    )
+    total = sum(row["n"] for row in counts if row["change"] == change)
+    pages = max(1, -(-total // PAGE))
+    page = min(max(1, page), pages)
+    rows = index.rows(
+        f"WITH pairs AS ({_PAIRS}) SELECT pairs.*, benchmark, task, setting, sample_id, variant"  # noqa: S608
+        " FROM pairs JOIN items USING (item) WHERE change = ?"
+        " ORDER BY benchmark, task, setting, sample_id, variant, model LIMIT ? OFFSET ?",
+        [*outs, change, PAGE, (page - 1) * PAGE],
+    )
+    return Difference(counts=counts, rows=rows, total=total, page=page, pages=pages)
+
+
+def changes_by_model(difference: Difference) -> dict[tuple[str, str], dict[str, int]]:
+    """Return counts by change for each benchmark and model."""
+    table: dict[tuple[str, str], dict[str, int]] = {}
+    for row in difference.counts:
+        table.setdefault((row["benchmark"], row["model"]), {})[row["change"]] = row["n"]
+    return table
+
+
+def metric_changes(first: Output, second: Output) -> list[dict[str, Any]]:
+    """Return the headline metrics that both outputs have, with their difference."""
+    names = {str(row["benchmark"]) for row in first.metrics()} & {str(row["benchmark"]) for row in second.metrics()}
+    changes = []
+    for name in sorted(names):
+        metric = benchmark_table([first], name).metric
+        before, after = (_headline(output, name, metric) for output in (first, second))
+        for key in [key for key in before if key in after]:
+            values = before[key].get("value"), after[key].get("value")
+            difference = None if None in values else float(values[1]) - float(values[0])  # type: ignore[arg-type]
+            cells: tuple[Cell, Cell] = (metric_cell(before[key]), metric_cell(after[key]))
+            changes.append({"benchmark": name, "metric": metric, "key": key, "cells": cells, "difference": difference})
+    return changes
+
+
+def _headline(output: Output, name: str, metric: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {
+        (str(row["model"]), str(row["task"]), str(row["setting"])): row
+        for row in output.metrics()
+        if (row["benchmark"], row["metric"], row["subset"], row["category"]) == (name, metric, "", "")
+    }
+
+
+def pair_of(outputs: Sequence[Output], first: str, second: str) -> tuple[Output, Output] | None:
+    """Return two outputs by label: by default the first two; None where there are not two."""
+    if len(outputs) < 2:
+        return None
+    labels = {output.label: output for output in outputs}
+    return labels.get(first, outputs[0]), labels.get(second, outputs[1])

@@ -1,0 +1,137 @@
+"""The index of all answers: a DuckDB database in a temporary folder, which filters and sorts a million rows.
+
+It reads no file and no address by itself: Arrow tables are handed to it, and values only as bound parameters. What a
+page shows beyond these columns is read from the part that `parts` names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+MEMORY: Final = "400MB"
+THREADS: Final = 2
+
+_TABLES = """
+CREATE TABLE parts (part INTEGER, out UTINYINT, path VARCHAR, signature VARCHAR);
+CREATE TABLE answers (
+  item UBIGINT, part INTEGER, out UTINYINT, benchmark VARCHAR, task VARCHAR, setting VARCHAR, variant VARCHAR,
+  sample_id VARCHAR, model VARCHAR, category VARCHAR, outcome VARCHAR, correct BOOLEAN, judge VARCHAR, answer VARCHAR,
+  output VARCHAR, latency_s DOUBLE
+);
+CREATE TABLE questions (benchmark VARCHAR, sample_id VARCHAR, text VARCHAR);
+"""
+_ITEMS = """
+CREATE OR REPLACE TABLE items AS
+SELECT item, any_value(benchmark) AS benchmark, any_value(task) AS task, any_value(setting) AS setting,
+  any_value(variant) AS variant, any_value(sample_id) AS sample_id, max(category) AS category, count(*) AS answers,
+  count(*) FILTER (correct) AS correct, count(*) FILTER (NOT correct) AS wrong, max(latency_s) AS latency_s,
+  2 * least(count(*) FILTER (correct), count(*) FILTER (NOT correct)) / greatest(count(correct), 1) AS disagreement
+FROM answers GROUP BY item ORDER BY benchmark, task, setting, sample_id, variant
+"""
+_INSERT = """
+INSERT INTO answers
+SELECT hash(p.benchmark, p.sample_id, p.task, p.setting, coalesce(p.variant, '')), p.part, ?, p.benchmark, p.task,
+  p.setting, coalesce(p.variant, ''), p.sample_id, p.model, coalesce(s.category, ''),
+  CASE WHEN p.status <> 'ok' THEN p.status WHEN s.request_id IS NULL THEN 'none' WHEN s.answer IS NULL THEN 'unread'
+    WHEN s.correct >= 0.5 THEN 'right' WHEN s.correct IS NOT NULL THEN 'wrong' ELSE 'none' END,
+  CASE WHEN p.status = 'ok' THEN s.correct >= 0.5 END,
+  CASE WHEN s.verdict_state = 'ok' THEN CASE WHEN s.accepted >= 0.5 THEN 'accepted' ELSE 'rejected' END
+    WHEN s.verdict_state = 'absent' THEN '' ELSE coalesce(s.verdict_state, '') END,
+  left(s.answer, 200), coalesce(p.output, p.error), p.latency_s
+FROM predictions p LEFT JOIN scores s ON s.request_id = p.request_id AND s.part = p.part
+"""
+
+PREDICTION_COLUMNS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("request_id", "sample_id", "benchmark", "task", "setting", "variant")),
+        *((name, pa.string()) for name in ("model", "status", "output", "error")),
+        ("latency_s", pa.float64()),
+    ]
+)
+SCORE_COLUMNS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("request_id", "category", "answer", "verdict_state")),
+        ("correct", pa.float64()),
+        ("accepted", pa.float64()),
+    ]
+)
+
+
+class Index:
+    """Answers of all outputs; an item is what several models answered. Safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY,
+            "threads": THREADS,
+            "temp_directory": str(folder / "spill"),
+        }
+        self._connection = duckdb.connect(str(folder / "index.duckdb"), config=settings)
+        self._connection.execute("SET enable_external_access = false")
+        self._connection.execute("SET lock_configuration = true")
+        self._connection.execute(_TABLES)
+        self._connection.execute(_ITEMS)
+        self._writing = threading.Lock()
+        self._next_part = 0
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Return the rows of a query, whose text is constant and whose values are bound."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(query, list(parameters))
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def add_parts(self, out: int, parts: Sequence[tuple[str, str, pa.Table, pa.Table]]) -> None:
+        """Add parts of an output: path, signature, predictions and scores of each, with the columns above."""
+        numbers = range(self._next_part, self._next_part + len(parts))
+        self._next_part += len(parts)
+        names = [[number, out, path, signature] for number, (path, signature, _, _) in zip(numbers, parts, strict=True)]
+        predictions = [_numbered(part[2], number) for number, part in zip(numbers, parts, strict=True)]
+        scores = [_numbered(part[3], number) for number, part in zip(numbers, parts, strict=True)]
+        with self._writing, self._connection.cursor() as cursor:
+            cursor.register("predictions", pa.concat_tables(predictions))
+            cursor.register("scores", pa.concat_tables(scores))
+            cursor.begin()
+            cursor.execute(_INSERT, [out])
+            cursor.executemany("INSERT INTO parts VALUES (?, ?, ?, ?)", names)
+            cursor.commit()
+
+    def drop_parts(self, out: int, paths: Sequence[str]) -> None:
+        """Remove parts of an output that were replaced or deleted."""
+        with self._writing, self._connection.cursor() as cursor:
+            cursor.begin()
+            selected = "SELECT part FROM parts WHERE out = ? AND list_contains(?, path)"
+            cursor.execute(f"DELETE FROM answers WHERE part IN ({selected})", [out, list(paths)])  # noqa: S608
+            cursor.execute("DELETE FROM parts WHERE out = ? AND list_contains(?, path)", [out, list(paths)])
+            cursor.commit()
+
+    def add_questions(self, benchmark: str, texts: Sequence[tuple[str, str]]) -> None:
+        """Add sample ids of a benchmark with the text by which they are found."""
+        table = pa.table({"sample_id": [name for name, _ in texts], "text": [text for _, text in texts]})
+        with self._writing, self._connection.cursor() as cursor:
+            cursor.register("texts", table)
+            cursor.execute("INSERT INTO questions SELECT ?, sample_id, lower(text) FROM texts", [benchmark])
+
+    def signatures(self, out: int) -> dict[str, str]:
+        """Return path -> signature of the parts of an output."""
+        rows = self.rows("SELECT path, signature FROM parts WHERE out = ?", [out])
+        return {row["path"]: row["signature"] for row in rows}
+
+    def refresh_items(self) -> None:
+        """Group the answers to items, after parts were added or removed."""
+        with self._writing, self._connection.cursor() as cursor:
+            cursor.execute(_ITEMS)
+
+
+def _numbered(table: pa.Table, number: int) -> pa.Table:
+    return table.append_column("part", pa.array([number] * table.num_rows, pa.int32()))

@@ -1,0 +1,118 @@
+"""Lists of items: one page of them with every model's answer, their neighbours, and what can be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jobs.view.filters import SORTS, Filter
+from jobs.view.index import Index
+from jobs.view.outputs import Output, by_label
+
+PAGE: Final = 50
+_PREVIEW: Final = 300  # characters of an answer in a list
+_LAST_ROW: Final = 100_000_000  # of an address that was written by hand
+_IDENTITY: Final = ("benchmark", "task", "setting", "sample_id", "variant")
+
+
+@dataclass(slots=True, kw_only=True)
+class Item:
+    """What several models answered: a prompt of a sample, with a line for each answer."""
+
+    row: Mapping[str, Any]
+    at: int
+    """Its place in the list, from 0."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    def identity(self) -> dict[str, str]:
+        """Return what names it in an address."""
+        return {name: str(self.row[name]) for name in _IDENTITY}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One page of a list."""
+
+    items: Sequence[Item]
+    total: int
+    page: int
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least one."""
+        return max(1, -(-self.total // PAGE))
+
+
+class Samples:
+    """Reads lists from the index."""
+
+    def __init__(self, index: Index, outputs: Sequence[Output]) -> None:
+        self._index, self._outputs = index, outputs
+
+    def page(self, chosen: Filter, page: int) -> Listing:
+        """Return a page, counted from 1, of what a filter selects; the last one where it has fewer."""
+        where, parameters = self._where(chosen)
+        (count,) = self._index.rows(f"SELECT count(*) AS n FROM items WHERE {where}", parameters)  # noqa: S608
+        last = max(1, -(-count["n"] // PAGE))
+        page = min(max(1, page), last)
+        items = self._slice(chosen, (page - 1) * PAGE, PAGE)
+        self._add_answers(items)
+        return Listing(items=items, total=count["n"], page=page)
+
+    def neighbours(self, chosen: Filter, at: int) -> tuple[Item | None, Item | None]:
+        """Return the items before and after the place `at` in a list."""
+        at = min(max(0, at), _LAST_ROW)
+        around = {item.at: item for item in self._slice(chosen, max(0, at - 1), 3)}
+        return around.get(at - 1), around.get(at + 1)
+
+    def item(self, identity: Mapping[str, str]) -> Item | None:
+        """Return one item with its answers, each with the part that holds it; None where there is none."""
+        where = " AND ".join(f"{name} = ?" for name in _IDENTITY)
+        values = [identity.get(name, "") for name in _IDENTITY]
+        rows = self._index.rows(f"SELECT * FROM items WHERE {where}", values)  # noqa: S608 - constants alone
+        if not rows:
+            return None
+        item = Item(row=rows[0], at=0)
+        item.answers = self._index.rows(
+            "SELECT a.*, p.path FROM answers a JOIN parts p USING (part) WHERE item = ? ORDER BY a.out, model",
+            [item.row["item"]],
+        )
+        return item
+
+    def choices(self, chosen: Filter) -> dict[str, list[str]]:
+        """Return what each name of a filter can be, given the benchmark that is chosen."""
+        choices = {"out": [output.label for output in self._outputs]}
+        for name in ("benchmark", "task", "setting", "category"):
+            where, parameters = ("benchmark = ?", [chosen.benchmark]) if chosen.benchmark else ("true", [])
+            if name == "benchmark":
+                where, parameters = "true", []
+            rows = self._index.rows(
+                f"SELECT DISTINCT {name} AS value FROM items WHERE {where} ORDER BY value",  # noqa: S608
+                parameters,
+            )
+            choices[name] = [row["value"] for row in rows if row["value"]]
+        rows = self._index.rows("SELECT DISTINCT model AS value FROM answers ORDER BY value")
+        return {**choices, "model": [row["value"] for row in rows]}
+
+    def _where(self, chosen: Filter) -> tuple[str, list[Any]]:
+        output = by_label(self._outputs).get(chosen.out) if chosen.out else None
+        return chosen.where(None if not chosen.out else output.number if output else 255)
+
+    def _slice(self, chosen: Filter, start: int, count: int) -> list[Item]:
+        where, parameters = self._where(chosen)
+        rows = self._index.rows(
+            f"SELECT * FROM items WHERE {where} ORDER BY {SORTS[chosen.sort]} LIMIT ? OFFSET ?",  # noqa: S608
+            [*parameters, count, start],
+        )
+        return [Item(row=row, at=start + place) for place, row in enumerate(rows)]
+
+    def _add_answers(self, items: Sequence[Item]) -> None:
+        by_item = {item.row["item"]: item for item in items}
+        rows = self._index.rows(
+            "SELECT item, out, model, outcome, judge, answer, left(output, ?) AS output, latency_s FROM answers"
+            " WHERE list_contains(?, item) ORDER BY out, model",
+            [_PREVIEW, [*by_item]],
+        )
+        for row in rows:
+            by_item[row["item"]].answers.append(row)

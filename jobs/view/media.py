@@ -1,0 +1,114 @@
+"""Pictures, clips and frames of samples. A file is found through a sample's record, never by a visitor's path."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from models.messages import Frames, Media
+from pipelines.benchmarks.records import MediaRef, Sample
+from pipelines.errors import DatasetError, DecodeError
+from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.media.decoder import Decoder
+from pipelines.storage.backend import is_remote
+
+TYPES: Final = {
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+    ".gif": "image/gif",
+    ".bmp": "image/bmp",
+    ".mp4": "video/mp4",
+    ".m4v": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+}
+_FRAME_PIXELS: Final = 320 * 240
+_MOST_FRAMES: Final = 128
+_MOST_CLIPS: Final = 4  # whose frames stay in memory: 128 frames are 30 MB
+_MOST_BYTES: Final = 2 << 30  # of fetched files
+
+
+def find_ref(sample: Sample, sha256: str) -> MediaRef:
+    """Return a sample's medium; DatasetError where it has none of this hash."""
+    for ref in sample.media:
+        if ref.sha256 == sha256:
+            return ref
+    raise DatasetError(f"{sample.sample_id}: has no picture or clip {sha256[:80]!r}")
+
+
+class MediaReader:
+    """Hands out files and frames of media; decodes in a child process, and fetches from object stores once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "media"
+        self._decoder, self._lock = Decoder(timeout_s=30.0), threading.Lock()
+        self._clips: OrderedDict[tuple[str, int], Frames] = OrderedDict()
+        self._fetched: OrderedDict[Path, int] = OrderedDict()
+
+    def close(self) -> None:
+        """End the decoding process."""
+        self._decoder.close()
+
+    def file(self, dataset: Dataset, ref: MediaRef) -> Path:
+        """Return a local file with the medium; DatasetError where it is gone, altered or outside the data's folder."""
+        path = media_path(ref)
+        if is_remote(dataset.store.uri):
+            return self._fetch(dataset, ref, path)
+        root = Path(dataset.store.uri).resolve()
+        file = (root / path).resolve()
+        if not file.is_relative_to(root):
+            raise DatasetError(f"{dataset.store.uri}/{path}: leads out of the data's folder; it is not shown")
+        if not file.is_file():
+            raise DatasetError(f"{dataset.store.uri}/{path}: missing; ingest again")
+        return file
+
+    def frame(self, dataset: Dataset, ref: MediaRef, frames: int, number: int) -> bytes:
+        """Return one of the frames that a model gets, made smaller, as JPEG."""
+        from PIL import Image
+
+        frames = min(max(0, frames), _MOST_FRAMES)
+        decoded = self._decoded(dataset, ref, frames)
+        if not 0 <= number < len(decoded.pixels):
+            raise DatasetError(f"{ref.sha256}: has no frame {number}")
+        buffer = io.BytesIO()
+        Image.fromarray(decoded.pixels[number]).save(buffer, "JPEG", quality=85)
+        return buffer.getvalue()
+
+    def _decoded(self, dataset: Dataset, ref: MediaRef, frames: int) -> Frames:
+        file = self.file(dataset, ref)
+        with self._lock:
+            key = (ref.sha256, frames)
+            if key not in self._clips:
+                media = Media(ref.kind, ref.sha256, frames if ref.kind == "video" else 0)
+                try:
+                    self._clips[key] = self._decoder.decode_file(file, media, _FRAME_PIXELS)
+                except DecodeError as error:
+                    raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
+            self._clips.move_to_end(key)
+            while len(self._clips) > _MOST_CLIPS:
+                self._clips.popitem(last=False)
+            return self._clips[key]
+
+    def _fetch(self, dataset: Dataset, ref: MediaRef, path: str) -> Path:
+        file = self._folder / f"{ref.sha256}{Path(path).suffix}"
+        with self._lock:
+            if file not in self._fetched:
+                try:
+                    content = dataset.store.get(path, _MOST_BYTES)
+                except FileNotFoundError:
+                    raise DatasetError(f"{dataset.store.uri}/{path}: missing; ingest again") from None
+                if hashlib.sha256(content).hexdigest() != ref.sha256:
+                    raise DatasetError(f"{dataset.store.uri}/{path}: is not the file that was ingested; ingest again")
+                self._folder.mkdir(exist_ok=True)
+                file.write_bytes(content)
+                self._fetched[file] = len(content)
+            self._fetched.move_to_end(file)
+            while len(self._fetched) > 1 and sum(self._fetched.values()) > _MOST_BYTES:
+                self._fetched.popitem(last=False)[0].unlink(missing_ok=True)
+        return file

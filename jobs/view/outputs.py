@@ -1,0 +1,136 @@
+"""The outputs that are shown: what their run, metrics and data files hold now, and what of that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pipelines.errors import PipelineError, UsageError
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.human_files import load_human_files
+from pipelines.plan.captions import load_captions
+from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.storage.backend import is_remote
+from pipelines.storage.store import Store
+
+T = TypeVar("T")
+
+_FRESH_S: Final = 5.0  # what was read is used again for this long: an output may be being written
+_NOTHING_THERE = "no output of vlmsweep; there is neither a run.json nor a prediction"
+
+
+class Output:
+    """One output. What cannot be read is absent, and `problems` says why."""
+
+    def __init__(self, number: int, label: str, store: Store, data: str) -> None:
+        self.number, self.label, self.store = number, label, store
+        self._data = data
+        self._cache: dict[str, tuple[float, Any]] = {}
+        self._problems: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read at the last try."""
+        return [*dict.fromkeys(self._problems.values())]
+
+    def note(self, name: str, problem: str) -> None:
+        """Note why something cannot be shown, or with '' that it can."""
+        with self._lock:
+            self._problems.pop(name, None)
+            if problem:
+                self._problems[name] = problem
+
+    def run(self) -> dict[str, Any]:
+        """Return `run.json`; {} where it is absent or damaged."""
+        return self._read("run.json", lambda: load_run(self.store), {})
+
+    def entries(self) -> list[ManifestEntry]:
+        """Return what the output holds."""
+        return list(self.run().get("entries", ()))
+
+    def entry(self, benchmark: str, model: str) -> ManifestEntry | None:
+        """Return a model's entry."""
+        return next((entry for entry in self.entries() if (entry.benchmark, entry.model) == (benchmark, model)), None)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the rows of `report/metrics.json`; none before the first report."""
+        return self._read("report/metrics.json", self._load_metrics, [])
+
+    def dataset(self, benchmark: str) -> Dataset | None:
+        """Return the data of a benchmark; None where they are gone."""
+        location = self._data or next((entry.data for entry in self.entries() if entry.benchmark == benchmark), "")
+        if not location:
+            return None
+        return self._read(f"data of {benchmark}", lambda: Dataset.open(Store(location), benchmark), None)
+
+    def captions(self, entry: ManifestEntry) -> dict[str, str]:
+        """Return the captions that an entry's prompts may hold, by picture hash."""
+        key = entry.builder.captioner
+        return self._read(f"captions of {key}", lambda: load_captions(self.store, entry.benchmark, key), {})
+
+    def human_files(self, benchmark: str) -> dict[str, str]:
+        """Return people's files that the output holds, by kind."""
+        return self._read(f"human/{benchmark}", lambda: load_human_files(self.store, benchmark), {})
+
+    def _load_metrics(self) -> list[dict[str, Any]]:
+        try:
+            content = self.store.get("report/metrics.json")
+        except FileNotFoundError:
+            return []
+        rows = json.loads(content)
+        names = ("benchmark", "task", "model", "setting", "subset", "category", "metric", "value")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= {*names} for row in rows):
+            raise ValueError("not a list of metrics")
+        return rows
+
+    def _read(self, name: str, load: Callable[[], T], missing: T) -> T:
+        """Return what `load` returns, read again after a few seconds; `missing` where it cannot be read."""
+        with self._lock:
+            known = self._cache.get(name)
+        if known and time.monotonic() - known[0] < _FRESH_S:
+            value: T = known[1]
+            return value
+        try:
+            value, problem = load(), ""
+        except (PipelineError, ValueError, OSError) as error:
+            location = "" if self.store.uri in str(error) else f"{self.store.uri}/{name}: "
+            value, problem = (known[1] if known else missing), f"{location}{error}"
+        self.note(name, problem)
+        with self._lock:
+            self._cache[name] = (time.monotonic(), value)
+        return value
+
+
+def open_outputs(uris: Sequence[str], data: str = "") -> list[Output]:
+    """Open outputs; UsageError for what is none, StoreError for a store that cannot be reached."""
+    labels = _labels(uris)
+    return [Output(number, labels[number], _open(uri), data) for number, uri in enumerate(uris)]
+
+
+def by_label(outputs: Sequence[Output]) -> Mapping[str, Output]:
+    """Return outputs by the name under which pages show them."""
+    return {output.label: output for output in outputs}
+
+
+def _open(uri: str) -> Store:
+    store = Store(uri)
+    if not is_remote(uri) and not Path(store.uri).is_dir():
+        raise UsageError(f"{uri}: no such folder")
+    if not store.exists("run.json") and not store.list("predictions", "*.parquet"):
+        raise UsageError(f"{uri}: {_NOTHING_THERE}")
+    return store
+
+
+def _labels(uris: Sequence[str]) -> list[str]:
+    """Return the shortest distinct ends of the addresses: `results`, or `monday/results` and `friday/results`."""
+    parts = [[part for part in uri.rstrip("/").split("/") if part and part != "s3:"] or [uri] for uri in uris]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        labels = ["/".join(part[-length:]) for part in parts]
+        if len({*labels}) == len(labels):
+            return labels
+    return [f"{number}:{uri}" for number, uri in enumerate(uris, 1)]

@@ -1,0 +1,162 @@
+"""Tables of metrics: the headline of every benchmark, models by settings, with people and published rows beside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from jobs.view.outputs import Output
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.published import load_published
+from pipelines.benchmarks.results import Results
+
+Column: TypeAlias = tuple[str, str]
+"""Task and setting."""
+_PEOPLE = ("Human", "Humans", "People")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One number as people read it."""
+
+    text: str = ""
+    interval: str = ""
+    n: int | None = None
+    n_failed: int = 0
+    note: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Row:
+    """One line of a table."""
+
+    model: str
+    out: str = ""
+    origin: Literal["ours", "people", "published"] = "ours"
+    cells: dict[Column, Cell] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class BenchmarkTable:
+    """One benchmark's models by tasks and settings, for one metric."""
+
+    name: str
+    title: str
+    metric: str
+    metrics: list[str]
+    columns: list[Column]
+    rows: list[Row]
+    published: list[Row]
+    main: Column | None
+    """The task and setting that stands for the benchmark: the one with most published rows."""
+
+
+def benchmark_tables(outputs: Sequence[Output]) -> list[BenchmarkTable]:
+    """Return the headline of every benchmark that an output holds."""
+    names = {str(row["benchmark"]) for output in outputs for row in output.metrics()}
+    names |= {entry.benchmark for output in outputs for entry in output.entries()}
+    ordered = [name for name in benchmark_names() if name in names]
+    return [benchmark_table(outputs, name) for name in ordered]
+
+
+def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> BenchmarkTable:
+    """Return one benchmark's table for a metric of the whole, '' for its headline; UnknownNameError for none."""
+    definition = benchmark(name)
+    ours = [(output, row) for output in outputs for row in output.metrics() if _is_whole(row, name)]
+    metrics = list(dict.fromkeys(str(row["metric"]) for _, row in ours))
+    metric = metric if metric in metrics else definition.headline
+    rows: dict[tuple[str, str], Row] = {}
+    for output, raw in ours:
+        if raw["metric"] == metric:
+            key = (output.label, str(raw["model"]))
+            origin: Literal["ours", "people"] = "people" if is_person(key[1]) else "ours"
+            row = rows.setdefault(key, Row(model=key[1], out=output.label, origin=origin))
+            row.cells[str(raw["task"]), str(raw["setting"])] = metric_cell(raw)
+    columns = _ordered({column for row in rows.values() for column in row.cells}, definition)
+    published = _published(definition, metric, columns)
+    counts = {column: sum(column in row.cells for row in published) for column in columns}
+    return BenchmarkTable(
+        name=name,
+        title=definition.title,
+        metric=metric,
+        metrics=metrics,
+        columns=columns,
+        rows=[*rows.values(), *_people(definition, metric, columns)],
+        published=[row for row in published if row.model not in _PEOPLE],
+        main=max(columns, key=lambda column: (counts[column], -columns.index(column)), default=None),
+    )
+
+
+def category_rows(outputs: Sequence[Output], name: str, metric: str, column: Column) -> tuple[list[str], list[Row]]:
+    """Return the categories of a benchmark, and each model's numbers in them, by a pseudo column ('', category)."""
+    rows: dict[tuple[str, str], Row] = {}
+    for output in outputs:
+        for raw in output.metrics():
+            place = (raw["benchmark"], raw["metric"], raw["task"], raw["setting"], raw["subset"])
+            if place == (name, metric, *column, "") and raw["category"]:
+                key = (output.label, str(raw["model"]))
+                row = rows.setdefault(key, Row(model=key[1], out=output.label))
+                row.cells["", str(raw["category"])] = metric_cell(raw)
+    categories = sorted({category for row in rows.values() for _, category in row.cells})
+    return categories, list(rows.values())
+
+
+def metric_cell(row: Mapping[str, Any]) -> Cell:
+    """Return a row of `metrics.json` as people read it: fractions in percent."""
+    value = _number(row["value"])
+    unit, low, high = row.get("unit", "fraction"), _number(row.get("ci_low")), _number(row.get("ci_high"))
+    return Cell(
+        text="" if value is None else format_value(value, unit),
+        interval="" if low is None or high is None else f"{format_value(low, unit)}–{format_value(high, unit)}",
+        n=row.get("n"),
+        n_failed=int(row.get("n_failed") or 0),
+        note=str(row.get("note") or ("not measured" if value is None else "")),
+    )
+
+
+def format_value(value: float, unit: str) -> str:
+    """Return a number: a fraction in percent with one digit, others with at most three."""
+    return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")
+
+
+def _is_whole(row: Mapping[str, Any], name: str) -> bool:
+    return bool(row["benchmark"] == name and not row["subset"] and not row["category"])
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list[Column]:
+    """Return columns in the order of the definition's tasks and settings; others last."""
+    known = [(task, setting) for task, settings in definition.tasks.items() for setting in settings]
+    return sorted(columns, key=lambda column: (known.index(column) if column in known else len(known), column))
+
+
+def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
+    rows: dict[str, Row] = {}
+    for value in load_published(definition.name):
+        column = (value.task, definition.publication.settings.get(value.setting, value.setting))
+        if value.metric != metric or value.subset or value.category or value.value is None or column not in columns:
+            continue
+        row = rows.setdefault(value.model, Row(model=value.model, origin="published"))
+        note = value.note if value.doubtful else ""
+        row.cells[column] = Cell(text=format_value(value.value, value.unit), note=f"{value.table}. {note}".strip())
+    return list(rows.values())
+
+
+def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
+    """Return what people reach, as published: one line, in all settings with which it is compared."""
+    results = Results.of(definition.name, {}, load_published(definition.name))
+    row = Row(model="People", origin="people")
+    for level in definition.human.reference_values(results):
+        if level.metric != metric or level.subset or level.category or level.value is None:
+            continue
+        for column in columns:
+            if column[0] == level.task and (not level.settings or column[1] in level.settings):
+                row.cells[column] = Cell(text=format_value(level.value, "fraction"), n=level.n, note=level.source)
+    return [row] if row.cells else []

@@ -1,0 +1,128 @@
+"""What a model was sent: the prompt is built again from the data, and compared with the hash in the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from jobs.view.outputs import Output
+from models.messages import Media, Part, Step, StepOutput, Text
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import MediaRef, Sample
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.selection import TaskSetting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownMedia:
+    """A picture or clip of a prompt."""
+
+    kind: str
+    frames: int
+    sha256: str = ""  # '' where it is no stored file
+    blank: str = ""  # what a generated one shows
+    ref: MediaRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPart:
+    """A part of a turn: a text, what an earlier step answered, or a medium."""
+
+    text: str = ""
+    step: int | None = None
+    media: ShownMedia | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPrompt:
+    """All steps of one request, or why they are not shown."""
+
+    steps: tuple[tuple[tuple[str, tuple[ShownPart, ...]], ...], ...] = ()  # steps, turns: role and parts
+    note: str = ""
+
+
+def prompt_of(output: Output, prediction: Mapping[str, Any], sample: Sample | None) -> ShownPrompt:
+    """Return what was sent for a prediction."""
+    benchmark, model = prediction["benchmark"], prediction["model"]
+    if is_person(model):
+        return ShownPrompt(note="a person's answer: nothing was sent")
+    entry = output.entry(benchmark, model)
+    if entry is None or sample is None:
+        missing = f"run.json does not name {model}" if sample else "the sample's data are gone"
+        return ShownPrompt(note=f"the prompt cannot be shown: {missing}")
+    steps, is_same = _steps(output, entry, prediction, sample)
+    if not steps:
+        return ShownPrompt(note="the prompt cannot be shown: the benchmark no longer asks this")
+    note = "" if is_same else "not what was sent: data or wording have changed since this answer"
+    if entry.external:
+        note = "the answer was made elsewhere; this is what a run would send"
+    outputs = tuple(prediction.get("steps") or ())
+    refs = {ref.sha256: ref for ref in sample.media}
+    shown = tuple(
+        tuple((turn.role, tuple(_part(part, outputs, refs) for part in turn.parts)) for turn in step.turns)
+        for step in steps
+    )
+    return ShownPrompt(steps=shown, note=note)
+
+
+def _steps(
+    output: Output, entry: ManifestEntry, prediction: Mapping[str, Any], sample: Sample
+) -> tuple[tuple[Step, ...], bool]:
+    """Return the steps, and whether their hash is that of the prediction; () where nothing has its place."""
+    captions = output.captions(entry)
+    steps: tuple[Step, ...] = ()
+    for in_set in entry.by_prompt_set():
+        cell = TaskSetting(prediction["task"], prediction["setting"])
+        for row in replace(in_set.builder, task_settings=(cell,)).plan_rows(sample, captions):
+            if row.variant != (prediction["variant"] or ""):
+                continue
+            if row.prompt_sha256 == prediction["prompt_sha256"]:
+                return row.steps, True
+            steps = steps or row.steps
+    return steps, False
+
+
+def _part(part: Part, outputs: tuple[str, ...], refs: Mapping[str, MediaRef]) -> ShownPart:
+    if isinstance(part, Text):
+        return ShownPart(text=part.text)
+    if isinstance(part, StepOutput):
+        text = outputs[part.step] if part.step < len(outputs) else ""
+        return ShownPart(text=text.strip() if part.stripped else text, step=part.step)
+    return ShownPart(media=_media(part, refs))
+
+
+def _media(media: Media, refs: Mapping[str, MediaRef]) -> ShownMedia:
+    if media.source.startswith("blank:"):
+        _, colour, size, *_ = media.source.split(":")
+        return ShownMedia(kind=media.kind, frames=media.frames, blank=f"#{colour}, {size} pixels")
+    ref = refs.get(media.source)
+    return ShownMedia(kind=media.kind, frames=media.frames, sha256=media.source, ref=ref)
+
+
+class SampleReader:
+    """Finds single samples of data sets; the last few shards stay in memory."""
+
+    def __init__(self) -> None:
+        self._shard = lru_cache(maxsize=4)(self._read)
+
+    def find(self, dataset: Dataset, sample_id: str) -> Sample | None:
+        """Return a sample; errors as `Dataset.read_shard`."""
+        for shard in dataset.manifest.shards:
+            sample = self._shard(dataset.store.uri, shard.sha256, dataset).get(sample_id)
+            if sample:
+                return sample
+        return None
+
+    @staticmethod
+    def _read(_uri: str, sha256: str, dataset: Dataset) -> dict[str, Sample]:
+        shard = next(shard for shard in dataset.manifest.shards if shard.sha256 == sha256)
+        return {sample.sample_id: sample for sample in dataset.read_shard(shard.path)}
+
+
+def iter_media(prompt: ShownPrompt) -> Iterator[ShownMedia]:
+    """Yield the media of a prompt, each once."""
+    media = (part.media for turns in prompt.steps for _, parts in turns for part in parts if part.media)
+    yield from dict.fromkeys(media)

@@ -1,0 +1,66 @@
+"""Run `vlmsweep view` until it is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from jobs.output import print_json, print_line
+from jobs.serve.auth import key_hash
+from jobs.view.app import create_app
+from jobs.view.index import Index
+from jobs.view.loading import Loader
+from jobs.view.media import MediaReader
+from jobs.view.outputs import Output, open_outputs
+from jobs.view.pages import Pages
+from pipelines.errors import UsageError
+
+_HOST: Final = "127.0.0.1"
+
+
+def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bool) -> int:
+    """Show outputs until Ctrl-C or SIGTERM; return 0, the normal end."""
+    import uvicorn
+
+    key = secrets.token_urlsafe(24)
+    try:
+        with _listen(port) as listener, viewer(open_outputs(uris, data), key) as app:
+            config = uvicorn.Config(app, log_config=None, log_level="warning", access_log=False, lifespan="off")
+            address = f"http://{_HOST}:{listener.getsockname()[1]}/{key}/"
+            if as_json:
+                print_json({"address": address, "outputs": list(uris)})
+            else:
+                print_line(f"{address}  shows {', '.join(uris)}; Ctrl-C stops it")
+            uvicorn.Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+@contextlib.contextmanager
+def viewer(outputs: Sequence[Output], key: str) -> Iterator[Any]:
+    """Yield the application, while a thread reads the outputs into an index in a temporary folder."""
+    with TemporaryDirectory(prefix="vlmsweep-view-") as name, contextlib.ExitStack() as stack:
+        index, media = Index(Path(name)), MediaReader(Path(name))
+        stack.callback(index.close)
+        stack.callback(media.close)
+        loader = stack.enter_context(Loader(outputs, index))
+        yield create_app(Pages(outputs, index, loader, media), key_hash(key))
+
+
+def _listen(port: int) -> socket.socket:
+    """Return a socket that listens at the port of this machine alone; UsageError where it is taken."""
+    listener = socket.socket()
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((_HOST, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise UsageError(f"--port {port}: {error.strerror or error}; give another, or 0 for a free one") from error
+    return listener
