@@ -9,14 +9,16 @@ import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import overload
 
+from pipelines.errors import StoreError
 from pipelines.plan.units import WorkUnit
+from pipelines.storage.errors import describe
 
 
 class UnitFile:
-    """A file without a name for units of many plans: it disappears with its process, however that ends."""
+    """A file without a name in the temporary folder, for units of many plans: it disappears with its process."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -30,12 +32,15 @@ class UnitFile:
         return handle
 
     def append(self, content: bytes) -> int:
-        """Write at the end; return where."""
+        """Write at the end; return where. Raises StoreError if the temporary folder is full or not writable."""
         with self._lock:
             start = self._size
             view = memoryview(content)
-            while view:
-                view = view[os.pwrite(self._handle, view, self._size + len(content) - len(view)) :]
+            try:
+                while view:
+                    view = view[os.pwrite(self._handle, view, self._size + len(content) - len(view)) :]
+            except OSError as error:
+                raise StoreError(f"temporary folder {gettempdir()}: {describe(error)}") from error
             self._size += len(content)
             return start
 

@@ -1,7 +1,14 @@
+"""Units of plans in a file of the temporary folder."""
+
+import errno
 import gc
+import os
 import threading
 from pathlib import Path
 
+import pytest
+
+from pipelines.errors import StoreError
 from pipelines.plan.unit_list import UnitFile, UnitList, count_requests
 from pipelines.plan.units import MediaGroupSlice, WorkUnit
 
@@ -59,3 +66,12 @@ def test_file_has_no_name_and_is_closed_with_its_lists() -> None:
     del units
     gc.collect()
     assert open_files() == before
+
+
+def test_full_temporary_folder_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(StoreError, match=r"temporary folder /.*: the disk is full .* free some space"):
+        UnitList([unit(1)])
