@@ -14,14 +14,14 @@ pytestmark = pytest.mark.vllm
 
 class TestVLLM(EngineContract):
     @pytest.fixture(scope="class")
-    def engine(self, open_vllm: OpenEngine) -> Engine:
-        return open_vllm("qwen2_5_vl")
+    def engine(self, open_vllm_here: OpenEngine) -> Engine:
+        return open_vllm_here("qwen2_5_vl")
 
     @pytest.fixture
-    def own_engine(self, open_vllm: OpenEngine) -> Engine:
-        return open_vllm("qwen2_5_vl")
+    def own_engine(self, open_vllm_here: OpenEngine) -> Engine:
+        return open_vllm_here("qwen2_5_vl")
 
     @pytest.fixture(scope="class")
-    def failing(self, open_vllm: OpenEngine) -> Engine:
+    def failing(self, open_vllm_here: OpenEngine) -> Engine:
         # Long enough for the short prompts and their answers, too short for the bad one.
-        return open_vllm("qwen2_5_vl", limits=Limits(max_model_len=200))
+        return open_vllm_here("qwen2_5_vl", limits=Limits(max_model_len=200))

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import psutil
 import pytest
 
-from models.errors import EngineUnreachableError
+from models.errors import EngineDiedError
 from models.messages import Answer
+from pipelines.benchmarks import benchmark
+from pipelines.ingest.ingest import ingest_benchmark
+from pipelines.ingest.source_folder import Folder
+from pipelines.storage.store import Store
+from tests.support import maia_source
+from tests.support.ranked import predictions
+from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, calls_about
 from tests.vllm.conftest import OpenEngine
 
@@ -21,13 +35,48 @@ def test_killed_engine_process_is_reported_and_a_new_engine_answers(open_vllm: O
     assert cores, "vllm's engine is expected in a process of its own"
     for core in cores:
         core.kill()
-    with pytest.raises(EngineUnreachableError):
+    with pytest.raises(EngineDiedError):
         list(engine.generate(calls, MEDIA))
     after = {reply.call_id: reply.outcome for reply in open_vllm("qwen2_5_vl").generate(calls, MEDIA)}
     assert [o.text for o in after.values() if isinstance(o, Answer)] == [
         o.text for o in before.values() if isinstance(o, Answer)
     ]
     assert len(after) == len(calls)
+
+
+def test_sweep_goes_on_after_its_engine_process_is_killed(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    source = Folder(str(maia_source.write_source(tmp_path / "maia")))
+    assert not ingest_benchmark(benchmark("maia"), source, Store(str(data))).rejections
+    models, out, log = tmp_path / "models.yaml", tmp_path / "out", tmp_path / "log"
+    settings = {"engine": "vllm", "model": str(checkpoint_of("qwen2_5_vl")), "dtype": "float32", "device": "cpu"}
+    limits = {"max_frames": 4, "max_model_len": 1024, "max_pixels": 112 * 112}
+    entry = {**settings, "limits": limits, "generation": {"max_new_tokens": 32}}
+    models.write_text(json.dumps({"tiny": entry}))
+    command = [
+        *(sys.executable, "-m", "jobs.cli", "predict", "--models", "tiny", "--models-file", str(models)),
+        *("--benchmarks", "maia", "--tasks", "vsv", "--data", str(data), "--out", str(out)),
+    ]
+    env = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HF_HUB_OFFLINE": "1"}
+    with log.open("wb") as file:
+        sweep = subprocess.Popen(command, env=env, stdout=file, stderr=file)
+    try:
+        while not predictions(out, "tiny"):
+            assert sweep.poll() is None, log.read_text()
+            time.sleep(0.1)
+        (core,) = [c for c in psutil.Process(sweep.pid).children(recursive=True) if "EngineCore" in c.name()]
+        core.kill()
+        done = len(predictions(out, "tiny"))
+        assert sweep.wait(3_000) == 0, log.read_text()
+    finally:
+        if sweep.poll() is None:
+            sweep.kill()
+            sweep.wait()
+    rows = predictions(out, "tiny")
+    (cells,) = [json.loads((out / "status.json").read_text())["cells"]]
+    assert done < len(rows) == sum(cell["requests"] for cell in cells)
+    assert {row["status"] for row in rows.values()} == {"ok"}
+    assert json.loads((out / "run.json").read_text())["models"]["tiny"]["engine"] == "vllm"
 
 
 def test_two_ranks_answer_as_one(open_vllm: OpenEngine) -> None:

@@ -18,7 +18,7 @@ from vllm.model_executor.model_loader import get_model_cls
 from models.engines.transformers.fetch import ensure_local
 from models.engines.vllm.prompt_media import PromptMedia
 from models.engines.vllm.settings import engine_settings, lora_request
-from models.errors import EngineUnreachableError
+from models.errors import EngineDiedError, EngineUnreachableError
 from models.gguf_header import gguf_file
 from models.messages import (
     Answer,
@@ -83,7 +83,7 @@ class VLLMEngine:
             self._placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call; `EngineUnreachableError` when vLLM's engine died."""
+        """Yield one reply for each call; `EngineDiedError` when a process of vLLM ended: a new engine is needed."""
         submissions: list[_Submission] = []
         for call in calls:
             try:
@@ -131,7 +131,7 @@ class VLLMEngine:
             )
         except Exception as error:  # vLLM's own classes, and anything that a model's preprocessing raises
             if _is_engine_dead(error):
-                raise EngineUnreachableError(f"vllm's engine for {self._spec.model} died: {error}") from error
+                raise EngineDiedError(f"vllm's engine for {self._spec.model} died: {error}") from error
             if len(submissions) == 1:
                 return [error]
             middle = len(submissions) // 2

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.errors import EngineUnreachableError
+from models.errors import EngineDiedError
 from models.messages import Answer, Call, Failure, Generation
 from models.spec import Limits, ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
@@ -230,7 +230,7 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
     assert failed == {bad.call_id: "context_length", "scored/0": "unscorable"}
     assert len(replies) == len(calls) + 1
     stand.dead = True
-    with pytest.raises(EngineUnreachableError, match="died"):
+    with pytest.raises(EngineDiedError, match="died"):
         list(engine.generate(calls, MEDIA))
 
 
