@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.conftest import S3, Cli
 from tests.support.maia_source import questions, write_source
+from tests.support.seaweed import unavailable_reason
 
 
 @pytest.fixture
@@ -138,6 +139,16 @@ def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, 
     done = cli("run", *flags, env=env, code=3)
     assert "AWS_ENDPOINT_URL" in done.stderr
     assert s3.env["AWS_SECRET_ACCESS_KEY"] not in done.stderr + done.stdout
+
+
+@pytest.mark.skipif(bool(unavailable_reason()), reason="moto accepts any credentials")
+def test_wrong_store_credentials_are_reported(cli: Cli, maia_data: str, s3: S3) -> None:
+    flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/denied")
+    for wrong in ({"AWS_SECRET_ACCESS_KEY": "another-secret"}, {"AWS_ACCESS_KEY_ID": "nobody"}):
+        done = cli("run", *flags, env={**s3.env, **wrong}, code=3)
+        (line,) = (line for line in done.stderr.splitlines() if "s3://bench/denied" in line)
+        assert "check AWS_ACCESS_KEY_ID and its secret" in line
+        assert "another-secret" not in done.stderr + done.stdout
 
 
 def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.conftest import S3, Cli, s3_server
+from tests.support.seaweed import seaweed, unavailable_reason
 
 REQUESTS = 144
 
@@ -30,12 +31,12 @@ def flags(tmp_path: Path, maia_data: str) -> tuple[str, ...]:
     return (*selection, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
 
 
-def whole(parts: list[bytes]) -> None:
+def whole(parts: list[bytes], seeds: int = 1) -> None:
     rows = [
         row for part in parts for row in pq.ParquetFile(io.BytesIO(part)).read(["request_id", "status"]).to_pylist()
     ]
     assert set(Counter(row["request_id"] for row in rows).values()) == {1}
-    assert Counter(row["status"] for row in rows) == {"ok": REQUESTS}
+    assert Counter(row["status"] for row in rows) == {"ok": seeds * REQUESTS}
 
 
 def parts_of(s3: S3) -> list[bytes]:
@@ -115,23 +116,31 @@ def test_expired_credentials_and_wrong_clocks_are_reported(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 def test_stalled_store_is_retried_and_lost_store_is_reported(
     command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    with s3_server(tmp_path / "moto") as s3:
+    with seaweed(tmp_path / "seaweed") as server:
+        s3 = S3(server.url, server.env)
         client = s3.client()
         with running({**command_env, **s3.env}, flags, log) as process:
             until(lambda: committed(client), process, log)
-            os.kill(s3.pid, signal.SIGSTOP)
+            assert server.process
+            os.kill(server.process.pid, signal.SIGSTOP)
             time.sleep(20)
-            os.kill(s3.pid, signal.SIGCONT)
+            os.kill(server.process.pid, signal.SIGCONT)
             assert process.wait(400) == 0, log.read_text()
         whole(parts_of(s3))
-        with running({**command_env, **s3.env}, (*flags, "--seed", "7"), log) as process:
+        again = (*flags, "--seed", "7")
+        with running({**command_env, **s3.env}, again, log) as process:
             done = len(committed(client))
             until(lambda: len(committed(client)) > done, process, log)
-            os.kill(s3.pid, signal.SIGKILL)
+            server.kill()
             assert process.wait(500) == 3, log.read_text()
         assert "cannot be reached" in log.read_text()
         assert "Traceback" not in log.read_text()
+        server.start()
+        with running({**command_env, **s3.env}, again, log) as process:
+            assert process.wait(400) == 0, log.read_text()
+        whole(parts_of(s3), seeds=2)
