@@ -27,6 +27,8 @@ PENDING_STOP_S = 2.0
 AGENT_S, AGENT_PAUSE_S = 180.0, 2.0
 NO_AGENT = "No available agent to submit job"
 """Reply of Ray's head, with status 500, until its node's agent has registered."""
+NO_JOB = "does not exist"
+"""Part of the head's reply, with status 404, about a job it does not know."""
 MAX_UNREACHABLE_S = 300.0
 """A head that restarts behind a proxy is back within this time; the job does not depend on its followers."""
 
@@ -61,6 +63,10 @@ class JobResult:
     exit_code: int | None
     """The driver's; None if it never started or was killed."""
     message: str
+
+
+class _UnknownJobError(ClusterError):
+    """The head does not know the job."""
 
 
 class JobClient:
@@ -164,26 +170,29 @@ class JobClient:
         A job that is pending for more than `pending_s` is stopped.
 
         Raises:
-            ClusterError: it did not start in time, or the cluster is unreachable for minutes.
+            ClusterError: it did not start in time, the head no longer knows it, or is unreachable for minutes.
         """
+        from aiohttp import ClientError
+
         self._wait_for_start(job, pending_s)
         shown, lost_since = 0, 0.0
         while True:
             try:
-                shown = asyncio.run(self._tail(job, shown, write))
                 info = self._info(job)
-            except (ClusterError, OSError, RuntimeError) as error:
+                if str(info.status) in ENDED:
+                    break
+                shown = asyncio.run(self._tail(job, shown, write))
+            except _UnknownJobError:
+                raise
+            except (ClusterError, OSError, RuntimeError, ClientError) as error:
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since > MAX_UNREACHABLE_S:
                     raise ClusterError(
                         f"{error}; the job may still run. Run the same command again to follow it"
                     ) from error
                 log.info("following %s: %s", job, error)
-                time.sleep(POLL_S)
-                continue
-            lost_since = 0.0
-            if str(info.status) in ENDED:
-                break
+            else:
+                lost_since = 0.0
             time.sleep(POLL_S)
         remaining = str(self._call(lambda: self._client.get_job_logs(job)))[shown:]
         if remaining:
@@ -216,7 +225,16 @@ class JobClient:
         return max(seen, shown)
 
     def _info(self, job: str) -> Any:
-        return self._call(lambda: self._client.get_job_info(job))
+        """Return what the head knows of a job; _UnknownJobError if it knows none of this name."""
+        try:
+            return self._call(lambda: self._client.get_job_info(job))
+        except ClusterError as error:
+            if NO_JOB not in str(error):
+                raise
+            raise _UnknownJobError(
+                f"{self._address} no longer knows job {job}: the head was restarted or replaced, which ended the job; "
+                "run the same command again to resume"
+            ) from error
 
     def _call(self, request: Callable[[], Any]) -> Any:
         """Send a request to the head; errors of the client library become a `ClusterError` with a remedy."""

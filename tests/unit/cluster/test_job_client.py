@@ -23,13 +23,25 @@ class Head(BaseHTTPRequestHandler):
     refusals = 0
     refusal = REFUSED
     orders: list[dict[str, object]]
+    states: list[str]
+    """Status of the job `night` at each question, '' for a head that does not know it."""
 
     def log_message(self, *args: object) -> None:
         """Silence."""
 
     def do_GET(self) -> None:
+        if self.states and "/jobs/night" in self.path:
+            return self._say_state()
         version = {"version": "4", "ray_version": "2.60.0", "ray_commit": "x", "session_name": "s"}
-        self._say(200, json.dumps(version if self.path.endswith("/version") else []))
+        return self._say(200, json.dumps(version if self.path.endswith("/version") else []))
+
+    def _say_state(self) -> None:
+        """Answer about the job: the last state is that of all further questions, and its log is never served."""
+        if "/logs" in self.path:
+            return self._say(404, "Job night does not exist")
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        details = {"type": "SUBMISSION", "submission_id": "night", "status": state, "entrypoint": "true"}
+        return self._say(*((200, json.dumps(details)) if state else (404, "Job night does not exist")))
 
     def do_POST(self) -> None:
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -53,7 +65,7 @@ class Head(BaseHTTPRequestHandler):
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Head]]]:
     monkeypatch.setattr(jobs, "AGENT_PAUSE_S", 0.01)
-    kind = type("One", (Head,), {"orders": []})
+    kind = type("One", (Head,), {"orders": [], "states": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -99,3 +111,26 @@ def test_other_refusals_are_reported_at_once(head: tuple[str, type[Head]], tmp_p
     with pytest.raises(ClusterError, match="the disk is full"):
         JobClient(url).submit(order(tmp_path))
     assert len(kind.orders) == 1
+
+
+def test_job_that_a_restarted_head_does_not_know_is_reported_at_once(head: tuple[str, type[Head]]) -> None:
+    url, kind = head
+    kind.states = ["RUNNING", "RUNNING", ""]
+    with pytest.raises(ClusterError, match="no longer knows job night: .* run the same command again to resume"):
+        JobClient(url).follow("night", pending_s=5, write=print)
+    assert kind.states == [""]
+
+
+def test_follower_outlives_a_log_that_is_not_served(
+    head: tuple[str, type[Head]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, kind = head
+    kind.states = ["RUNNING", "RUNNING", "FAILED"]
+    caplog.set_level("INFO", logger=jobs.log.name)
+    monkeypatch.setattr(jobs, "POLL_S", 0.01)
+    client = JobClient(url)
+    monkeypatch.setattr(client._client, "get_job_logs", lambda job: f"log of {job}")
+    seen: list[str] = []
+    assert client.follow("night", pending_s=5, write=seen.append).status == "FAILED"
+    assert seen == ["log of night"]
+    assert "following night: 404" in caplog.text
