@@ -6,7 +6,8 @@ import pytest
 
 from jobs.cli.spec_builder import build_run_spec, validate_remote_flags
 from jobs.flags import SweepFlags
-from pipelines.errors import UnknownNameError, UsageError
+from models.errors import UnknownModelError
+from pipelines.errors import UsageError
 
 
 def flags(*captioners: str) -> SweepFlags:
@@ -31,5 +32,5 @@ def test_own_captions_are_not_listed_with_others() -> None:
 
 def test_unknown_captioner_is_refused_wherever_the_sweep_runs() -> None:
     for check in (build_run_spec, validate_remote_flags):
-        with pytest.raises(UnknownNameError, match="randon"):
+        with pytest.raises(UnknownModelError, match="randon"):
             check(flags("random", "randon"))  # type: ignore[operator]
