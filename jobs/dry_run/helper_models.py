@@ -99,7 +99,7 @@ class _QuestionCount:
 
     def add_answered(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the open verdicts on existing answers, equal questions once."""
-        scoring = scoring_context(entry)
+        scoring = scoring_context(entry, context.out)
         read_verdict = self.prompter.read_verdict
         for row in planned_rows(context, entry, scoring):
             ask = self._question(scoring, row)
@@ -110,7 +110,7 @@ class _QuestionCount:
 
     def add_pending(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the verdicts on answers to come: which of them will be equal, and share a verdict, is unknown."""
-        scoring, spec, builder = scoring_context(entry), context.spec, entry.builder
+        scoring, spec, builder = scoring_context(entry, context.out), context.spec, entry.builder
         finished = load_completed(context.out, entry.benchmark, entry.model).finished
         samples = {sample.sample_id: sample for sample in iter_selected_samples(scoring.dataset, spec.selection)}
         captions = placeholder_captions(context, builder, scoring.dataset)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,10 @@ def human_metric(metric: str) -> str:
 def gap_metric(metric: str) -> str:
     """Return the name of the metric that holds model minus people on `SAME_ITEMS`."""
     return f"{metric}_minus_people"
+
+
+OutputKey: TypeAlias = tuple[str, str, str, str, str]
+"""Model, task, setting, sample and variant of an output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,7 @@ class HumanBaseline:
     """A benchmark's knowledge of people; by default none, and no files."""
 
     kinds: ClassVar[Sequence[HumanKind]] = ()
+    label_kind: ClassVar[str] = ""  # kind of file with people's labels of outputs, which the judge judges too
 
     def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return human figures for the joint comparison."""
@@ -112,6 +117,10 @@ class HumanBaseline:
     def predictions(self, _kind: str, _text: str, /) -> list[dict[str, str]]:
         """Return a file as rows of a predictions file, a model `human:NAME` an annotator; none without answers."""
         return []
+
+    def labelled(self, _files: Mapping[str, str], /) -> Collection[OutputKey]:
+        """Return the models' outputs that people labelled, which the judge may judge to be compared with them."""
+        return frozenset()
 
     def with_labels(self, scores: pd.DataFrame, _files: Mapping[str, str], _model: str, /) -> pd.DataFrame:
         """Return the scores of one model with people's labels of its single answers, before they are reduced."""

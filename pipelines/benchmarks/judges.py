@@ -77,7 +77,9 @@ def without_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _as_judged(frame: pd.DataFrame, verdicts: NDArray[Any], has_verdict: NDArray[np.bool_]) -> pd.DataFrame:
     """Return the rows as if this judge were the only one."""
-    accepted = frame["accepted"].to_numpy(dtype=np.float64).copy()
+    accepted = np.full(len(frame), np.nan)  # a verdict that gives no metric, such as UNPIE's on translations, has none
+    if "accepted" in frame:
+        accepted[:] = frame["accepted"].to_numpy(dtype=np.float64)
     accepted[has_verdict] = np.where(verdicts == UNREADABLE, 0.0, verdicts)[has_verdict]
     state = frame["verdict_state"].to_numpy(dtype=object).copy()
     state[has_verdict] = np.select([np.isnan(verdicts), verdicts == UNREADABLE], ["failed", "invalid"], "ok")[

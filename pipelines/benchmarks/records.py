@@ -117,6 +117,7 @@ class Row:
     steps: tuple[str, ...] = ()
     given: Mapping[str, float] = field(default_factory=dict)  # float columns of the predictions or of scorers
     verdict: Verdict = Verdict(state="absent")
+    is_labelled: bool = False  # a file of people's labels (`--human`) has one of this output
     seed: int = 42  # the sweep's seed, from which seeded draws such as option orders are made again
 
 

@@ -121,7 +121,7 @@ def _agreement(results: Results, judges: Sequence[str]) -> Table:
         ]
         rows.append(TableRow(label=judge, cells=(*cells, int(sum(value or 0 for value in unread)))))
     return Table(
-        id=f"{results.benchmark}_judge_agreement",
+        id=f"{results.benchmark}_judges_agreement",
         title="Agreement of judges",
         label_head="Judge",
         columns=(*judges, "Unreadable"),

@@ -54,8 +54,8 @@ class PartScorer:
     def __init__(self, spec: ScoringSpec, judges: Sequence[JudgeReplies] = ()) -> None:
         self._spec, self._judges = spec, judges
         self._benchmark = spec.builder.benchmark
-        self._context = ScoringContext.open(spec.context.data_uri, spec.builder)
         self._out = Store(spec.context.out_uri)
+        self._context = ScoringContext.open(spec.context.data_uri, spec.builder, self._out)
         self._scorers: dict[str, TextScorer | None] = {}
         self.problems: dict[str, str] = {}
         """Unavailable scorers: kind -> why. Their columns stay absent."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.requests import RequestBuilder
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -24,11 +26,16 @@ class ScoringContext:
     dataset: Dataset
     builder: RequestBuilder
     """Of any model: its wording and seed count."""
+    labelled: Collection[OutputKey] = ()
+    """The outputs that people labelled."""
 
     @classmethod
-    def open(cls, data_uri: str, builder: RequestBuilder) -> ScoringContext:
-        """Open the data of a builder's benchmark; errors as `Dataset.open`."""
-        return cls(dataset=Dataset.open(Store(data_uri), builder.benchmark_name), builder=builder)
+    def open(cls, data_uri: str, builder: RequestBuilder, out: Store | None = None) -> ScoringContext:
+        """Open the data of a builder's benchmark, and people's labels in `out`; errors as `Dataset.open`."""
+        name = builder.benchmark_name
+        human = builder.benchmark.human
+        labelled = human.labelled(load_human_files(out, name)) if out and human.label_kind else ()
+        return cls(dataset=Dataset.open(Store(data_uri), name), builder=builder, labelled=labelled)
 
     @property
     def texts(self) -> PromptTexts:
@@ -53,6 +60,7 @@ def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
 
 
 def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
+    key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
     return Row(
         request_id=raw["request_id"],
         sample=context.samples[raw["sample_id"]],
@@ -65,5 +73,6 @@ def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         finish_reason=raw["finish_reason"] or "",
         steps=tuple(raw["steps"] or ()),
         given=dict(raw["given"] or ()),
+        is_labelled=key in context.labelled,
         seed=context.builder.seed,
     )

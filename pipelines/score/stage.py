@@ -54,7 +54,7 @@ def judge_rounds(
     try:
         for attempt in range(1, ROUNDS + 1):
             for group in _same_inputs(entries):
-                scoring = scoring_context(group[0])
+                scoring = scoring_context(group[0], out)
                 rows = (row for entry in group for row in planned_rows(context, entry, scoring))
                 questions = open_questions(judge, rows, scoring, skip=failed_in_this_run)
                 units = plan_questions(judge, questions, scoring, out)
@@ -80,9 +80,9 @@ def _same_inputs(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
     return list(groups.values())
 
 
-def scoring_context(entry: ManifestEntry) -> ScoringContext:
-    """Return the context to read an entry's rows with."""
-    return ScoringContext.open(entry.data, entry.builder)
+def scoring_context(entry: ManifestEntry, out: Store) -> ScoringContext:
+    """Return the context to read an entry's rows in an output with."""
+    return ScoringContext.open(entry.data, entry.builder, out)
 
 
 def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:

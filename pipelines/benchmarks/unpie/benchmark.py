@@ -97,7 +97,8 @@ class _Unpie:
 
         Of translations only those that a person labelled are judged, to compare the judge's verdicts with theirs.
         """
-        if row.task == "disambiguation" and row.status == "ok" and "human" in row.given:
+        is_labelled = row.is_labelled or "human" in row.given
+        if row.task == "disambiguation" and row.status == "ok" and is_labelled:
             return _translation_request(row, texts)
         if row.task != "reconstruction" or row.status != "ok":
             return None

@@ -6,8 +6,8 @@ No human result on the tasks is published; labels measure the agreement of our v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
@@ -15,6 +15,7 @@ from pipelines.benchmarks.human import (
     HumanInputs,
     HumanKind,
     HumanLevel,
+    OutputKey,
     csv_rows,
     human_prediction,
     unique_rows,
@@ -52,6 +53,7 @@ _UNPUBLISHED: Final = "no human score on this task is published"
 class UnpieHumanBaseline(HumanBaseline):
     """Chance levels, and comparisons with the people of the files."""
 
+    label_kind: ClassVar[str] = "labels"
     kinds: ClassVar[tuple[HumanKind, ...]] = (
         HumanKind(
             name="labels",
@@ -104,6 +106,12 @@ class UnpieHumanBaseline(HumanBaseline):
                     f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected disambiguation "
                     "with sm or vlm, or reconstruction with lm, sm or vlm"
                 )
+
+    def labelled(self, files: Mapping[str, str], /) -> Collection[OutputKey]:
+        """Return the outputs with a label."""
+        rows = (row for _, row in _rows(files["labels"])) if "labels" in files else ()
+        names = ("model", "task", "setting", "sample_id", "variant")
+        return frozenset(cast("OutputKey", tuple(row[name] for name in names)) for row in rows)
 
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
         """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere.
