@@ -1,9 +1,9 @@
-"""What a sweep asks of an object store, and what a slow one costs: SeaweedFS behind a proxy, without and with a delay.
+"""Requests of a sweep to an object store, and the cost of a slow one: SeaweedFS behind a proxy, without and with delay.
 
     python -m tests.bench.store --requests 10000 --delay-ms 20 --runs 3
 
-Runs with and without the delay take turns, each with an empty output. Data and output are in the store; a scripted model
-sleeps `--call-ms` a call, as an engine would compute. Requests are counted by kind in the runs without delay, whose
+Runs with and without the delay take turns, each with an empty output. Data and output are in the store; a scripted
+model sleeps `--call-ms` a call, as an engine would compute. Requests are counted by kind in the runs without delay, whose
 predictions are also scored and reported.
 """
 
