@@ -43,6 +43,7 @@ class RayHead:
     gcs: int
     dashboard: int
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    metrics: list[int] = field(default_factory=list)  # port of each node's metrics, in order of `processes`
 
     @property
     def url(self) -> str:
@@ -58,6 +59,7 @@ class RayHead:
         with (self.folder / log).open("wb") as out:
             process = subprocess.Popen(command, env=self.env, stdout=out, stderr=out, start_new_session=True)
         self.processes.append(process)
+        self.metrics.append(ports["metrics-export-port"])
         return process
 
     def wait(self, seconds: float = 240) -> None:

@@ -100,10 +100,10 @@ def test_automatic_engine_of_a_file_is_transformers(gguf: Path, tmp_path: Path) 
     assert load_models([models_file])["tiny"].engine == "transformers"
 
 
-@pytest.mark.parametrize("kept", [0, 3, 20, 200, 20_000, -4096, -1])
-def test_truncated_file_is_refused_in_one_sentence(kept: int, gguf: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("length", [0, 3, 20, 200, 20_000, -4096, -1])
+def test_truncated_file_is_refused_in_one_sentence(length: int, gguf: Path, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.gguf"
-    damaged.write_bytes(gguf.read_bytes()[:kept])
+    damaged.write_bytes(gguf.read_bytes()[:length])
     with pytest.raises(EngineUnreachableError, match=r"damaged\.gguf.* \(fetch the file again") as error:
         TransformersEngine(spec_of(damaged))
     assert "\n" not in str(error.value)
