@@ -41,6 +41,11 @@ class Server:
     def __init__(self, url: str) -> None:
         self.url = url
 
+    def is_ready(self) -> bool:
+        with contextlib.suppress(requests.ConnectionError):
+            return requests.get(f"{self.url}/-/ready", timeout=30).ok
+        return False
+
     def get(self, path: str, **parameters: str | float) -> Any:
         reply = requests.get(f"{self.url}/api/v1/{path}", params=parameters, timeout=30)
         assert reply.ok, reply.text
@@ -87,8 +92,10 @@ def server(head: RayHead, prometheus: Path, tmp_path_factory: pytest.TempPathFac
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
+    server = Server(f"http://127.0.0.1:{port}")
     try:
-        yield Server(f"http://127.0.0.1:{port}")
+        wait_for(server.is_ready, 120)
+        yield server
     finally:
         process.terminate()
         process.wait(30)
