@@ -3,7 +3,7 @@
     python -m tests.bench.store --requests 10000 --delay-ms 20 --runs 3
 
 Runs with and without the delay take turns, each with an empty output. Data and output are in the store; a scripted
-model sleeps `--call-ms` a call, as an engine would compute. Requests are counted by kind in the runs without delay, whose
+model sleeps `--call-ms` a call, as an engine would. Requests are counted by kind in the runs without delay, whose
 predictions are also scored and reported.
 """
 

@@ -1,8 +1,8 @@
 """A proxy before an S3 server that delays and counts requests: `python -m tests.support.store_proxy URL DELAY_S FILE`.
 
 Prints its port. Counts go to a JSON file by kind after each request: `PUT`, `GET`, `HEAD`, `DELETE`, `LIST`, `MEDIA`
-for reading a medium of a data set, and `UPLOAD` for what belongs to multipart uploads. A kind ends with ` 404` where the
-server had no such object.
+for reading a medium of a data set, and `UPLOAD` for what belongs to multipart uploads. A kind ends with ` 404` where
+the server had no such object.
 """
 
 from __future__ import annotations
