@@ -192,6 +192,7 @@ class BenchmarkDefinition:
     citation: str  # where the benchmark comes from: paper and data
     tasks: Mapping[str, tuple[str, ...]]  # task -> settings
     headline: str = "accuracy"  # the metric that stands first; higher is better
+    measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""

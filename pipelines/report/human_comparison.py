@@ -71,15 +71,37 @@ def human_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
     ]
 
 
+def gap_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
+    """Return our best model beside people, one row a drawn measure with a human value; empty if there is none."""
+    rows = [
+        TableRow(
+            label=comparison.title,
+            cells=(group, best.model, best.value, best.human, best.gap, best.chance),
+        )
+        for comparison in comparisons
+        for group, lines in _drawn(comparison).items()
+        if (best := _best_own(lines)) is not None
+    ]
+    if not rows:
+        return []
+    return [
+        Table(
+            id="human_gap",
+            title="Our best model beside people",
+            label_head="Benchmark",
+            columns=("Measure", "Best of our models", "Value", "Human", "Gap to human", "Chance"),
+            rows=tuple(rows),
+            style="percent1",
+            notes=("Percent and points, with 95% intervals. Chosen as the best on these items: a favourable view.",),
+        )
+    ]
+
+
 def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
     """Return bars of our models and the best published one, with lines for humans and chance, per drawn setting."""
-    groups: dict[str, list[_Line]] = {}
-    for comparison in comparisons:
-        for line in _lines(comparison):
-            if line.setting in line.level.drawn:
-                name = ", ".join(part for part in (line.level.task, _measure(line.level), line.setting) if part)
-                groups.setdefault(f"{comparison.title}: {name}", []).append(line)
-    groups = {name: lines for name, lines in groups.items() if any(_is_measured(line) for line in lines)}
+    groups = {
+        f"{comparison.title}: {name}": lines for comparison in comparisons for name, lines in _drawn(comparison).items()
+    }
     if not groups:
         return []
     models = dict.fromkeys(line.model for lines in groups.values() for line in lines if line.origin == "ours")
@@ -108,6 +130,22 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
             notes=notes,
         )
     ]
+
+
+def _drawn(comparison: HumanComparison) -> dict[str, list[_Line]]:
+    """Return the lines of each measure and setting that figures show, where a model of ours has a value."""
+    groups: dict[str, list[_Line]] = {}
+    for line in _lines(comparison):
+        if line.setting in line.level.drawn:
+            name = ", ".join(part for part in (line.level.task, _measure(line.level), line.setting) if part)
+            groups.setdefault(name, []).append(line)
+    return {name: lines for name, lines in groups.items() if any(_is_measured(line) for line in lines)}
+
+
+def _best_own(lines: Sequence[_Line]) -> _Line | None:
+    """Return the line of our model with the highest value, where people have a value too."""
+    measured = [line for line in lines if _is_measured(line) and line.human.value is not None]
+    return max(measured, key=lambda line: line.value.value or 0.0, default=None)
 
 
 def _lines(comparison: HumanComparison) -> Iterator[_Line]:

@@ -92,6 +92,7 @@ class BenchmarkSection:
     name: str
     title: str
     source: str = ""
+    measure: str = ""  # what the headline measures, a sentence in plain words
     headline: str  # name of the metric
     settings: tuple[str, ...] = ()  # order in the headline table; others follow
     tables: tuple[Table, ...] = ()
@@ -102,9 +103,10 @@ class BenchmarkSection:
 class Section:
     """A section across benchmarks."""
 
-    name: str  # its anchor on the page, such as `people`
+    name: str  # its anchor and the name of its page, such as `people`
     title: str
-    tables: tuple[Table, ...] = ()
+    summary: tuple[Table, ...] = ()  # short tables, on the landing page too
+    tables: tuple[Table, ...] = ()  # long ones: a section with any has a page of its own
     figures: tuple[Figure, ...] = ()
 
 
@@ -128,7 +130,7 @@ class ReportData:
         ids: set[str] = set()
         tables = [table.id for part in self.benchmarks for table in part.tables]
         figures = [figure.id for part in self.benchmarks for figure in part.figures]
-        shared = [item.id for section in self.across for item in (*section.tables, *section.figures)]
+        shared = [item.id for section in self.across for item in (*section.summary, *section.tables, *section.figures)]
         for name in (*tables, *figures, *shared):
             if name in ids:
                 raise ValueError(f"two tables or figures are named {name}")

@@ -12,7 +12,7 @@ from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.report.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
-from pipelines.report.pages.html import detail_tables, html_page
+from pipelines.report.pages.html import detail_tables, html_pages, page_links
 from pipelines.report.pages.items import item_files
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.reproduction import PATH as REPRODUCTION
@@ -28,9 +28,10 @@ _NUMBERS = ("value", "ci_low", "ci_high")
 def render(report: ReportData) -> dict[str, bytes]:
     """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
-    The files are `index.html`, `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`,
-    `figures/<id>.svg`, and where items are listed `items.html` and `items/<id>.csv`, all under `report/`. Raises
-    ValueError as `metrics_json`, or if two tables have the same id.
+    The files are `index.html`, `benchmark-<name>.html`, `people.html` where models are compared with people,
+    `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`, `figures/<id>.svg`, and where items
+    are listed `items.html` and `items/<id>.csv`, all under `report/`. Raises ValueError as `metrics_json`, or if two
+    tables have the same id.
     """
     contents: dict[str, bytes] = {
         "report/metrics.json": metrics_json(report.metrics),
@@ -49,8 +50,8 @@ def render(report: ReportData) -> dict[str, bytes]:
     figures += [figure for part in shown.benchmarks for figure in part.figures]
     drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     contents |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
-    contents["report/index.html"] = html_page(shown, drawings).encode()
-    contents |= item_files(report.items)
+    contents |= {f"report/{name}": page.encode() for name, page in html_pages(shown, drawings).items()}
+    contents |= item_files(report.items, page_links(report))
     contents["report/report.md"] = markdown_page(shown).encode()
     return dict(sorted(contents.items()))
 
@@ -113,7 +114,7 @@ def _identity(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _table_files(report: ReportData) -> Iterator[tuple[str, str]]:
     for section in report.across:
-        for table in section.tables:
+        for table in (*section.summary, *section.tables):
             yield from _formats(table)
         yield from _numbers(section.figures)
     for part in report.benchmarks:

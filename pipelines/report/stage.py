@@ -19,7 +19,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
+from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, run_later
@@ -143,7 +143,7 @@ def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
         by_paper.setdefault(cell.benchmark, []).append(cell)
     table = summary_table(by_paper, {name: benchmark(name).title for name in by_paper})
     title = "Our numbers beside the published ones"
-    return (Section(name="reproduction", title=title, tables=(table,)),) if table else ()
+    return (Section(name="reproduction", title=title, summary=(table,)),) if table else ()
 
 
 def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,10 +171,17 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
         shares.append(
             HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=load_published(name))
         )
-    tables, figures = human_tables(shares), human_figures(shares)
+    tables = human_tables(shares)
     if not tables:
         return ()
-    return (Section(name="people", title="Models compared with people", tables=tuple(tables), figures=tuple(figures)),)
+    section = Section(
+        name="people",
+        title="Models compared with people",
+        summary=tuple(gap_tables(shares)),
+        tables=tuple(tables),
+        figures=tuple(human_figures(shares)),
+    )
+    return (section,)
 
 
 def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
@@ -206,6 +213,7 @@ def _part(
         title=definition.title,
         source=definition.citation,
         headline=definition.headline,
+        measure=definition.measure,
         settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
         tables=tuple(
             map(

@@ -132,6 +132,8 @@ BENCHMARK: Final = BenchmarkDefinition(
         unnamed_scorers=("rouge", "bertscore", "bleu", "meteor", "cider"),
     ),
     headline="agg_acc",
+    measure="Share of questions about clips of which a model judges all eight statement pairs rightly and whose "
+    "open answer is accepted too, in one setting. Higher is better.",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
     prompt_texts=PROMPT_TEXTS,
     prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}},

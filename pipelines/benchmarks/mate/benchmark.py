@@ -131,6 +131,8 @@ BENCHMARK: Final = BenchmarkDefinition(
         averaged={"random, mean of 10 runs": "Random"},
     ),
     headline="exact_match",
+    measure="Share of questions about a scene of objects whose answer equals the expected one, read strictly. "
+    "Higher is better.",
     secondary_metrics=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
     prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"},

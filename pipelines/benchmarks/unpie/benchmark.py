@@ -242,6 +242,8 @@ BENCHMARK: Final = BenchmarkDefinition(
         unnamed_scorers=("bleu4", "meteor"),
     ),
     headline="exact_match",
+    measure="Share of sentences whose punning phrase a model names exactly, apart from case and punctuation. "
+    "Higher is better.",
     secondary_metrics=("accuracy", "correct_pct"),
     prompt_texts=PROMPT_TEXTS,
     prompt_sets=PROMPT_SETS,

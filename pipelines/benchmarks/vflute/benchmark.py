@@ -56,6 +56,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     citation="arXiv 2405.01474; huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE",
     tasks={TASK: SETTINGS},
     headline="f1_at_0",
+    measure="Macro F1 of the labels entailment and contradiction, whatever the explanation is worth. Higher is better.",
     secondary_metrics=("f1_at_53", "f1_at_60", "label_f1", "accuracy"),
     descriptive_values=("label", "label_robust"),
     publication=Publication(

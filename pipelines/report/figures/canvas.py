@@ -71,7 +71,9 @@ class Canvas:
             self.element("path", d=shape, fill="none", stroke=colour, stroke_width=width, stroke_dasharray=dash)
 
     def bars(self, shapes: str, style: SeriesStyle) -> None:
-        """Add bars, given as one path, in the colour and hatch of their series."""
+        """Add bars, given as one path, in the colour and hatch of their series; nothing for a series without values."""
+        if not shapes:
+            return
         self.element("path", d=shapes, fill=style.colour)
         if style.hatch:
             self._hatches += [style.hatch] if style.hatch not in self._hatches else []

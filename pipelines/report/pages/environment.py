@@ -1,4 +1,4 @@
-"""The Jinja environment of the reports: everything is escaped, undefined values are errors."""
+"""The Jinja environment of the reports: everything is escaped, undefined values are errors; the frame of a page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import base64
 import functools
 import hashlib
 import textwrap
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,6 +17,7 @@ from pipelines.report.tables.escaping import clean, one_line, shorten
 
 ANSWER_LIMIT = 4_000
 """Characters of one text of an example; the predictions hold the full text."""
+ITEMS: Final = "items.html"  # the page of items behind the tables
 _SUMMARY_LENGTH = 100
 
 
@@ -43,6 +45,16 @@ def inline_file(name: str, package: str = "pipelines.report.pages") -> tuple[Mar
     text = files(package).joinpath("templates", name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"'sha256-{digest}'"  # noqa: S704 - a file of a package
+
+
+def render_page(
+    template: str, path: str, title: str, subtitle: str, links: Sequence[Mapping[str, str]], **content: Any
+) -> str:
+    """Return one page: its frame, and the template's content."""
+    css, css_source = inline_file("report.css")
+    policy = f"default-src 'none'; img-src 'self'; style-src {css_source}; base-uri 'none'; form-action 'none'"
+    frame = {"policy": policy, "css": css, "title": title, "lead": subtitle, "links": links, "current": path}
+    return environment().get_template(template).render(**frame, **content)
 
 
 def _clean(value: Any) -> Any:

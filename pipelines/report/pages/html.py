@@ -1,46 +1,71 @@
-"""The page `index.html`: one self-contained file without scripts.
+"""The HTML pages: `index.html` with the headlines, a page a benchmark, and one for each long section across them.
 
-Model text is inert for three reasons: it is cleaned, it is escaped, and the page's content security policy forbids
-scripts, frames, forms, external requests and any style but its own, by hash. Figures are images, which run no scripts.
+They need no network and no scripts; figures are files beside them, loaded when they come into view. Model text is inert
+for three reasons: it is cleaned, it is escaped, and the pages' content security policy forbids scripts, frames, forms,
+external requests and any style but their own, by hash. Figures are images, which run no scripts.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
 from pipelines.report.model import BenchmarkSection, ReportData, Section
-from pipelines.report.pages.environment import environment, inline_file
+from pipelines.report.pages.environment import ITEMS, render_page
 from pipelines.report.tables import formats, overview
 from pipelines.report.tables.escaping import one_line
 from pipelines.report.tables.reproduction import cells_table
 from pipelines.report.token_efficiency import efficiency_table
 
-TITLE = "Evaluation report"
+TITLE: Final = "Evaluation report"
+LANDING_ROWS: Final = 24  # of a headline table on the landing page
 _DATES = ("finished", "updated", "started", "created")
 """Dates of the run, in order of preference."""
+_SVG_SIZE = re.compile(rb'<svg[^>]* width="([0-9.]+)" height="([0-9.]+)"')
 
 
-def html_page(report: ReportData, drawings: Mapping[str, bytes]) -> str:
-    """Return the page; `drawings` holds SVG by figure id."""
-    css, css_source = inline_file("report.css")
-    policy = f"default-src 'none'; img-src data:; style-src {css_source}; base-uri 'none'; form-action 'none'"
-    template = environment().get_template("index.html.j2")
-    return template.render(
-        title=TITLE,
-        lead=lead(report),
-        policy=policy,
-        css=css,
-        has_items=bool(report.items),
-        warnings=report.warnings,
-        facts=overview.run_facts(report),
-        run_tables=[_table(table) for table in overview.run_tables(report)],
-        across=[_section(section, drawings) for section in report.across],
-        parts=[_part(number, part, report, drawings) for number, part in enumerate(report.benchmarks, start=1)],
-    )
+def html_pages(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the pages by name; `drawings` holds SVG by figure id."""
+    links = page_links(report)
+    sections = [section for section in report.across if has_page(section)]
+    pages = {
+        "index.html": render_page(
+            "index.html.j2", "index.html", TITLE, lead(report), links, **_landing(report, drawings)
+        )
+    }
+    for section in sections:
+        pages[_section_path(section)] = render_page(
+            "section.html.j2",
+            _section_path(section),
+            section.title,
+            lead(report),
+            links,
+            part=_section(section, drawings),
+        )
+    for part in report.benchmarks:
+        pages[_part_path(part)] = render_page(
+            "benchmark.html.j2", _part_path(part), part.title, part.source, links, part=_part(part, report, drawings)
+        )
+    return pages
+
+
+def page_links(report: ReportData) -> list[dict[str, str]]:
+    """Return path and title of every page and of the files that have no page, for the head of each page."""
+    pages = [("index.html", "Overview")]
+    pages += [(_part_path(part), part.title) for part in report.benchmarks]
+    pages += [(_section_path(section), section.title) for section in report.across if has_page(section)]
+    pages += [(ITEMS, "Items behind the tables")] if report.items else []
+    pages += [("metrics.json", "metrics.json"), ("report.md", "report.md")]
+    return [{"path": path, "title": title} for path, title in pages]
+
+
+def has_page(section: Section) -> bool:
+    """Return whether a section has tables that the landing page does not show."""
+    return bool(section.tables)
 
 
 def lead(report: ReportData) -> str:
@@ -67,38 +92,77 @@ def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str,
     return [(name, table, unfolded) for name, table, unfolded in tables if table is not None]
 
 
+def _landing(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        "warnings": report.warnings,
+        "parts": [_summary(part, report) for part in report.benchmarks],
+        "across": [_section(section, drawings) for section in report.across],
+        "facts": overview.run_facts(report),
+        "run_tables": [_table(table) for table in overview.run_tables(report)],
+    }
+
+
+def _summary(part: BenchmarkSection, report: ReportData) -> dict[str, Any]:
+    """Return what the landing page says of a benchmark."""
+    headline = overview.headline_table(part, report.metrics)
+    shown = replace(headline, rows=headline.rows[:LANDING_ROWS]) if headline else None
+    return {
+        "anchor": f"summary-{part.name}",
+        "path": _part_path(part),
+        "title": part.title,
+        "measure": part.measure,
+        "headline": _table(shown) if shown else None,
+        "hidden_rows": len(headline.rows) - LANDING_ROWS if headline and len(headline.rows) > LANDING_ROWS else 0,
+        "tables": len(part.tables),
+        "figures": len(part.figures),
+        "answers": sum(answer.benchmark == part.name for answer in report.answers),
+    }
+
+
 def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     return {
         "anchor": section.name,
+        "path": _section_path(section) if has_page(section) else "",
         "title": section.title,
-        "figures": [_figure(figure, drawings[figure.id]) for figure in section.figures],
+        "summary": [_table(table) for table in section.summary],
+        "figures": list(_figures(section.figures, drawings)),
         "tables": [_table(table) for table in section.tables],
     }
 
 
-def _part(number: int, part: BenchmarkSection, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+def _part(part: BenchmarkSection, report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     headline = overview.headline_table(part, report.metrics)
     return {
-        "anchor": f"benchmark-{number}",
-        "title": part.title,
-        "source": part.source,
+        "measure": part.measure,
         "headline": _table(headline) if headline else None,
-        "figures": [_figure(figure, drawings[figure.id]) for figure in part.figures],
+        "figures": list(_figures(part.figures, drawings)),
         "tables": [_table(table) for table in part.tables],
         "details": [(name, _table(table), unfolded) for name, table, unfolded in detail_tables(part, report)],
         "answers": [answer for answer in report.answers if answer.benchmark == part.name],
     }
 
 
+def _part_path(part: BenchmarkSection) -> str:
+    return f"benchmark-{part.name}.html"
+
+
+def _section_path(section: Section) -> str:
+    return f"{section.name}.html"
+
+
 def _table(table: Table) -> dict[str, Any]:
     return {"id": table.id, "title": table.title, "grid": formats.html(table)}
 
 
-def _figure(figure: Figure, drawing: bytes) -> dict[str, Any]:
-    return {
-        "id": figure.id,
-        "title": one_line(figure.title),
-        "notes": figure.notes,
-        "numbers": _table(overview.figure_table(figure)),
-        "source": "data:image/svg+xml;base64," + base64.b64encode(drawing).decode(),
-    }
+def _figures(figures: Sequence[Figure], drawings: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
+    for figure in figures:
+        size = _SVG_SIZE.search(drawings[figure.id])
+        width, height = (value.decode() for value in size.groups()) if size else ("", "")
+        yield {
+            "id": figure.id,
+            "title": one_line(figure.title),
+            "notes": figure.notes,
+            "numbers": _table(overview.figure_table(figure)),
+            "width": width,  # reserves the place of an image that is loaded later
+            "height": height,
+        }

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.report.model import ModelItems
-from pipelines.report.pages.environment import environment, inline_file
+from pipelines.report.pages.environment import ITEMS, render_page
 from pipelines.report.tables.escaping import csv_cell
 
 SHOWN: Final = 10  # items of each list, model and setting on the page
@@ -29,15 +29,15 @@ _COLUMNS: Final = (
 )
 
 
-def item_files(lists: Sequence[ModelItems]) -> dict[str, bytes]:
-    """Return the files by path under `report/`; none without lists."""
+def item_files(lists: Sequence[ModelItems], links: Sequence[Mapping[str, str]]) -> dict[str, bytes]:
+    """Return the files by path under `report/`; none without lists. `links` lead to the report's other pages."""
     by_id: dict[str, list[ModelItems]] = {}
     for entry in lists:
         by_id.setdefault(entry.items.id, []).append(entry)
     if not by_id:
         return {}
     contents = {f"report/items/{name}.csv": _csv(entries) for name, entries in by_id.items()}
-    return {**contents, "report/items.html": _page(by_id).encode("utf-8", "replace")}
+    return {**contents, f"report/{ITEMS}": _page(by_id, links).encode("utf-8", "replace")}
 
 
 def shown_requests(lists: Sequence[ItemList]) -> set[str]:
@@ -64,8 +64,7 @@ def _csv(entries: Sequence[ModelItems]) -> bytes:
     return buffer.getvalue().encode("utf-8", "replace")
 
 
-def _page(by_id: Mapping[str, Sequence[ModelItems]]) -> str:
-    css, css_source = inline_file("report.css")
+def _page(by_id: Mapping[str, Sequence[ModelItems]], links: Sequence[Mapping[str, str]]) -> str:
     sections = [
         {
             "id": name,
@@ -84,16 +83,8 @@ def _page(by_id: Mapping[str, Sequence[ModelItems]]) -> str:
         }
         for name, entries in by_id.items()
     ]
-    return (
-        environment()
-        .get_template("items.html.j2")
-        .render(
-            policy=f"default-src 'none'; style-src {css_source}; base-uri 'none'; form-action 'none'",
-            css=css,
-            sections=sections,
-            shown=SHOWN,
-        )
-    )
+    subtitle = f"The first {SHOWN} items of each model and setting; the CSV files have all."
+    return render_page("items.html.j2", ITEMS, "Items behind the tables", subtitle, links, sections=sections)
 
 
 def _counts(entry: ModelItems) -> str:

@@ -32,7 +32,7 @@ def _blocks(report: ReportData) -> Iterator[str]:
     for section in report.across:
         yield f"## {markdown(section.title)}"
         yield from _figures(section.figures)
-        for table in section.tables:
+        for table in (*section.summary, *section.tables):
             yield from _table(table)
     for part in report.benchmarks:
         yield from _part(part, report)

@@ -9,6 +9,7 @@ from typing import Any
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
+from pipelines.report.model import Section
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "report"
@@ -184,10 +185,18 @@ def report(text: str = "words") -> ReportData:
         name="maia",
         title=text,
         source=text,
+        measure=text,
         headline="pool_accuracy",
         settings=("black-video", "32-frames"),
         tables=(table(text),),
         figures=figures(text),
+    )
+    across = Section(
+        name="people",
+        title=text,
+        summary=(table(text, "s"),),
+        tables=(table(text, "u"),),
+        figures=figures(text, "g")[:1],
     )
     run = {
         "command": text,
@@ -200,5 +209,11 @@ def report(text: str = "words") -> ReportData:
         benchmark="maia", model=text, task=text, setting=text, requests=10, ok=7, error=1, excluded=1, missing=1
     )
     return ReportData(
-        run=run, metrics=rows, benchmarks=(part,), counts=(count,), answers=tuple(answers), warnings=(text,)
+        run=run,
+        metrics=rows,
+        across=(across,),
+        benchmarks=(part,),
+        counts=(count,),
+        answers=tuple(answers),
+        warnings=(text,),
     )

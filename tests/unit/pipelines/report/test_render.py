@@ -21,11 +21,13 @@ def files() -> dict[str, bytes]:
 
 
 def test_render_returns_all_files_of_a_report(files: dict[str, bytes]) -> None:
-    figure_ids = ("f_bars", "f_flat", "f_lines", "f_points", "f_radar", "f_stack")
-    tables = ("maia_counts", "maia_headline", "maia_not_measured", "maia_remarks", "t")
+    figure_ids = ("f_bars", "f_flat", "f_lines", "f_points", "f_radar", "f_stack", "g_radar")
+    tables = ("maia_counts", "maia_headline", "maia_not_measured", "maia_remarks", "s", "t", "u")
     assert list(files) == sorted(
         [
+            "report/benchmark-maia.html",
             "report/index.html",
+            "report/people.html",
             "report/metrics.json",
             "report/report.md",
             "report/reproduction.json",
@@ -41,7 +43,7 @@ def test_equal_data_renders_to_equal_bytes(files: dict[str, bytes]) -> None:
 
 
 def test_every_link_points_to_a_file(files: dict[str, bytes]) -> None:
-    for page in ("report/index.html", "report/report.md"):
+    for page in (path for path in files if path.endswith((".html", ".md"))):
         text = files[page].decode()
         links = re.findall(r'href="([^"#]+)"', text) + re.findall(r"\]\(([^)]*)\)", text)
         assert len(links) > 10
@@ -131,5 +133,5 @@ def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> Non
     ]
     for figure in (*repeated, *across.figures, *drawn):
         assert f"report/tables/{figure.id}.csv" in files
-        for page in ("report/index.html", "report/report.md"):
+        for page in ("report/benchmark-maia.html", "report/report.md"):
             assert (figure.title in files[page].decode()) == (figure in drawn)

@@ -227,6 +227,13 @@ def test_bars_of_any_values_are_within_the_figure(columns: list[list[float | Non
     assert all(0 <= x <= 600 and 0 <= y <= height for shape in paths_of(figure, stroke=INK) for x, y in corners(shape))
 
 
+def test_series_without_values_has_no_shape() -> None:
+    figure = bar(series=(ours(None, None, None), ours(0.1, None, 0.3)))
+    first, second = series_styles(figure.series)
+    assert len(paths_of(figure, fill=first.colour)) == 1  # its swatch
+    assert len(paths_of(figure, fill=second.colour)) == 2
+
+
 def test_empty_stack_is_marked() -> None:
     series = (ours(0.1, None, 0.3), ours(None, None, 0.2))
     assert texts_of(bar(series=series, stacked=True)).count("\N{EN DASH}") == 1
