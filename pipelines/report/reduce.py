@@ -132,18 +132,17 @@ class _OtherSets:
         """Add a set; its requests are added to those `counted` in earlier ones."""
         entry, requests = in_set.entry, EntryRequests.read(in_set)
         definition, frame = benchmark(entry.benchmark), without_verdicts(scores.join(requests.columns))
-        settings = {*frame["setting"]}
-        if names.is_other_captioner(entry):
-            settings &= {*definition.captioned_settings}
         for metric in definition.reporter.reduce(frame, requests.samples):
-            if metric.setting in settings or not names.is_other_captioner(entry):
+            if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 subset = names.subset(entry, metric.subset)
                 self.metrics.append(metric_row(entry, replace(metric, subset=subset)))
         new = frame[~frame["request_id"].isin(counted)]
         self.counts += counts_of(entry, new)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
         lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
-        lists = [replace(items, items=[item for item in items.items if item.setting in settings]) for items in lists]
+        lists = [
+            replace(items, items=[item for item in items.items if item.request_id not in counted]) for items in lists
+        ]
         texts = {name: text for name, text in requests.example_texts.items() if name not in counted}
         outputs = outputs_of(out, scores, {*texts, *shown_requests(lists)})
         self.items += model_items(entry.model, lists, outputs, names.label(entry))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from dataclasses import replace
@@ -92,6 +93,12 @@ def test_each_captioner_is_asked_once_and_the_tables_are_those_of_the_first(vagu
         ("lm", items),
         ("sm-other", items + different),
     }
+    items_of = Counter(
+        (row["setting"], row["prompt_set"])
+        for path in (both / "report" / "items").glob("vague_*.csv")
+        for row in csv.DictReader(path.read_text().splitlines())
+    )
+    assert {name for name in items_of if name[1].endswith("b")} == {("sm-other", "captions of b")}
     tables = ({path.name for path in (out / "report" / "tables").iterdir()} for out in (both, single))
     assert set.difference(*tables) == {"vague_captioners.csv", "vague_captioners.tex"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from dataclasses import replace
@@ -188,3 +189,23 @@ def test_a_task_has_the_sets_of_the_last_run_that_covered_it(tmp_path: Path) -> 
     assert dropped_from_report([merged], [entry(CLOSED, plain=(CLOSED,))]) == []
     save_run(Store(str(tmp_path)), {}, sweep={}, entries=[again], parts={})
     assert load_run(Store(str(tmp_path)))["entries"] == [again]
+
+
+def test_items_examples_and_tokens_name_their_set(maia_data: str, tmp_path: Path) -> None:
+    run_sweep(sweep(maia_data, tmp_path, "default", "plain", judges=(("coin", ModelSpec(engine="random")),)))
+    report = tmp_path / "report"
+    listed = [
+        (row["prompt_set"], row["sample_id"])
+        for path in (report / "items").glob("*.csv")
+        for row in csv.DictReader(path.read_text().splitlines())
+    ]
+    assert {prompt_set for prompt_set, _ in listed} == {"default", "plain"}
+    tokens = csv.DictReader((report / "tables" / "maia_efficiency.csv").read_text().splitlines())
+    answers = {row["Prompts"]: int(row["Answers"]) for row in tokens}
+    rows = Counter(row["prompt_version"] for row in predictions(tmp_path))
+    assert answers["plain"] == rows["oevqa-it-v1-plain"]
+    assert answers["default"] == sum(rows.values()) - answers["plain"]
+    text = (report / "report.md").read_text()
+    assert "guess, oevqa, 1-frame" in text
+    assert any(line.endswith(", plain") for line in text.splitlines())
+    assert "guess, plain: " in (report / "items.html").read_text()
