@@ -87,6 +87,6 @@ def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
     heads = ("benchmark", "model", "task", "setting", "answers")
     print_line(table(heads, [[row[head] for head in heads] for row in rows]))
     print_line(
-        f"Nothing was run. {len(rejected)} rows of {path} cannot be read. Whether the samples of the others exist is "
-        "checked when they are scored."
+        f"Nothing was run. {len(rejected)} rows of {path} cannot be read. Whether the samples of the others exist, and "
+        "which --limit and --sample-id select, is checked when they are scored."
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -92,6 +92,8 @@ class HumanBaseline:
 
     kinds: ClassVar[Sequence[HumanKind]] = ()
     label_kind: ClassVar[str] = ""  # kind of file with people's labels of outputs, which the judge judges too
+    agreement_headings: ClassVar[Mapping[str, str]] = {}
+    """Task -> its name in the table of agreement, where people's answers can be equal."""
 
     def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return human figures for the joint comparison."""
@@ -121,6 +123,10 @@ class HumanBaseline:
     def labelled(self, _files: Mapping[str, str], /) -> Collection[OutputKey]:
         """Return the models' outputs that people labelled, which the judge may judge to be compared with them."""
         return frozenset()
+
+    def labels(self, _files: Mapping[str, str], /) -> dict[str, dict[str, Mapping[Hashable, Hashable]]]:
+        """Return people's labels of models' answers for the table of agreement: name, annotator, answer -> label."""
+        return {}
 
     def with_labels(self, scores: pd.DataFrame, _files: Mapping[str, str], _model: str, /) -> pd.DataFrame:
         """Return the scores of one model with people's labels of its single answers, before they are reduced."""

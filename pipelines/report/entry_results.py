@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class EntryResults:
     judge_failed: int  # rows without a verdict because of the judge's engine
     items: Sequence[ModelItems] = ()  # behind the tables' numbers
     marks: Mapping[str, float] = field(default_factory=dict)  # numbers of single rows for the tables of human files
+    read_answers: Mapping[str, Mapping[Hashable, Hashable]] = field(default_factory=dict)  # a person's, for agreement
     replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     efficiency: Sequence[Efficiency] = ()  # a row a set of prompts with token counts
     prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts

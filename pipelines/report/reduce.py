@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs, is_person
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
+from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
@@ -68,6 +69,7 @@ def reduce_entry(
         judge_failed=int((frame["verdict_state"] == "failed").sum()) + others.judge_failed,
         items=[*model_items(entry.model, lists, outputs, names.label(entry)), *others.items],
         marks=definition.human.annotation_scores(frame, files),
+        read_answers=parsed_answers(frame, definition.human.agreement_headings) if is_person(entry.model) else {},
         efficiency=[replace(efficiency, prompt_set=names.label(entry)), *others.efficiency] if efficiency else [],
         prompts=frozenset() if entry.external else frozenset(requests.prompts),
         prompt_sets=names.prompt_sets,

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.people.comparison import agreement_table
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
@@ -97,6 +98,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
     names = sorted({row["benchmark"] for row in rows})
     replaced = {model for results in reduced for model in results.replaced}
     shown = [row for row in rows if row["model"] not in replaced]
+    human_files = {name: load_human_files(out, name) for name in names}
     marks = {
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
@@ -108,7 +110,12 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         across=(*_reproduction(reproduction), *_across(names, shown)),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
-            _with_prompt_tables(_part(name, shown, load_human_files(out, name), marks[name], run["models"]), reduced)
+            _with_prompt_tables(
+                _with_agreement(
+                    _part(name, shown, human_files[name], marks[name], run["models"]), human_files[name], reduced
+                ),
+                reduced,
+            )
             for name in names
         ),
         counts=tuple(count for results in reduced for count in results.counts),
@@ -190,6 +197,19 @@ def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
         if row["benchmark"] == name:
             metrics.setdefault(row["model"], []).append(Metric(**{key: row[key] for key in Metric.__slots__}))
     return Results.of(name, metrics, load_published(name))
+
+
+def _with_agreement(
+    section: BenchmarkSection, files: Mapping[str, str], reduced: Sequence[EntryResults]
+) -> BenchmarkSection:
+    """Add the table of agreement between people, of files and of predictions, on answers and on labels."""
+    human = benchmark(section.name).human
+    groups = human.labels(files)
+    for results in reduced:
+        for heading, answers in results.read_answers.items() if results.counts else ():
+            if results.counts[0].benchmark == section.name:
+                groups.setdefault(heading, {})[results.counts[0].model] = answers
+    return replace(section, tables=(*section.tables, *agreement_table(section.name, section.title, groups)))
 
 
 def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from cluster.lazy import open_cluster
 from pipelines.benchmarks.human import is_person
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
+from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
@@ -28,6 +30,7 @@ from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.result import SweepResult
 
 log = logging.getLogger(__name__)
+_NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
 
 
 def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> SweepResult:
@@ -50,20 +53,35 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> 
 def _import_file(context: SweepContext, path: Path) -> list[ManifestEntry]:
     out = context.out
     rejections, groups = usable_rows(context.spec, path)
+    selection = context.spec.selection
     entries = []
     for (name, model), rows in sorted(groups.items()):
-        entry = import_rows(context, name, model, rows, rejections, file_name=path.name)
-        if entry and is_person(model):
-            entry = replace(entry, sample_ids=tuple(sorted({row["sample_id"] for _, row in rows})))
+        selected = _selected(context, name, rows)
+        entry = import_rows(context, name, model, selected, rejections, file_name=path.name)
+        if entry and not is_person(model):
+            limit = str(selection.limit) if selection.limit else None
+            entry = replace(entry, limit=limit, sample_ids=selection.sample_ids)
         entries += [entry] if entry else []
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in rejections]
     out.put("rejected.jsonl", b"".join(lines))
     if not entries:
         first = f"; the first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
-        raise UsageError(f"{path}: no row can be used{first}")
+        where = " of the samples that --limit or --sample-id selects" if selection != ALL_SAMPLES else ""
+        raise UsageError(f"{path}: no row{where} can be used{first}")
     if rejections:
         log.warning("%d rows of %s not used, listed in %s/rejected.jsonl", len(rejections), path, out.uri)
     return entries
+
+
+def _selected(context: SweepContext, name: str, rows: Sequence[_NumberedRow]) -> Sequence[_NumberedRow]:
+    """Return the rows without those of samples that --limit and --sample-id leave out."""
+    selection = context.spec.selection
+    if selection == ALL_SAMPLES:
+        return rows
+    dataset = context.datasets.open(context.spec.data, name)
+    selected = {sample.sample_id for sample in iter_selected_samples(dataset, selection)}
+    left_out = {sample.sample_id for sample in dataset.samples()} - selected
+    return [(line, row) for line, row in rows if row["sample_id"] not in left_out]
 
 
 def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepResult:

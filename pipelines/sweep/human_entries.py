@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, load_human_files, store_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
-from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
+from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
 from pipelines.plan.selection import people_cells
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows
@@ -28,23 +26,27 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
     spec, out = context.spec, context.out
     entries: Sequence[ManifestEntry] = run["entries"]
     check_human(spec.human, Store(spec.data))
+    earlier_people = {
+        (name, person)
+        for name in {file.benchmark for file in spec.human}
+        for person in human_rows(name, load_human_files(out, name))
+    }
     changed = store_human(out, spec.human) if spec.human else set()
     of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, entries)]
     if not changed and not of_data:
         return dict(run), []
     of_files = [entry for name in sorted(changed) for entry in _import_people(context, name)]
     new = [*of_data, *of_files]
-    replaced = {(entry.benchmark, entry.model) for entry in new} | {
-        (entry.benchmark, entry.model)
+    kept = [
+        entry
         for entry in entries
-        if entry.benchmark in changed and is_person(entry.model) and not _is_of_data(entry)
-    }
-    unchanged = [entry for entry in entries if (entry.benchmark, entry.model) not in replaced]
+        if entry.benchmark not in changed or (entry.benchmark, entry.model) not in earlier_people
+    ]
     saved = save_run(
         out,
         load_run(out),
         sweep=run["sweep"],
-        entries=sorted([*unchanged, *new], key=lambda entry: (entry.benchmark, entry.model)),
+        entries=merge_entries(kept, new),
         parts={
             "models": {entry.model: {"engine": "external"} for entry in new},
             "datasets": run["datasets"],
@@ -79,12 +81,6 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
     ]
 
 
-def _is_of_data(entry: ManifestEntry) -> bool:
-    """Return whether an entry holds people's answers of the data."""
-    people_settings = benchmark(entry.benchmark).people_settings
-    return any(cell.setting in people_settings for cell in entry.builder.task_settings)
-
-
 def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
     entries = []
     for person, rows in sorted(human_rows(name, load_human_files(context.out, name)).items()):
@@ -99,4 +95,4 @@ def _import_person(
     entry = import_rows(context, name, person, list(enumerate(rows, start=1)), rejections, file_name="people")
     if rejections:
         raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
-    return [replace(entry, sample_ids=tuple(sorted({row["sample_id"] for row in rows})))] if entry else []
+    return [entry] if entry else []

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Rejection
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
@@ -38,7 +39,8 @@ def import_rows(
 ) -> ManifestEntry | None:
     """Write one model's answers to one benchmark as prediction parts; return the entry, None where no row is usable.
 
-    `rows` are numbered by line. Rows that match no request, or answer one again, are added to `rejections`.
+    `rows` are numbered by line. Rows that match no request, or answer one again, are added to `rejections`. A
+    person's entry covers the samples that the person answered.
     """
     dataset = context.datasets.open(context.spec.data, name)
     builder = _external_builder(dataset, name, model, context.spec.seed)
@@ -67,7 +69,10 @@ def import_rows(
     earlier = _earlier_rows(context.out, folder, builder.dataset_fingerprint, answered)
     _write_parts(context.out, folder, [*earlier, *predictions.values()])
     builder = replace(builder, task_settings=tuple(cell for cell in builder.task_settings if cell in answered))
-    return ManifestEntry(benchmark=name, model=model, data=context.spec.data, builder=builder, external=True)
+    ids = tuple(sorted({key[2] for key in predictions})) if is_person(model) else ()
+    return ManifestEntry(
+        benchmark=name, model=model, data=context.spec.data, builder=builder, sample_ids=ids, external=True
+    )
 
 
 def _external_builder(dataset: Dataset, name: str, model: str, seed: int) -> RequestBuilder:

@@ -133,6 +133,19 @@ def people_table(
     ]
 
 
+def parsed_answers(scores: pd.DataFrame, headings: Mapping[str, str]) -> dict[str, dict[Hashable, Hashable]]:
+    """Return a person's answers as they were read, by name in the table of agreement; '' where nothing was read.
+
+    `headings` maps the tasks to these names.
+    """
+    answers: dict[str, dict[Hashable, Hashable]] = {}
+    answered = scores[(scores["status"] == "ok") & scores["task"].isin(list(headings))]
+    keys = zip(*(answered[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
+    for key, answer in zip(keys, answered["answer"], strict=True):
+        answers.setdefault(headings[key[0]], {})[key] = answer if isinstance(answer, str) else ""
+    return answers
+
+
 def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> list[Table]:
     """Return the table of agreement between people, one row per group of answers; none without a shared item."""
     rows = []

@@ -23,7 +23,7 @@ from pipelines.benchmarks.human import (
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
 from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
-from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow
@@ -71,6 +71,8 @@ class MaiaHumanBaseline(HumanBaseline):
             about="A rater's 0 or 1 on an answer; the judge is a rater among others, all rate every item.",
         ),
     )
+
+    agreement_headings: ClassVar[Mapping[str, str]] = {"vsv": "Statements"}
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance levels, and for open answers the leave-one-out value where it was measured."""
@@ -136,13 +138,8 @@ class MaiaHumanBaseline(HumanBaseline):
     def display(
         self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the tables of people's values, of their agreement, and of the judge's with them."""
+        """Build the tables of people's values, and of the judge's agreement with raters."""
         tables = people_table("maia", "MAIA", results, _PEOPLE_COLUMNS, (_SETTING, LEAVE_ONE_OUT))
-        letters: dict[str, dict[str, str]] = {}
-        if "letters" in files:
-            for _, pair, annotator, letter in _unique_rows(files["letters"], _LETTER_COLUMNS):
-                letters.setdefault(annotator, {})[pair] = letter
-        tables += agreement_table("maia", "MAIA", {"Statements": letters})
         if "ratings" in files:
             verdicts = {f"{model}/{key}": value for model, by_key in scores.items() for key, value in by_key.items()}
             tables.append(_judge_table(files["ratings"], verdicts, results))

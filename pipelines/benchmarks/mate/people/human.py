@@ -19,12 +19,11 @@ from pipelines.benchmarks.human import (
     is_person,
     unique_rows,
 )
-from pipelines.benchmarks.mate.answers import read_strict
 from pipelines.benchmarks.mate.metrics import KINDS
 from pipelines.benchmarks.mate.people.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
-from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
@@ -61,6 +60,8 @@ class MateHumanBaseline(HumanBaseline):
             ),
         ),
     )
+
+    agreement_headings: ClassVar[Mapping[str, str]] = dict(zip(TASKS, TASKS, strict=True))
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return accuracy by task and mean of tasks; generated scenes are compared with no published model."""
@@ -144,16 +145,10 @@ class MateHumanBaseline(HumanBaseline):
         return metrics
 
     def display(
-        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the tables of people's accuracy and of their agreement."""
-        tables = people_table("mate", "MATE", results, _PEOPLE_COLUMNS, SETTINGS)
-        groups: dict[str, dict[str, dict[tuple[str, str], str]]] = {}
-        for _, row in _answers(files.get("predictions", ",".join(_COLUMNS))):
-            answer = read_strict(typed_answer(row["prediction"]))
-            answers = groups.setdefault(row["task"], {}).setdefault(row["evaluator"], {})
-            answers[row["example_id"], row["setting"]] = answer.text if answer else ""
-        return (*tables, *agreement_table("mate", "MATE", groups)), ()
+        """Build the table of people's accuracy."""
+        return people_table("mate", "MATE", results, _PEOPLE_COLUMNS, SETTINGS), ()
 
 
 def _answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
@@ -20,12 +20,11 @@ from pipelines.benchmarks.human import (
     human_prediction,
     unique_rows,
 )
-from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.unpie.aggregate import ALL
-from pipelines.benchmarks.unpie.answers import read_grounding
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.prompts import VARIANTS
 from pipelines.benchmarks.unpie.results import PAIRS
@@ -72,6 +71,8 @@ class UnpieHumanBaseline(HumanBaseline):
         ),
     )
 
+    agreement_headings: ClassVar[Mapping[str, str]] = {"grounding": "Grounding"}  # no two free translations are equal
+
     def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return chance only, for no human result on these tasks is published."""
         grounding = HumanLevel(
@@ -110,8 +111,15 @@ class UnpieHumanBaseline(HumanBaseline):
     def labelled(self, files: Mapping[str, str], /) -> Collection[OutputKey]:
         """Return the outputs with a label."""
         rows = (row for _, row in _rows(files["labels"])) if "labels" in files else ()
-        names = ("model", "task", "setting", "sample_id", "variant")
-        return frozenset(cast("OutputKey", tuple(row[name] for name in names)) for row in rows)
+        return frozenset(map(_output_key, rows))
+
+    def labels(self, files: Mapping[str, str], /) -> dict[str, dict[str, Mapping[Hashable, Hashable]]]:
+        """Return people's labels of translations and of reconstructed puns."""
+        groups: dict[str, dict[str, dict[Hashable, Hashable]]] = {}
+        for _, row in _rows(files["labels"]) if "labels" in files else ():
+            labels = groups.setdefault(f"Labels, {row['task']}", {}).setdefault(row["annotator"], {})
+            labels[_output_key(row)] = row["human"]
+        return {heading: {**by_person} for heading, by_person in groups.items()}
 
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
         """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere.
@@ -123,8 +131,7 @@ class UnpieHumanBaseline(HumanBaseline):
         votes: dict[tuple[str, ...], Counter[str]] = {}
         for _, row in _rows(files["labels"]):
             if row["model"] == model:
-                key = (row["task"], row["setting"], row["sample_id"], row["variant"])
-                votes.setdefault(key, Counter())[row["human"]] += 1
+                votes.setdefault(_output_key(row)[1:], Counter())[row["human"]] += 1
         labels = {key: float(vote["1"] > vote["0"]) for key, vote in votes.items() if vote["1"] != vote["0"]}
         keys = zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
         earlier = scores["human"] if "human" in scores else [None] * len(scores)
@@ -164,23 +171,11 @@ class UnpieHumanBaseline(HumanBaseline):
         return metrics
 
     def display(
-        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the tables of people's values, and of their agreement on answers and labels."""
+        """Build the table of people's values."""
         columns = {task.capitalize(): Key(metric, task) for task, (metric, _) in _MEASURES.items()}
-        groups: dict[str, dict[str, dict[Hashable, str]]] = {}
-        if "answers" in files:
-            for _, row in _answers(files["answers"]):
-                if row["task"] == "grounding":  # of free translations no two are equal
-                    answers = groups.setdefault("Grounding", {}).setdefault(row["annotator"], {})
-                    answers[row["sample_id"]] = read_grounding(row["answer"]).text
-        if "labels" in files:
-            for _, row in _rows(files["labels"]):
-                labels = groups.setdefault(f"Labels, {row['task']}", {}).setdefault(row["annotator"], {})
-                key = (row["setting"], row["sample_id"], row["variant"], row["model"])
-                labels[key] = row["human"]
-        tables = people_table("unpie", "UNPIE", results, columns, [_SETTING])
-        return (*tables, *agreement_table("unpie", "UNPIE", groups)), ()
+        return people_table("unpie", "UNPIE", results, columns, _SETTINGS["reconstruction"]), ()
 
 
 def _level(task: str, metric: str, pair: str, chance: float | None, table: str) -> HumanLevel:
@@ -201,6 +196,10 @@ def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows with their task: `lm` alone implies reconstruction."""
     for line, row in csv_rows(text, _COLUMNS, optional=("task", "annotator")):
         yield line, {**row, "task": row["task"] or ("reconstruction" if row["setting"] == "lm" else "")}
+
+
+def _output_key(row: Mapping[str, Any]) -> OutputKey:
+    return row["model"], row["task"], row["setting"], row["sample_id"], row["variant"]
 
 
 def _answers(text: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -15,7 +15,7 @@ from pipelines.benchmarks.human import (
     human_prediction,
     unique_rows,
 )
-from pipelines.benchmarks.people.comparison import agreement_table, paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
@@ -44,6 +44,8 @@ class VagueHumanBaseline(HumanBaseline):
             about="A person's choice, A to D, among the readings of an item in the order as distributed.",
         ),
     )
+
+    agreement_headings: ClassVar[Mapping[str, str]] = {_TASK: "Choices"}
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return the person's accuracy, for the listed items or those that stand in for them, then for own items."""
@@ -93,14 +95,10 @@ class VagueHumanBaseline(HumanBaseline):
         return metrics
 
     def display(
-        self, files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the tables of people's accuracy and error types, and of their agreement."""
-        tables = people_table("vague", "VAGUE", results, _PEOPLE_COLUMNS, [_SETTING])
-        answers: dict[str, dict[str, str]] = {}
-        for _, row in _choices(files.get("choices", ",".join(_COLUMNS))):
-            answers.setdefault(row["annotator"], {})[row[_ITEM]] = row["letter"]
-        return (*tables, *agreement_table("vague", "VAGUE", {"Choices": answers})), ()
+        """Build the table of people's accuracy and error types."""
+        return people_table("vague", "VAGUE", results, _PEOPLE_COLUMNS, SETTINGS), ()
 
 
 def _choices(text: str) -> Iterator[tuple[int, dict[str, str]]]:

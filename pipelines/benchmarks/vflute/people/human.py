@@ -11,6 +11,7 @@ import numpy as np
 from pipelines.benchmarks.aggregation import MetricSpec, Statistic, with_intervals
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
+    ANNOTATOR,
     SAME_ITEMS,
     HumanBaseline,
     HumanInputs,
@@ -22,7 +23,7 @@ from pipelines.benchmarks.human import (
     human_prediction,
     unique_rows,
 )
-from pipelines.benchmarks.people.comparison import agreement_table, people_table
+from pipelines.benchmarks.people.comparison import people_table
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
@@ -60,6 +61,8 @@ class VfluteHumanBaseline(HumanBaseline):
             ),
         ),
     )
+
+    agreement_headings: ClassVar[Mapping[str, str]] = {TASK: "Labels"}
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return macro F1 of labels, for the whole and each subset."""
@@ -103,12 +106,14 @@ class VfluteHumanBaseline(HumanBaseline):
 
     def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model with each annotator and their mean, on the rows that they labelled."""
-        if "labels" not in inputs.files:
+        labels_by_annotator: dict[str, dict[str, str]] = {}
+        for person, answers in inputs.people.items():
+            answered = answers[answers["status"] == "ok"]
+            pairs = zip(answered["sample_id"], answered["answer"], strict=True)
+            if by_row := {item: label or "" for item, label in pairs if item in inputs.samples}:
+                labels_by_annotator[person.removeprefix(ANNOTATOR)] = by_row
+        if not labels_by_annotator:
             return []
-        labels_by_annotator = {}
-        for annotator, labels in parse_labels(inputs.files["labels"]).items():
-            if in_data := {item: label for item, label in labels.items() if item in inputs.samples}:
-                labels_by_annotator[annotator] = in_data
         metrics: list[Metric] = []
         for setting in dict.fromkeys(inputs.scores["setting"]):
             rows = SettingRows.of(inputs.scores, str(setting), inputs.samples)
@@ -129,10 +134,8 @@ class VfluteHumanBaseline(HumanBaseline):
     def display(
         self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build people's values, their agreement on labels, and Table 6, section 5.3 and figure 7 from judgements."""
-        tables = people_table("vflute", "V-FLUTE", results, _PEOPLE_COLUMNS, ["label-only"])
-        if "labels" in files:
-            tables += agreement_table("vflute", "V-FLUTE", {"Labels": parse_labels(files["labels"])})
+        """Build people's values, and Table 6, section 5.3 and figure 7 from judgements."""
+        tables = people_table("vflute", "V-FLUTE", results, _PEOPLE_COLUMNS, SETTINGS)
         if "judgements" not in files:
             return tables, ()
         by_system: dict[tuple[str, str], float] = {}

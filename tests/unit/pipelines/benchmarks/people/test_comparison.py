@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.people.comparison import agreement_table, light_kappa, people_table
+from pipelines.benchmarks.people.comparison import agreement_table, light_kappa, parsed_answers, people_table
 from pipelines.benchmarks.results import Key
 from pipelines.benchmarks.tables import TableValue
 from tests.support.report_results import results_of
@@ -24,6 +24,22 @@ def test_agreement_of_two_people_and_of_more() -> None:
     # The third agrees with Ann throughout: kappas 0.5, 1 and 0.5.
     assert light_kappa({"ann": ANN, "bob": BOB, "cia": dict(ANN)}) == pytest.approx(2 / 3)
     assert light_kappa({"ann": {"1": "A"}, "bob": {"2": "A"}}) is None
+
+
+def test_parsed_answers_are_those_of_answered_rows_of_comparable_tasks() -> None:
+    frame = pd.DataFrame(
+        {
+            "task": ["mcq", "mcq", "mcq", "freeform"],
+            "setting": "vlm",
+            "sample_id": ["1", "2", "3", "1"],
+            "variant": "",
+            "status": ["ok", "ok", "error", "ok"],
+            "answer": ["A", None, None, "free text"],
+        }
+    )
+    assert parsed_answers(frame, {"mcq": "Choices"}) == {
+        "Choices": {("mcq", "vlm", "1", ""): "A", ("mcq", "vlm", "2", ""): ""}
+    }
 
 
 def test_people_table_shows_each_persons_values_with_intervals() -> None:

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.people.comparison import agreement_table
 from pipelines.benchmarks.unpie.people.human import HUMAN_BASELINE as UNPIE
 from tests.support import unpie_rows
-from tests.support.people_results import only, values
-from tests.support.report_results import results_of
+from tests.support.people_results import values
 from tests.support.unpie_rows import samples as puns
 
 
@@ -94,8 +94,8 @@ def test_unpie_labels_of_several_people_count_by_majority() -> None:
     labelled = scores[scores["sample_id"] == name].set_index("variant")["human"]
     assert labelled[["de/0", "ko/0"]].tolist() == [1.0, 0.0]
     assert labelled[["fr/0", "de/1"]].isna().all()
-    tables, _ = UNPIE.display({"labels": labels}, {}, results_of("unpie", pd.DataFrame(columns=["model"])))
-    people, items, same, _, alpha = only(tables, "unpie_people_agreement").rows[0].cells
+    (table,) = agreement_table("unpie", "UNPIE", UNPIE.labels({"labels": labels}))
+    people, items, same, _, alpha = table.rows[0].cells
     assert (people, items, same) == (3, 3, pytest.approx(2 / 5))  # pairs that agree: 1 of 3, 0 of 1, 1 of 1
     assert alpha == pytest.approx(1 - 6 * (4 / 2 + 2) / (49 - 9 - 16))  # seven labels, three of them 1
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.people.comparison import agreement_table, parsed_answers
 from pipelines.benchmarks.vague.people.human import HUMAN_BASELINE as VAGUE
 from tests.support import vague_rows
 from tests.support.people_results import values
-from tests.support.report_results import results_of
 
 
 def test_vague_choices_are_scored_and_paired() -> None:
@@ -52,7 +51,8 @@ def test_vague_choices_are_scored_and_paired() -> None:
             "accuracy_of_people": (round(5 / 6, 6), 6),
             "accuracy_minus_people": (-0.5, 6),
         }
-    (agreement,), _ = VAGUE.display({"choices": text}, {}, results_of("vague", pd.DataFrame(columns=["model"])))
+    by_person = {person: parsed_answers(frame, VAGUE.agreement_headings)["Choices"] for person, frame in people.items()}
+    (agreement,) = agreement_table("vague", "VAGUE", {"Choices": by_person})
     assert agreement.rows[0].cells[:4] == (2, 2, 1.0, 1.0)
 
 

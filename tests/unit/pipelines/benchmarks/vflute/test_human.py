@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Points
@@ -167,11 +168,15 @@ def test_study_has_tables_and_figures() -> None:
 
 def test_vflute_humans_are_averaged_over_their_rows() -> None:
     rows = [Scored(), Scored(gold=0, label=1), Scored(), Scored(gold=0, label=0), Scored(gold=0, label=1)]
-    labels = (
-        "id,annotator,label\nrow 0,a,entailment\nrow 1,a,contradiction\nrow 2,b,contradiction\nrow 3,b,contradiction\n"
-    )
+    people = {
+        f"human:{name}": pd.DataFrame({"sample_id": ids, "status": "ok", "answer": labels})
+        for name, ids, labels in (
+            ("a", ["row 0", "row 1"], ["entailment", "contradiction"]),
+            ("b", ["row 2", "row 3"], ["contradiction", "contradiction"]),
+        )
+    }
     metrics = VFLUTE.metrics(
-        HumanInputs(scores=vflute_rows.frame(rows), samples=vflute_rows.samples(rows), files={"labels": labels})
+        HumanInputs(scores=vflute_rows.frame(rows), samples=vflute_rows.samples(rows), people=people)
     )
     same_items = {metric.metric: metric for metric in metrics if metric.subset == SAME_ITEMS}
     model = (macro_f1([1, 0], [1, 1]) + macro_f1([1, 0], [1, 0])) / 2
