@@ -81,6 +81,17 @@ def write(folder: Path, data: str) -> None:
     (folder / "notes.txt").write_text("not read")
 
 
+def write_second_person(folder: Path, data: str) -> None:
+    """Append a person who is right on every second question, and answers another color or word on the others."""
+    for file in ("mm_2shot", "um_2shot"):
+        typed = [
+            line(s, r, json.dumps(r["gold"]) if index % 2 else "nothing", evaluator="b2")
+            for index, (s, r) in enumerate(mate_questions(data, file))
+        ]
+        path = folder / f"{file}_human.jsonl"
+        path.write_text("\n".join([path.read_text(), *typed]))
+
+
 def metrics(out: Path) -> dict[tuple[str, ...], tuple[float | None, int]]:
     rows = json.loads((out / "report" / "metrics.json").read_text())
     names = ("model", "task", "setting", "subset", "category", "metric")
@@ -116,6 +127,89 @@ def test_mate_predictions_of_the_authors_make_tables_and_figures(cli: Cli, data:
     figures = {path.stem for path in (out / "report" / "figures").glob("mate_figure*.svg")}
     assert {"mate_figure2", "mate_figure3", "mate_figure4b"} <= figures  # no scene is linked by coordinates alone
     assert any("human:7f3a" in row["Model"] for row in table(out, "mate_table1"))
+
+
+def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, data: str, tmp_path: Path) -> None:
+    folder, people, models = (tmp_path / name for name in ("predictions", "people", "models"))
+    for each in (folder, people, models):
+        each.mkdir()
+    write(folder, data)
+    write_second_person(folder, data)
+    for path in folder.glob("*_random.jsonl"):
+        path.unlink()
+    for path in folder.glob("*2shot_*"):
+        (people if "human" in path.name else models).joinpath(path.name).write_text(path.read_text())
+    flags = ("--data", data, "--out")
+    cli("score", "--predictions", str(folder), *flags, str(tmp_path / "a"))
+    cli("score", "--predictions", str(models), "--human", f"mate={people}", *flags, str(tmp_path / "b"))
+    questions = {
+        row["task"]: [r["task"] for _, r in mate_questions(data, file)].count(row["task"])
+        for file in ("mm_2shot", "um_2shot")
+        for _, row in mate_questions(data, file)
+    }
+    agreement = {row["Answers"]: row for row in table(tmp_path / "a", "mate_people_agreement")}
+    assert {task: (row["People"], int(row["Items"])) for task, row in agreement.items()} == {
+        task: ("2", n) for task, n in questions.items()
+    }
+    same = sum(float(row["Same answer"]) * int(row["Items"]) for row in agreement.values())
+    assert same == pytest.approx(sum(questions.values()) / 2)
+    for name in ("mate_people", "mate_people_agreement"):
+        assert table(tmp_path / "a", name) == table(tmp_path / "b", name), name
+    more = tmp_path / "more.csv"
+    sample, row = next(iter(mate_questions(data, "mm_0shot")))
+    more.write_text(
+        f"example_id,task,setting,evaluator,prediction\n{sample.sample_id},{row['task']},0-shot,c3,nothing\n"
+    )
+    cli("score", "--predictions", str(models), "--human", f"mate={more}", *flags, str(tmp_path / "a"))
+    labels = [row["Person, setting"] for row in table(tmp_path / "a", "mate_people")]
+    assert labels == ["c3, 0-shot", "7f3a, 2-shot", "b2, 2-shot"]
+
+
+def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: str, tmp_path: Path) -> None:
+    folder = tmp_path / "predictions"
+    folder.mkdir()
+    write(folder, data)
+    for path in folder.glob("*_random.jsonl"):
+        path.unlink()
+    samples = [sample.sample_id for sample in Dataset.open(Store(data), "mate").samples()]
+    flags = ("--predictions", str(folder), "--data", data, "--out")
+    cli("score", *flags, str(tmp_path / "first"), "--limit", "3")
+    answered = [sample.sample_id for sample, _ in mate_questions(data, "mm_2shot")]
+    n = len([name for name in answered if name in samples[:3]])
+    values = metrics(tmp_path / "first")
+    assert values["Right model", "crossmodal", "2-shot", "", "", "exact_match"][1] == n
+    assert values["human:7f3a", "crossmodal", "2-shot", "", "", "exact_match"][1] == n
+    assert (tmp_path / "first" / "rejected.jsonl").read_text() == ""
+    one = next(name for name in answered if name in samples[3:])
+    cli("score", *flags, str(tmp_path / "one"), "--sample-id", one, "--settings", "2-shot")
+    rows = json.loads((tmp_path / "one" / "report" / "metrics.json").read_text())
+    assert {row["n"] for row in rows if row["metric"] == "exact_match" and row["task"].endswith(("txt", "img"))} == {1}
+    refused = cli("score", *flags, str(tmp_path / "none"), "--limit", "9000-9001", code=2)
+    assert "--limit leaves nothing" in refused.stderr
+
+
+def test_the_judge_decides_translations_that_a_file_labels(cli: Cli, data: str, tmp_path: Path) -> None:
+    samples = list(Dataset.open(Store(data), "unpie").samples())
+    rows, labels = [], ["sample_id,variant,model,setting,human,task"]
+    for index, sample in enumerate(samples):
+        translation = sample.data["translation"][0]["de"]
+        rows.append(
+            {"benchmark": "unpie", "model": "m", "task": "disambiguation", "setting": "vlm", "variant": "de/0"}
+            | {"sample_id": sample.sample_id, "output": translation, "bertscore_0": 0.9, "bertscore_1": 0.1}
+        )
+        if index % 2:
+            labels.append(f"{sample.sample_id},de/0,m,vlm,{int(index % 4 == 1)},disambiguation")
+    predictions, file, out = tmp_path / "rows.jsonl", tmp_path / "labels.csv", tmp_path / "out"
+    predictions.write_text("\n".join(map(json.dumps, rows)))
+    file.write_text("\n".join(labels))
+    flags = ("--predictions", str(predictions), "--data", data, "--out", str(out), "--judge", "random")
+    cli("score", *flags)
+    assert not any("m" in row["Metric"].split(", ") for row in table(out, "unpie_table8"))
+    cli("score", *flags, "--human", f"unpie={file}")
+    values = metrics(out)
+    assert values["m", "disambiguation", "vlm", "", "BERTScore", "agreement_accuracy"] == (0.5, len(labels) - 1)
+    assert values["m", "disambiguation", "vlm", "", "GPTEval", "agreement_accuracy"][1] > 0
+    assert "GPTEval, m" in {row["Metric"] for row in table(out, "unpie_table8")}
 
 
 def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path: Path) -> None:

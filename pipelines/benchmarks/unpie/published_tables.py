@@ -141,7 +141,7 @@ def _metric_agreement_table(unpie: UnpieResults) -> Table:
         notes=(
             "Published: 100 valid outputs of each model, 32 invalid ones of LLaVA left out; phi is printed times 100.",
             "Ours: right where closer to the wanted translation; BLEU-4 of sentences, METEOR of exact words.",
-            "GPTEval: the run's judge, on predictions that have a column `human`.",
+            "GPTEval: the run's judge, asked about the translations that people labelled.",
         ),
     )
 
