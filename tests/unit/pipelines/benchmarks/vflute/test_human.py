@@ -26,7 +26,11 @@ ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
     scores = frame([replace(row, setting=setting) for row in rows])
-    metrics = HUMAN_BASELINE.metrics(HumanInputs(scores=scores, samples=samples(of_samples), files={"labels": LABELS}))
+    people = {
+        f"human:{annotator}": pd.DataFrame({"sample_id": [*labels], "status": "ok", "answer": [*labels.values()]})
+        for annotator, labels in parse_labels(LABELS).items()
+    }
+    metrics = HUMAN_BASELINE.metrics(HumanInputs(scores=scores, samples=samples(of_samples), people=people))
     return {metric.metric: metric for metric in metrics}
 
 
