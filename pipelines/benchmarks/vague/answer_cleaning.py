@@ -18,6 +18,11 @@ _ALL_FOUR = re.compile(
     rf"(?<![^\W_])(?:A{_SEPARATOR}B{_SEPARATOR}C{_SEPARATOR}D|a{_SEPARATOR}b{_SEPARATOR}c{_SEPARATOR}d"
     r"|A(?:[-–—]|\s(?:to|through)\s)D)(?![^\W_]|'\w)"
 )
+_OPTION_TEXT = r"[)\].:](?:(?!(?i:answer))[^\n])++"
+_CHOICE_LIST = re.compile(
+    r"^[ \t]*+" + r"\n\s*+".join(rf"[(\[]?+{letter}{_OPTION_TEXT}" for letter in "ABCD"), re.MULTILINE
+)
+"""The prompt's four choices, repeated one a line: they name no choice, and rule R2 would read the first."""
 _EMPTY_BRACKETS = re.compile(r"\(\s*+\)|\[\s*+\]|\{\s*+\}|<\s*+>")
 
 
@@ -30,7 +35,7 @@ def clean_output(raw: str) -> str | None:
         text = _LATEX.sub(r"\1", text)
     text = _HEADING.sub("", _EMPHASIS.sub("", without_fences(text)))
     text = _BRACKETED.sub(lambda match: "" if _MENTIONS_LETTER.search(match[0]) else match[0], text)
-    text = _ALL_FOUR.sub("", text)
+    text = _CHOICE_LIST.sub("", _ALL_FOUR.sub("", text))
     return _EMPTY_BRACKETS.sub("", text).strip()
 
 
