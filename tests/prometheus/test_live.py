@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -52,9 +53,10 @@ class Server:
         return reply.json()["data"]
 
     def values(self, expression: str, since: float) -> list[float]:
-        """Return all values of an expression since a time, of every series."""
+        """Return all values of an expression since a time, of every series, without those divided by zero."""
         result = self.get("query_range", query=expression, start=since, end=time.time(), step=15)["result"]
-        return [float(value) for series in result for _, value in series["values"]]
+        values = [float(value) for series in result for _, value in series["values"]]
+        return [value for value in values if not math.isnan(value)]
 
     def firing(self) -> list[str]:
         return [alert["labels"]["alertname"] for alert in self.get("alerts")["alerts"] if alert["state"] == "firing"]
@@ -103,15 +105,15 @@ def server(head: RayHead, prometheus: Path, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def sweep(head: RayHead, server: Server, maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Run a sweep of minutes with failures, prices and clips; return when it began."""
+    """Run a sweep of minutes with failures, prices, clips and a replica that is killed; return when it began."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "models.yaml").write_text(
         "fragile: {engine: random, price: {input_per_million: 1.0, output_per_million: 1.0}, "
-        "faults: {fail_share: 0.2, call_s: 0.15}}\n"
+        "faults: {fail_share: 0.2, call_s: 0.3}}\n"
     )
     wait_for(lambda: server.values("sum(up)", time.time() - 60)[-1:] == [2.0], 120)
     began = time.time()
-    done = subprocess.run(
+    process = subprocess.Popen(
         [
             *(sys.executable, "-m", "jobs.cli", "run", "--models", "fragile", "--models-file", folder / "models.yaml"),
             *("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--data", maia_data, "--out", folder / "out"),
@@ -119,12 +121,23 @@ def sweep(head: RayHead, server: Server, maia_data: str, tmp_path_factory: pytes
         ],
         cwd=ROOT,
         env={**head.env, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=900,
     )
-    assert done.returncode == 0, done.stderr
+    wait_for(lambda: server.values("sum(ray_vlmsweep_requests_total)", began), 600)
+    os.kill(next(_replicas(head)), signal.SIGKILL)
+    errors = process.communicate(timeout=900)[1]
+    assert process.returncode == 0, errors
     return began
+
+
+def _replicas(head: RayHead) -> Iterator[int]:
+    """Yield the processes of engine replicas, on any node of the cluster."""
+    mark = f"{head.folder}/".encode()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"EngineActor" in (path / "cmdline").read_bytes() and mark in (path / "environ").read_bytes():
+                yield int(path.name)
 
 
 def asked() -> list[tuple[str, str]]:
