@@ -48,8 +48,8 @@ def test_people_who_rate_and_leave_one_out_stand_beside_several_judges(maia_data
         for rater in ("ann", "bob")
     ]
     sweep("maia", maia_data, tmp_path, ratings, tasks=("oevqa",), settings=("1-frame", "leave-one-out"))
-    (own,) = (row for row in table(tmp_path, "maia_judge_agreement") if row["Raters"] == "Own ratings")
-    assert own["Rated"] == f"{len(questions)} samples"
+    (rating,) = (row for row in table(tmp_path, "maia_judge_agreement") if row["Raters"] == "Own ratings")
+    assert rating["Rated"] == f"{len(questions)} samples"
     assert [row["Judge"] for row in table(tmp_path, "maia_judges_agreement")] == ["first", "second"]
     by_judge = {(row["Model"], row["Metric"]): row for row in table(tmp_path, "maia_judges")}
     people = by_judge["human:leave-one-out", "human_leave_one_out"]
