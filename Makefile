@@ -18,7 +18,7 @@ REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
 .PHONY: chaos demo demo-real test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
-	lock-vllm test-prometheus test-vllm
+	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
 
@@ -110,6 +110,13 @@ test-prometheus: $(STAMP)
 # One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
 bench-vllm: $(VLLM_STAMP)
 	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m tests.bench.vllm_group $(ARGS)
+
+# The image and docker-compose.yml in podman, as root; needs 15 GB of disk, the ports of the compose file and, on two idle
+# cores, about half an hour. Skipped with its reason where podman is missing. KEEP=1 keeps the images in CONTAINERS for
+# the next run.
+test-containers: $(STAMP)
+	@$(BIN)/python -m pytest tests/containers -q -m containers -o timeout=7200 \
+		--containers $(or $(CONTAINERS),/var/tmp/vlmsweep-containers) $(if $(KEEP),--keep-images)
 
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
 # requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json

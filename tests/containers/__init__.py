@@ -1,0 +1,1 @@
+"""The image and docker-compose.yml in podman: `make test-containers`."""
