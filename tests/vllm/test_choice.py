@@ -1,0 +1,41 @@
+"""What `engine: auto` and the catalog choose beside the real vLLM."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from models.availability import unavailable_reason
+from models.catalog_loader import load_models
+from models.engine_choice import choose_engine, vllm_classes
+from models.spec import ModelSpec
+from tests.support.checkpoints import ARCHITECTURES
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed here: `make test-vllm`"),
+]
+
+ABSENT = {"idefics2", "instructblip", "instructblip_t5", "mllama", "ovis2", "phi4_multimodal"}
+"""Architectures of the tests that vllm 0.32 has no code for."""
+
+
+def test_vllm_is_chosen_for_what_its_registry_runs() -> None:
+    chosen = {
+        name: choose_engine(ModelSpec(engine="auto", model="org/model", device="cpu", architecture=name))
+        for name in ARCHITECTURES
+    }
+    assert {name for name, spec in chosen.items() if spec.engine == "transformers"} == ABSENT
+    for name, spec in chosen.items():
+        reason = "vllm is installed and has code for" if spec.uses_vllm else "the installed vllm has no code for"
+        assert spec.engine_reason == f"{reason} {name}"
+
+
+def test_entries_of_the_catalog_that_only_vllm_runs_can_run() -> None:
+    entries = {name: spec for name, spec in load_models().items() if spec.engine == "vllm" and spec.trust_remote_code}
+    assert set(entries) == {
+        *("internvl2.5-26b-mpo", "internvl2-8b", "phi-3.5-vision", "ovis2-16b", "molmo-7b-d", "molmo-7b-o")
+    }
+    assert {unavailable_reason(spec) for spec in entries.values()} == {""}
+    assert {"InternVLChatModel", "Phi3VForCausalLM", "Ovis", "MolmoForCausalLM"} <= vllm_classes()
