@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
-from jobs.cli.options import names
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
+from jobs.options import names
 from jobs.output import prepare, print_json, print_line
 from pipelines.errors import UsageError
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
 from jobs.cli.run import print_result
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
 from jobs.output import prepare, results_only_on_stdout
 from jobs.progress import Progress

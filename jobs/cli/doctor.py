@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
-from jobs.cli.options import names
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
+from jobs.options import names
 from jobs.output import prepare, print_json, print_line, results_only_on_stdout
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
 from jobs.output import print_json, print_line
 from pipelines.errors import UsageError

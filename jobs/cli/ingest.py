@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
+from jobs.config_file import ConfigFile
 from jobs.flags import DataUri, Json, Verbose
 from jobs.output import prepare, print_json, print_line
 from jobs.progress import Progress
@@ -24,7 +24,7 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
-    from jobs.cli.spec_builder import read_column_map
+    from jobs.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
     from pipelines.ingest.ingest import ingest_benchmark as read_in
     from pipelines.ingest.source_folder import Folder

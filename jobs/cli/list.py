@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, Verbose
 from jobs.output import prepare, print_json, print_line, table
 from models.errors import suggest

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.options import normalize_arguments
 from jobs.cli.register import register
 from jobs.failures import DONE, INTERRUPTED, report_failure, report_interrupt
+from jobs.options import normalize_arguments
 from jobs.output import TEXT_FORMAT, log_as_json
 
 

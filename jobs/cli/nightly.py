@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs.cli.options import takes
 from jobs.flags import NightlyFlags
+from jobs.options import takes
 from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
 from jobs.progress import Progress
 from pipelines.errors import ModelUnavailableError, UsageError
@@ -24,7 +24,7 @@ def nightly(flags: NightlyFlags) -> int:
     Exit codes: 0 all is well; 1 a number over a whole benchmark left its interval, a model failed, or more rows failed
     than --fail-on-error allows; 2 wrong configuration; 3 nothing could be run; 130 interrupted.
     """
-    from jobs.cli.spec_builder import build_run_spec
+    from jobs.spec_builder import build_run_spec
     from pipelines.nightly.history import History
     from pipelines.nightly.run import due_pairs, run_night
 

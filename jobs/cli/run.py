@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from jobs.cli.options import takes
 from jobs.flags import ScoreFlags, SweepFlags
+from jobs.options import takes
 from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
 
@@ -39,7 +39,7 @@ def score(flags: ScoreFlags) -> int:
     """
     if flags.predictions is None:
         return _run_stages(flags, ("score",))
-    from jobs.cli.spec_builder import external_spec
+    from jobs.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
     prepare(verbose=flags.verbose)
@@ -63,7 +63,7 @@ def report(flags: SweepFlags) -> int:
 
 
 def _run_stages(flags: SweepFlags, stages: tuple[str, ...]) -> int:
-    from jobs.cli.spec_builder import build_run_spec
+    from jobs.spec_builder import build_run_spec
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags.verbose)

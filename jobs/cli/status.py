@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.config_file import ConfigFile
+from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
 from jobs.output import prepare, print_json, print_line, table
 

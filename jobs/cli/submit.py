@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.cli.options import takes
 from jobs.flags import SubmitFlags
+from jobs.options import takes
 from jobs.output import prepare, print_json, print_line
 from pipelines.errors import UsageError
 
@@ -106,7 +106,7 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
 
 def _check(flags: SubmitFlags) -> None:
     """Check names and values on this machine before anything is sent."""
-    from jobs.cli.spec_builder import validate_remote_flags
+    from jobs.spec_builder import validate_remote_flags
 
     validate_remote_flags(flags)
     if flags.code not in ("here", "image"):

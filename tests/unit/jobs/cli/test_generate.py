@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from jobs.cli.generate import generate
-from jobs.cli.options import normalize_arguments
+from jobs.options import normalize_arguments
 from models.messages import Text
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import judge

@@ -13,7 +13,7 @@ import typer.main
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli.main import app, run
-from jobs.cli.options import names, normalize_arguments
+from jobs.options import names, normalize_arguments
 
 COMMANDS = {
     "audit": set(),

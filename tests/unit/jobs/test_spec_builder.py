@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.cli.spec_builder import build_run_spec, validate_remote_flags
 from jobs.flags import SweepFlags
+from jobs.spec_builder import build_run_spec, validate_remote_flags
 from models.errors import UnknownModelError
 from pipelines.errors import UsageError
 

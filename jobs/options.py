@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, get_type_hints
 
-from jobs.cli.config_file import ConfigFile
+from jobs.config_file import ConfigFile
 
 Flags = TypeVar("Flags")
 

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from jobs.cli.main import run
-from jobs.cli.options import names
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
+from jobs.options import names
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobs.cli.options import names
 from jobs.flags import SweepFlags
+from jobs.options import names
 from models.availability import unavailable_reason
 from models.catalog_loader import load_models, select_models
 from models.environment import ray_address, secret
