@@ -59,10 +59,10 @@ def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> str:
         version = out.put_if(LOCK, owner.to_json(), current_version)
         if version:
             log.warning("%s: took over the lock of a dead %s", out.uri, current.describe() if current else "run")
-    return version if _heeds_conditions(out, owner) else ""
+    return version if _supports_conditions(out, owner) else ""
 
 
-def _heeds_conditions(out: Store, owner: LockOwner) -> bool:
+def _supports_conditions(out: Store, owner: LockOwner) -> bool:
     """Return whether the store does, once a new lock counts: at once, or after some seconds in one that does not."""
     if all(out.put_if(LOCK, owner.to_json(), wrong) is None for wrong in (None, _NO_VERSION)):
         return True
@@ -100,7 +100,7 @@ class Heartbeat(threading.Thread):
         """Renew from a `version`, or read the lock before each write if the store ignores conditions: ''."""
         super().__init__(daemon=True, name="vlmsweep-lock")
         self._out, self._owner, self._interval_s = out, owner, interval_s
-        self._heeds_conditions, self._version = bool(version), version
+        self._supports_conditions, self._version = bool(version), version
         self._interrupts = threading.current_thread() is threading.main_thread()
         self.stop = threading.Event()
         self.lost = False
@@ -136,7 +136,7 @@ class Heartbeat(threading.Thread):
             version, self._version = self._version, ""  # unknown until the response
             written = self._out.put_if(LOCK, owner.to_json(), version)
             if written:
-                self._version = written if self._heeds_conditions else ""
+                self._version = written if self._supports_conditions else ""
                 return True
         raise StoreError(f"{self._out.uri}/{LOCK}: it is not writable, though no other run writes it")
 
