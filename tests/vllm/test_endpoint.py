@@ -1,4 +1,4 @@
-"""A real endpoint: `vllm serve` with SmolLM2 answers one sweep, judges another, and is killed in each."""
+"""A real endpoint: vLLM's server with SmolLM2 answers one sweep, judges another, and is killed in each."""
 
 from __future__ import annotations
 
