@@ -74,7 +74,7 @@ def changes_by_model(difference: Difference) -> dict[tuple[str, str], dict[str, 
 
 
 def metric_changes(first: Output, second: Output) -> list[dict[str, Any]]:
-    """Return the headline metrics that both outputs have, with their difference."""
+    """Return the headline metrics that both outputs have and that differ."""
     names = {str(row["benchmark"]) for row in first.metrics()} & {str(row["benchmark"]) for row in second.metrics()}
     changes = []
     for name in sorted(names):
@@ -82,6 +82,8 @@ def metric_changes(first: Output, second: Output) -> list[dict[str, Any]]:
         before, after = (_headline(output, name, metric) for output in (first, second))
         for key in [key for key in before if key in after]:
             values = before[key].get("value"), after[key].get("value")
+            if values[0] == values[1]:
+                continue
             difference = None if None in values else float(values[1]) - float(values[0])  # type: ignore[arg-type]
             cells: tuple[Cell, Cell] = (metric_cell(before[key]), metric_cell(after[key]))
             changes.append({"benchmark": name, "metric": metric, "key": key, "cells": cells, "difference": difference})

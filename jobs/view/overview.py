@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.human import HumanLevel, is_person
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.results import Results
 
@@ -51,8 +51,14 @@ class BenchmarkTable:
     columns: list[Column]
     rows: list[Row]
     published: list[Row]
+    tasks: tuple[str, ...]
+    """Tasks that have answers; the others are computed from them."""
     main: Column | None
-    """The task and setting that stands for the benchmark: the one with most published rows."""
+    """The task and setting that stands for the benchmark: compared with people, else with most published rows."""
+
+    def asked_task(self, column: Column) -> str:
+        """Return the task whose answers are behind a column; '' where it is computed from several."""
+        return column[0] if column[0] in self.tasks else ""
 
 
 def benchmark_tables(outputs: Sequence[Output]) -> list[BenchmarkTable]:
@@ -78,7 +84,11 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
             row.cells[str(raw["task"]), str(raw["setting"])] = metric_cell(raw)
     columns = _ordered({column for row in rows.values() for column in row.cells}, definition)
     published = _published(definition, metric, columns)
-    counts = {column: sum(column in row.cells for row in published) for column in columns}
+    drawn = {setting for level in _levels(definition) for setting in level.drawn}
+    weights = {
+        column: (column[1] in drawn, sum(column in row.cells for row in published), -place)
+        for place, column in enumerate(columns)
+    }
     return BenchmarkTable(
         name=name,
         title=definition.title,
@@ -87,7 +97,8 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
         columns=columns,
         rows=[*rows.values(), *_people(definition, metric, columns)],
         published=[row for row in published if row.model not in _PEOPLE],
-        main=max(columns, key=lambda column: (counts[column], -columns.index(column)), default=None),
+        tasks=tuple(definition.tasks),
+        main=max(columns, key=lambda column: weights[column], default=None),
     )
 
 
@@ -149,11 +160,14 @@ def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[C
     return list(rows.values())
 
 
+def _levels(definition: BenchmarkDefinition) -> list[HumanLevel]:
+    return definition.human.reference_values(Results.of(definition.name, {}, load_published(definition.name)))
+
+
 def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
     """Return what people reach, as published: one line, in all settings with which it is compared."""
-    results = Results.of(definition.name, {}, load_published(definition.name))
     row = Row(model="People", origin="people")
-    for level in definition.human.reference_values(results):
+    for level in _levels(definition):
         if level.metric != metric or level.subset or level.category or level.value is None:
             continue
         for column in columns:
