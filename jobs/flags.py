@@ -19,11 +19,14 @@ Verbose = Annotated[bool, Option("--verbose", "-v", help="Enable verbose logging
 Json = Annotated[bool, Option("--json", help="Print one JSON object on standard output.")]
 
 
+_MODELS_HELP = "Models by name, comma-separated; also all, open, closed, paper:maia, fits:80GB."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags:
     """Flags that all commands share which run a sweep or a stage of it."""
 
-    models: Annotated[str, Option("--models", help="Models by name, comma-separated.")]
+    models: Annotated[str, Option("--models", help=_MODELS_HELP)]
     benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.")]
     tasks: Annotated[str | None, Option("--tasks", help="Only these tasks.")] = None
     settings: Annotated[str | None, Option("--settings", help="Only these settings.")] = None
@@ -95,7 +98,7 @@ class ScoreFlags(SweepFlags):
             help="Answers made elsewhere: FILE.jsonl, FILE.parquet, or the authors' files of MATE and V-FLUTE.",
         ),
     ] = None
-    models: Annotated[str, Option("--models", help="Models by name, comma-separated.", show_default=False)] = ""
+    models: Annotated[str, Option("--models", help=_MODELS_HELP, show_default=False)] = ""
     benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.", show_default=False)] = ""
 
 

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from models.engine_choice import choose_engine
 from models.errors import ModelsFileError, UnknownModelError, YamlFileError, suggest
+from models.selectors import expand_selector
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 
@@ -44,12 +45,16 @@ def _catalog() -> Mapping[str, ModelSpec]:
 
 
 def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
-    """Return the named models in the order named, each once; an unknown name raises `UnknownModelError`."""
+    """Return the named models in the order named, each once; an unknown name raises `UnknownModelError`.
+
+    `all`, `open`, `closed`, `paper:BENCHMARK` and `fits:80GB` stand for several (`models.selectors`).
+    """
     selected: dict[str, ModelSpec] = {}
     for name in names:
-        if name not in models:
+        group = None if name in models else expand_selector(name, models)
+        if group is None and name not in models:
             raise UnknownModelError(f"unknown model {name!r}{suggest(name, models)}")
-        selected[name] = models[name]
+        selected.update({member: models[member] for member in group or (name,)})
     return selected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import date
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -91,6 +92,7 @@ class Price(_StrictModel):
 
     input_per_million: float = Field(ge=0.0)
     output_per_million: float = Field(ge=0.0)
+    as_of: date | None = None  # the day on which the list price was looked up
 
     def dollars(self, input_tokens: float, output_tokens: float) -> float:
         """Return the cost of these tokens; cached ones count in full, so that a limit errs to the safe side."""
@@ -168,6 +170,10 @@ class ModelSpec(_StrictModel):
     shape: Shape | None = None  # for estimates of memory; a local folder's config.json overrides it
     unsupported: Unsupported | None = Field(default=None, validation_alias=AliasChoices("unsupported", "elsewhere"))
     """Set where the entry cannot run as it stands: it is listed, and refused with this reason."""
+    license: str | None = None  # of the weights; None where it was not looked up
+    source: str | None = None  # where size, context, license and price were looked up
+    checked: date | None = None  # when that was
+    withdrawn: bool = False  # no longer offered by its maker: kept for its published numbers, left out by selectors
     notes: str | None = None
 
     @field_validator("base_url")

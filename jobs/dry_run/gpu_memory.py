@@ -40,7 +40,7 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
         str(spec.tensor_parallel) if spec.runs_locally else "0",
         f"{size.parameters * bytes_per_weight(spec) / 1e9:.1f}" if size else "",
         ", ".join(spec.papers),
-        {"ok": "yes", "note": "not known"}.get(check.state, "no"),
+        "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
         "" if check.state == "ok" else check.detail,
     ]
 

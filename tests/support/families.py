@@ -101,6 +101,15 @@ def only_vllm() -> list[str]:
     return [name for name, spec in load_models().items() if spec.uses_vllm and not spec.unsupported]
 
 
+def untried() -> list[str]:
+    """Return the entries that transformers runs by an architecture that no trial has."""
+    return [
+        name
+        for name, spec in load_models().items()
+        if spec.uses_transformers and not spec.unsupported and spec.architecture not in ARCHITECTURES
+    ]
+
+
 def elsewhere() -> dict[str, str]:
     """Return the entries that no engine here runs as listed, with the reason."""
     return {name: " ".join(spec.unsupported.reason.split()) for name, spec in load_models().items() if spec.unsupported}
@@ -219,6 +228,9 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "transformers has no code for their published form. They run where vLLM is installed, with the code that\n"
         "their publishers keep beside the weights; elsewhere a run says so before it starts. They were not tried:\n"
         "their weights cannot be had without a network. `docs/vllm.md` has what was tried.\n\n"
+        "## Not tried\n"
+        f"{', '.join(untried())}:\n"
+        "the installed transformers has their architectures, and no small checkpoint of these was made yet.\n\n"
         "## Not in the table\n"
         "Models behind endpoints (`api.yaml`) and `random` have no weights. No engine here runs the published form of\n"
         f"these entries; `vlmsweep list models` shows what would:\n\n{missing}"
