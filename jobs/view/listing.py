@@ -108,10 +108,12 @@ class Samples:
         return [Item(row=row, at=start + place) for place, row in enumerate(rows)]
 
     def _add_answers(self, items: Sequence[Item]) -> None:
+        if not items:
+            return
         by_item = {item.row["item"]: item for item in items}
         rows = self._index.rows(
             "SELECT item, out, model, outcome, judge, answer, left(output, ?) AS output, latency_s FROM answers"
-            " WHERE list_contains(?, item) ORDER BY out, model",
+            " WHERE item IN (SELECT unnest(?)) ORDER BY out, model",
             [_PREVIEW, [*by_item]],
         )
         for row in rows:

@@ -71,7 +71,8 @@ class Output:
     def captions(self, entry: ManifestEntry) -> dict[str, str]:
         """Return the captions that an entry's prompts may hold, by picture hash."""
         key = entry.builder.captioner
-        return self._read(f"captions of {key}", lambda: load_captions(self.store, entry.benchmark, key), {})
+        name = f"captions of {entry.benchmark} by {key}"
+        return self._read(name, lambda: load_captions(self.store, entry.benchmark, key), {})
 
     def human_files(self, benchmark: str) -> dict[str, str]:
         """Return people's files that the output holds, by kind."""

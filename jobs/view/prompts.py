@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from jobs.view.outputs import Output
 from models.messages import Media, Part, Step, StepOutput, Text
@@ -14,6 +15,8 @@ from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
+
+_SHARDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +75,9 @@ def _steps(
     output: Output, entry: ManifestEntry, prediction: Mapping[str, Any], sample: Sample
 ) -> tuple[tuple[Step, ...], bool]:
     """Return the steps, and whether their hash is that of the prediction; () where nothing has its place."""
-    captions = output.captions(entry)
     steps: tuple[Step, ...] = ()
     for in_set in entry.by_prompt_set():
+        captions = output.captions(in_set)
         cell = TaskSetting(prediction["task"], prediction["setting"])
         for row in replace(in_set.builder, task_settings=(cell,)).plan_rows(sample, captions):
             if row.variant != (prediction["variant"] or ""):
@@ -106,23 +109,22 @@ class SampleReader:
     """Finds single samples of data sets; the last few shards stay in memory."""
 
     def __init__(self) -> None:
-        self._shard = lru_cache(maxsize=4)(self._read)
+        self._shards: OrderedDict[tuple[str, str], dict[str, Sample]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def find(self, dataset: Dataset, sample_id: str) -> Sample | None:
         """Return a sample; errors as `Dataset.read_shard`."""
-        for shard in dataset.manifest.shards:
-            sample = self._shard(dataset.store.uri, shard.sha256, dataset).get(sample_id)
-            if sample:
-                return sample
+        with self._lock:  # many frames of one clip are asked for at once
+            shards = {(dataset.store.uri, shard.sha256): shard.path for shard in dataset.manifest.shards}
+            for key in sorted(shards, key=lambda key: key not in self._shards):  # those in memory first
+                if sample := self._load(dataset, key, shards[key]).get(sample_id):
+                    return sample
         return None
 
-    @staticmethod
-    def _read(_uri: str, sha256: str, dataset: Dataset) -> dict[str, Sample]:
-        shard = next(shard for shard in dataset.manifest.shards if shard.sha256 == sha256)
-        return {sample.sample_id: sample for sample in dataset.read_shard(shard.path)}
-
-
-def iter_media(prompt: ShownPrompt) -> Iterator[ShownMedia]:
-    """Yield the media of a prompt, each once."""
-    media = (part.media for turns in prompt.steps for _, parts in turns for part in parts if part.media)
-    yield from dict.fromkeys(media)
+    def _load(self, dataset: Dataset, key: tuple[str, str], path: str) -> dict[str, Sample]:
+        if key not in self._shards:
+            self._shards[key] = {sample.sample_id: sample for sample in dataset.read_shard(path)}
+        self._shards.move_to_end(key)
+        while len(self._shards) > _SHARDS:
+            self._shards.popitem(last=False)
+        return self._shards[key]

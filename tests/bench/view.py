@@ -27,25 +27,7 @@ from tests.bench.scale.synthetic import peak_mb
 
 MODELS = ("model-a", "model-b", "model-c", "model-d")
 SETTINGS = ("black-video", "1-frame", "32-frames")
-WORDS = [
-    "the",
-    "a",
-    "red",
-    "dog",
-    "ball",
-    "runs",
-    "behind",
-    "house",
-    "before",
-    "tree",
-    "after",
-    "child",
-    "blue",
-    "car",
-    "stops",
-    "under",
-    "bridge",
-]
+WORDS = ("the", "a", "red", "dog", "ball", "runs", "behind", "house", "before", "tree", "after", "child", "bridge")
 PAGES = {
     "overview": "",
     "list": "samples",

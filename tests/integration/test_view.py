@@ -1,0 +1,178 @@
+"""`vlmsweep view` as a process: in a browser, over an object store, and until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+
+from pipelines.storage.store import Store
+from tests.integration.conftest import S3
+from tests.support.browser import CHROMIUM, Browser, browser
+from tests.support.paths import ROOT
+from tests.support.viewer_output import HOSTILE, metric, write_metrics, write_output
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
+_START_S = 300.0
+
+
+@contextmanager
+def serving(*outs: str, env: dict[str, str] | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start the command and yield its address, once all outputs are read."""
+    command = [sys.executable, "-m", "jobs.cli", "view", *outs, "--port", "0", "--json"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        address = json.loads(line)["address"]
+        deadline = time.monotonic() + _START_S
+        while "Reading the outputs" in requests.get(address, timeout=_START_S).text:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield address, process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def outputs(maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two outputs: hostile answers in one, changed ones in the other."""
+    root = tmp_path_factory.mktemp("outputs")
+    first = write_output(str(root / "first"), maia_data, ["m1", "m2"], lambda *_: {"output": HOSTILE})
+    second = write_output(
+        str(root / "second"),
+        maia_data,
+        ["m1", "m2"],
+        lambda model, _row: {"output": "مرحبا hello", "right": model == "m1"},
+    )
+    write_metrics(first, [metric(name, "black-video", 0.5) for name in ("m1", "m2")])
+    return [first, second]
+
+
+def visit(page: Browser, address: str) -> None:
+    """Open an address and wait until it is loaded."""
+    page.call("Page.navigate", url=address)
+    _await(page, f"document.readyState === 'complete' && location.href === {json.dumps(address)}")
+
+
+def press(page: Browser, key: str) -> None:
+    """Press and release a key."""
+    code = {"Enter": 13, "/": 191}.get(key, ord(key[0].upper()))
+    text = "\r" if key == "Enter" else key
+    for kind in ("keyDown", "keyUp"):
+        more = {"text": text} if kind == "keyDown" else {}
+        page.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
+
+
+def _await(page: Browser, condition: str) -> None:
+    deadline = time.monotonic() + _START_S
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
+
+
+@needs_chromium
+def test_pages_fit_the_screen_and_run_no_foreign_script(outputs: list[str], tmp_path: Path) -> None:
+    with serving(*outputs) as (address, _), browser(tmp_path) as page:
+        for path in ("", "benchmark?name=maia", "samples", "samples?q=script", "diff?change=worse", "no-such-page"):
+            for width in (1400, 400):
+                page.call(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+                )
+                visit(page, address + path)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert page.evaluate("document.querySelectorAll('script').length") == 1
+                assert page.evaluate("window.hacked ?? 0") == 0
+
+
+@needs_chromium
+def test_keys_lead_from_the_list_to_samples_and_on(outputs: list[str], tmp_path: Path) -> None:
+    with serving(*outputs) as (address, _), browser(tmp_path) as page:
+        visit(page, address + "samples?task=oevqa")
+        for key in "jjk":
+            press(page, key)
+        titles = page.evaluate("[...document.querySelectorAll('.list .id')].map((item) => item.textContent)")
+        assert page.evaluate("[...document.querySelectorAll('.list > li')].findIndex((i) => i.matches('.here'))") == 0
+        press(page, "Enter")
+        _await(page, f"document.querySelector('h1').textContent.trim() === {json.dumps(titles[0])}")
+        assert page.evaluate("document.querySelector('.card .text').textContent").startswith("</p></section><script>")
+        page.evaluate("document.querySelector('.strip').scrollIntoView()")
+        _await(page, "[...document.querySelectorAll('.strip img')].some((image) => image.naturalWidth > 0)")
+        _await(page, "document.readyState === 'complete'")
+        press(page, "j")
+        _await(page, f"document.querySelector('h1').textContent.trim() === {json.dumps(titles[1])}")
+        press(page, "/")
+        assert page.evaluate("document.activeElement.id") == "search"
+        press(page, "j")  # a letter of the search, no command
+        press(page, "Enter")
+        _await(page, "location.search === '?q=j'")
+
+
+@needs_chromium
+def test_choice_in_a_filter_changes_the_address(outputs: list[str], tmp_path: Path) -> None:
+    with serving(*outputs) as (address, _), browser(tmp_path) as page:
+        visit(page, address + "samples")
+        page.evaluate(
+            "(() => { const box = document.querySelector('select[name=outcome]'); box.value = 'wrong';"
+            " box.dispatchEvent(new Event('change', { bubbles: true })); })()"
+        )
+        _await(page, "location.search === '?outcome=wrong' && document.readyState === 'complete'")
+        assert page.evaluate("document.querySelectorAll('.badge.wrong').length") > 0
+
+
+def test_output_on_an_object_store_is_shown(s3: S3, maia_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in s3.env.items():
+        monkeypatch.setenv(name, value)
+    data, out = Store("s3://bench/view/data"), "s3://bench/view/out"
+    for info in Store(maia_data).list():
+        data.put(info.path, Store(maia_data).get(info.path))
+    write_output(out, data.uri, ["m1"])
+    before = [(info.path, info.size) for info in Store(out).list()]
+    with serving(out, env=s3.env) as (address, _):
+        page = requests.get(address + "samples?task=oevqa", timeout=_START_S).text
+        assert "Sentiment_A answered" in page
+        item = "benchmark=maia&sample_id=video1/Sentiment_A&task=oevqa&setting=32-frames&variant="
+        page = requests.get(f"{address}sample?{item}", timeout=_START_S).text
+        assert "not what was sent" not in page
+        clip = page.partition("<video")[2].partition(' src="')[2].partition('"')[0].replace("&amp;", "&")
+        response = requests.get(address.rpartition("/")[0].rpartition("/")[0] + clip, timeout=_START_S)
+        assert (response.status_code, response.headers["content-type"]) == (200, "video/mp4")
+    assert [(info.path, info.size) for info in Store(out).list()] == before
+
+
+def test_store_that_cannot_be_reached_ends_with_three(closed_port: str) -> None:
+    env = {
+        **os.environ,
+        "AWS_ENDPOINT_URL": f"http://{closed_port}",
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+    }
+    command = [sys.executable, "-m", "jobs.cli", "view", "s3://bench/view", "--port", "0"]
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=_START_S)
+    assert run.returncode == 3
+    assert "cannot be reached" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_and_removes_its_files(outputs: list[str], tmp_path: Path, number: signal.Signals) -> None:
+    with serving(outputs[0], env={"TMPDIR": str(tmp_path)}) as (address, process):
+        assert [path.name.startswith("vlmsweep-view-") for path in tmp_path.iterdir()] == [True]
+        process.send_signal(number)
+        out, error = process.communicate(timeout=_START_S)
+        assert (process.returncode, error) == (0, "")
+        assert address.rsplit("/", 2)[1] not in out
+        assert list(tmp_path.iterdir()) == []
