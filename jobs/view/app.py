@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.resources import files
 from typing import Any, Final
@@ -19,8 +18,6 @@ from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
 from pipelines.ingest.dataset import Dataset
-
-log = logging.getLogger("vlmsweep")
 
 _Scope = MutableMapping[str, Any]
 _App = Callable[[_Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
@@ -100,7 +97,6 @@ def _failure(pages: Pages) -> Callable[[Request, Exception], Response]:
             return _html(pages.problem(request, str(error)), 404)
         if isinstance(error, PipelineError):
             return _html(pages.problem(request, str(error)), 503)
-        log.error("%s: internal error, please report it", request.url.path.partition("/")[0], exc_info=error)
         return _html(pages.problem(request, "An internal error; the terminal shows its traceback."), 500)
 
     return respond

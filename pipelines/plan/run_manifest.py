@@ -223,7 +223,7 @@ def load_run(out: Store) -> dict[str, Any]:
     try:
         run: dict[str, Any] = json.loads(raw)
         run["entries"] = [ManifestEntry.from_dict(raw) for raw in run["entries"]]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"{out.uri}/run.json: damaged ({error}); move it away, predictions are kept") from error
     return run
 

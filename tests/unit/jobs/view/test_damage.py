@@ -119,8 +119,8 @@ def test_new_replaced_and_deleted_parts_are_noticed(copied: str) -> None:
     [
         (["no-such-folder"], 2, "no-such-folder: no such folder"),
         (["."], 2, "no output of vlmsweep"),
-        ([], 2, "OUT"),
-        ([".", "--port", "70000"], 2, "70000"),
+        ([], 2, "Missing argument"),
+        ([".", "--port", "70000"], 2, "--port"),
         (["http://x/y"], 2, "only local paths and s3:// are supported"),
     ],
 )
