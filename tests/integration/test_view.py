@@ -107,13 +107,13 @@ def test_keys_lead_from_the_list_to_samples_and_on(outputs: list[str], tmp_path:
         titles = page.evaluate("[...document.querySelectorAll('.list .id')].map((item) => item.textContent)")
         assert page.evaluate("[...document.querySelectorAll('.list > li')].findIndex((i) => i.matches('.here'))") == 0
         press(page, "Enter")
-        _await(page, f"document.querySelector('h1').textContent.trim() === {json.dumps(titles[0])}")
+        _await(page, f"document.querySelector('h1')?.textContent.trim() === {json.dumps(titles[0])}")
         assert page.evaluate("document.querySelector('.card .text').textContent").startswith("</p></section><script>")
         page.evaluate("document.querySelector('.strip').scrollIntoView()")
         _await(page, "[...document.querySelectorAll('.strip img')].some((image) => image.naturalWidth > 0)")
         _await(page, "document.readyState === 'complete'")
         press(page, "j")
-        _await(page, f"document.querySelector('h1').textContent.trim() === {json.dumps(titles[1])}")
+        _await(page, f"document.querySelector('h1')?.textContent.trim() === {json.dumps(titles[1])}")
         press(page, "/")
         assert page.evaluate("document.activeElement.id") == "search"
         press(page, "j")  # a letter of the search, no command
