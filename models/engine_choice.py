@@ -17,6 +17,7 @@ from models.availability import transformers_classes
 from models.gguf_header import gguf_file
 from models.spec import ModelSpec
 
+_WITHOUT_TEMPLATE = frozenset({"blip-2", "instructblip"})  # the `transformers` engine formats their conversations
 _REGISTRY = ("model_executor", "models", "registry.py")
 
 
@@ -38,6 +39,7 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
     features = {
         "beam search": (spec.generation.num_beams or 1) > 1,
         "chat_format": spec.chat_format is not None,
+        "an architecture without a chat template": spec.architecture in _WITHOUT_TEMPLATE,
         "a GGUF file": gguf_file(spec.model) is not None,
     }
     unsupported = [name for name, is_asked in features.items() if is_asked]

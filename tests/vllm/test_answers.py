@@ -30,9 +30,18 @@ _INCOMPLETE = "\ufffd"
 TEXT_ONLY = ("gemma", "gemma3_text", "llama", "mistral", "qwen2")
 
 
+UNFIT = {
+    "blip-2": "it has no chat template: `auto` runs it on transformers",
+    "gemma3": "vllm looks up a token for a line break, which the test's vocabulary lacks",
+}
+
+
 def require_code(folder: Path) -> None:
-    """Skip where vLLM does not know the checkpoint's architecture."""
+    """Skip where vLLM does not know the checkpoint's architecture, or cannot run it as it is."""
     import vllm
+
+    if folder.name in UNFIT:
+        pytest.skip(f"vllm {vllm.__version__}: {UNFIT[folder.name]}")
 
     names = json.loads((folder / "config.json").read_text())["architectures"]
     if not set(names) & set(vllm.ModelRegistry.get_supported_archs()):

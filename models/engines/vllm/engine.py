@@ -36,6 +36,10 @@ from models.spec import ModelSpec
 
 _CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
 _SEEDS = 2**63
+_NO_TEMPLATE = (
+    "the model has no chat template, and vllm gets none of ours: say `engine: transformers` in its entry, with "
+    "chat_format (vicuna, or plain for unformatted text) where it is no BLIP"
+)
 _UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
 
 
@@ -160,6 +164,8 @@ class VLLMEngine:
         turns = call.turns
         if self._spec.system and turns[0].role != "system":
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
+        if not getattr(self._template, "chat_template", None):
+            raise ValueError(_NO_TEMPLATE)
         continues = turns[-1].role == "assistant"
         prompt_media = PromptMedia(self._placeholder, self._spec.limits.max_frames)
         text = self._template.apply_chat_template(
