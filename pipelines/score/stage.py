@@ -99,8 +99,8 @@ def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[str, b
     parts: dict[str, bool] = {}
     for entry in entries:
         predictions, scores = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
-        scored = {info.path for info in out.list(scores, "*.parquet")}
-        parts |= {info.path: score_path(info.path) in scored for info in out.list(predictions, "*.parquet")}
+        score_paths = {info.path for info in out.list(scores, "*.parquet")}
+        parts |= {info.path: score_path(info.path) in score_paths for info in out.list(predictions, "*.parquet")}
     return parts
 
 
@@ -165,18 +165,18 @@ def _scored(scorer: PartScorer, parts: Sequence[_Part]) -> dict[str, Any]:
     """Score parts; return how many, which are damaged, why scorers are unavailable, and why the run must end."""
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
-    fatal, scored, damaged = "", 0, []
+    fatal, count, damages = "", 0, list[str]()
     try:
         for path, is_scored in parts:
             try:
                 scorer.score(path, is_scored=is_scored)
             except DamagedPartError as error:
-                damaged.append(str(error))
-            scored += 1
+                damages.append(str(error))
+            count += 1
     except ScorerUnavailableError as error:
         fatal = str(error)
     problems = json.dumps(scorer.problems)
-    return {"parts": scored, "damaged": json.dumps(damaged), "problems": problems, "fatal": fatal}
+    return {"parts": count, "damaged": json.dumps(damages), "problems": problems, "fatal": fatal}
 
 
 def _score(
