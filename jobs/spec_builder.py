@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
 from pipelines.storage.backend import is_remote
+
+_log = logging.getLogger(__name__)
 
 _UNUSED: Mapping[str, dict[str, Any]] = {
     "predict": {"judge": None, "scorers": None, "human": None},
@@ -152,20 +155,29 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool, here: bool) -> None:
             f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
             f"{spec.unsupported.runs_with.strip()}"
         )
-    if spec.uses_vllm and here and not dry_run and (reason := unavailable_reason(spec)):
+    gguf = gguf_file(spec.model) if spec.runs_locally else None
+    if (spec.uses_vllm or gguf) and here and not dry_run and (reason := unavailable_reason(spec)):
         raise UsageError(f"model {name!r}: {reason}")
     if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)
-    if spec.runs_locally and (gguf := gguf_file(spec.model)):
-        if not gguf.is_file():
-            raise UsageError(
-                f"model {name!r}: no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id"
-            )
-        check_gguf(gguf)
+    if gguf:
+        _check_gguf(name, spec, gguf)
         return
     looks_local = spec.model.startswith((".", "/", "~"))
     if spec.uses_transformers and looks_local and not Path(spec.model).expanduser().is_dir():
         raise UsageError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
+
+
+def _check_gguf(name: str, spec: ModelSpec, path: Path) -> None:
+    if not path.is_file():
+        raise UsageError(f"model {name!r}: no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id")
+    if not check_gguf(path).has_chat_template and spec.chat_format is None:
+        _log.warning(
+            "model %r: %s has no chat template, so that every request fails but those of MAIA's unimodal setting; set "
+            "chat_format in its entry (vicuna, or plain for unformatted text)",
+            name,
+            path.name,
+        )
 
 
 def _location(uri: str, flag: str) -> str:
