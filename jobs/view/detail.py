@@ -12,6 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.view.index import Index
+from jobs.view.judgements import Judgement, judgements_of
 from jobs.view.listing import Item
 from jobs.view.outputs import Output
 from jobs.view.prompts import SampleReader, ShownPrompt, prompt_of
@@ -33,6 +35,7 @@ class ShownAnswer:
     prediction: Mapping[str, Any] = field(default_factory=dict)
     score: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    judgements: list[Judgement] = field(default_factory=list)
 
     @property
     def values(self) -> dict[str, float]:
@@ -56,10 +59,13 @@ class Detail:
     problems: list[str]
 
 
-def load_detail(item: Item, outputs: Sequence[Output], reader: SampleReader) -> Detail:
+def load_detail(item: Item, outputs: Sequence[Output], reader: SampleReader, index: Index) -> Detail:
     """Read all about an item; what cannot be read is named in `problems`."""
     answers = [_answer(outputs[row["out"]], row) for row in item.answers]
     sample, output, problems = _sample(item, [answer.output for answer in answers], reader)
+    for answer in answers:
+        if sample and answer.prediction and answer.row["judge"]:
+            answer.judgements = judgements_of(answer.output, index, answer.prediction, sample)
     return Detail(
         item=item,
         answers=answers,

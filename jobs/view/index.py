@@ -24,6 +24,7 @@ CREATE TABLE answers (
   sample_id VARCHAR, model VARCHAR, category VARCHAR, outcome VARCHAR, correct BOOLEAN, judge VARCHAR, answer VARCHAR,
   output VARCHAR, latency_s DOUBLE
 );
+CREATE TABLE judgements (out UTINYINT, path VARCHAR, judge VARCHAR, prompt_sha256 VARCHAR, reply VARCHAR);
 CREATE TABLE questions (benchmark VARCHAR, sample_id VARCHAR, text VARCHAR);
 """
 _ITEMS = """
@@ -61,6 +62,7 @@ SCORE_COLUMNS: Final = pa.schema(
         ("accepted", pa.float64()),
     ]
 )
+JUDGEMENT_COLUMNS: Final = pa.schema([(name, pa.string()) for name in ("model", "prompt_sha256", "output", "error")])
 
 
 class Index:
@@ -121,6 +123,18 @@ class Index:
         with self._writing, self._connection.cursor() as cursor:
             cursor.register("texts", table)
             cursor.execute("INSERT INTO questions SELECT ?, sample_id, lower(text) FROM texts", [benchmark])
+
+    def replace_judgements(self, out: int, path: str, replies: pa.Table) -> None:
+        """Add the replies of one part of judgements, in place of those that it held before."""
+        with self._writing, self._connection.cursor() as cursor:
+            cursor.register("replies", replies)
+            cursor.begin()
+            cursor.execute("DELETE FROM judgements WHERE out = ? AND path = ?", [out, path])
+            cursor.execute(
+                "INSERT INTO judgements SELECT ?, ?, model, prompt_sha256, coalesce(output, error) FROM replies",
+                [out, path],
+            )
+            cursor.commit()
 
     def signatures(self, out: int) -> dict[str, str]:
         """Return path -> signature of the parts of an output."""

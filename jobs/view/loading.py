@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.view.index import PREDICTION_COLUMNS, SCORE_COLUMNS, Index
+from jobs.view.index import JUDGEMENT_COLUMNS, PREDICTION_COLUMNS, SCORE_COLUMNS, Index
 from jobs.view.outputs import Output
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
@@ -34,6 +34,7 @@ class Loader:
         self._stop, self.loaded = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="vlmsweep-view-loader", daemon=True)
         self._searched: set[tuple[str, str]] = set()
+        self._judged: dict[tuple[int, str], str] = {}
         self._grouped_at = 0.0
         self.done = self.total = 0  # parts, of the current look
 
@@ -65,6 +66,7 @@ class Loader:
             self._group(at_once=True)
         for output in self._outputs:
             self._add_questions(output)
+            self._add_judgements(output)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -106,6 +108,24 @@ class Loader:
                 output.note(path, f"{output.store.uri}/{path}: {str(error)[:300]}; its answers are not shown")
         if readable:
             self._index.add_parts(output.number, readable)
+
+    def _add_judgements(self, output: Output) -> None:
+        try:
+            parts = {info.path: _signature(output, info) for info in output.store.list("judgements", "*.parquet")}
+        except PipelineError as error:
+            output.note("judgements", str(error))
+            return
+        for path, signature in parts.items():
+            key = (output.number, path)
+            if self._judged.get(key) == signature or self._stop.is_set():
+                continue
+            self._judged[key] = signature
+            try:
+                part = open_part(output.store, path)
+                table = part.read(_known(part, JUDGEMENT_COLUMNS), use_threads=False)
+                self._index.replace_judgements(output.number, path, _with_columns(table, JUDGEMENT_COLUMNS))
+            except (FileNotFoundError, PipelineError, pa.ArrowException, ValueError) as error:
+                output.note(path, f"{output.store.uri}/{path}: {str(error)[:300]}; the judge's words are not shown")
 
     def _add_questions(self, output: Output) -> None:
         for benchmark in dict.fromkeys(entry.benchmark for entry in output.entries()):

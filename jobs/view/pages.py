@@ -86,7 +86,7 @@ class Pages:
         chosen = Filter.parse(_list_filter(query))
         item.at = _number(request, "at")
         before, after = self._samples.neighbours(chosen, item.at) if "at" in query else (None, None)
-        detail = load_detail(item, self._outputs, self._reader)
+        detail = load_detail(item, self._outputs, self._reader, self._index)
         return self._render(
             request,
             "sample.html.j2",

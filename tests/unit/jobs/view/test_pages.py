@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from tests.support.viewer_output import part
+from models.messages import prompt_sha256
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.records import Row
+from pipelines.ingest.dataset import Dataset
+from pipelines.schemas import PREDICTIONS
+from pipelines.storage.parts import to_parquet
+from pipelines.storage.store import Store
+from tests.support.viewer_output import builder_of, part
 
 
 def rows_of(out: str) -> list[dict[str, Any]]:
@@ -149,6 +157,25 @@ def test_unknown_benchmark_is_named(client: TestClient) -> None:
     response = client.get("benchmark?name=maja")
     assert response.status_code == 404
     assert "maja" in response.text
+
+
+def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia_data: str) -> None:
+    dataset = Dataset.open(Store(maia_data), "maia")
+    row = next(row for row in rows_of(copied) if row["model"] == "good" and row["task"] == "oevqa")
+    sample = next(sample for sample in dataset.samples() if sample.sample_id == row["sample_id"])
+    builder = builder_of(dataset, "good")
+    names = ("request_id", "model", "task", "setting", "variant", "status", "output")
+    ask = benchmark("maia").judge.judge_request(
+        Row(sample=sample, **{name: row[name] for name in names}), builder.texts
+    )
+    reply = {"model": "judge-1", "prompt_sha256": prompt_sha256([ask.step]), "output": "<i>sentenced</i>"}
+    Store(copied).put("judgements/benchmark=maia/model=judge-1/x.parquet", to_parquet([reply], PREDICTIONS))
+    client = opened(copied)
+    deadline = time.monotonic() + 60
+    while "The words of judge-1" not in (page := client.get(f"sample?{identity(row)}").text):
+        assert time.monotonic() < deadline
+    assert page.count("The words of judge-1") == 1
+    assert "&lt;i&gt;sentenced" in page
 
 
 def test_comparison_counts_changes(opened: Any, out: str, copied: str) -> None:

@@ -1,0 +1,61 @@
+"""What a judge was asked about an answer and what it replied: found by the hash of the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.view.index import Index
+from jobs.view.outputs import Output
+from models.messages import Text, prompt_sha256
+from pipelines.benchmarks.records import JudgeRequest, Row, Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A judge's reply, or its failure."""
+
+    judge: str
+    question: str
+    reply: str
+
+
+def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], sample: Sample) -> list[Judgement]:
+    """Return all replies about an answer, retries included; none where no judge was asked."""
+    entry = output.entry(prediction["benchmark"], prediction["model"])
+    if entry is None or prediction.get("status") != "ok":
+        return []
+    for in_set in entry.by_prompt_set():
+        prompter = in_set.builder.benchmark.judge
+        if prompter is None:
+            return []
+        ask = prompter.judge_request(_row(prediction, sample, in_set.builder.seed), in_set.builder.texts)
+        if isinstance(ask, JudgeRequest) and (replies := [*_replies(output, index, ask)]):
+            return replies
+    return []
+
+
+def _replies(output: Output, index: Index, ask: JudgeRequest) -> Iterator[Judgement]:
+    question = "\n\n".join(part.text for turn in ask.step.turns for part in turn.parts if isinstance(part, Text))
+    for row in index.rows(
+        "SELECT judge, reply FROM judgements WHERE prompt_sha256 = ? AND out = ? ORDER BY ALL",
+        [prompt_sha256([ask.step]), output.number],
+    ):
+        yield Judgement(judge=row["judge"], question=question, reply=row["reply"] or "")
+
+
+def _row(prediction: Mapping[str, Any], sample: Sample, seed: int) -> Row:
+    return Row(
+        request_id=prediction["request_id"],
+        sample=sample,
+        model=prediction["model"],
+        task=prediction["task"],
+        setting=prediction["setting"],
+        variant=prediction["variant"] or "",
+        status=prediction["status"],
+        output=prediction["output"],
+        finish_reason=prediction.get("finish_reason") or "",
+        steps=tuple(prediction.get("steps") or ()),
+        seed=seed,
+    )
