@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from jobs.flags import SweepFlags
 from jobs.spec_builder import build_run_spec, validate_remote_flags
-from models.errors import UnknownModelError
+from models.errors import EngineUnreachableError, UnknownModelError
 from pipelines.errors import UsageError
 
 
@@ -34,3 +38,55 @@ def test_unknown_captioner_is_refused_wherever_the_sweep_runs() -> None:
     for check in (build_run_spec, validate_remote_flags):
         with pytest.raises(UnknownModelError, match="randon"):
             check(flags("random", "randon"))  # type: ignore[operator]
+
+
+def gguf_flags(folder: Path, content: bytes | None) -> SweepFlags:
+    if content is not None:
+        (folder / "m.gguf").write_bytes(content)
+    (folder / "models.yaml").write_text(f"m: {{engine: transformers, model: {folder / 'm.gguf'}, device: cpu}}\n")
+    files = [folder / "models.yaml"]
+    return SweepFlags(models="m", models_file=files, benchmarks="vague", data="data", out="out", dry_run=True)
+
+
+def text_field(name: str, value: str) -> bytes:
+    name_and_kind = struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", 8)
+    return name_and_kind + struct.pack("<Q", len(value)) + value.encode()
+
+
+def header(*fields: bytes) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields)) + b"".join(fields)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (None, UsageError, "model 'm': no file .*m.gguf; give a GGUF file"),
+        (b"", EngineUnreachableError, "m.gguf cannot be read: it is no GGUF file"),
+        (b"GGUF\x01\0\0\0", EngineUnreachableError, "its format has version 1"),
+        (header(text_field("general.architecture", "llama"))[:-1], EngineUnreachableError, "it ends within its header"),
+        (header(struct.pack("<Q", 1 << 60)), EngineUnreachableError, "a text is longer than the file"),
+        (header(text_field("general.name", "x")), EngineUnreachableError, "it names no architecture"),
+    ],
+)
+def test_unusable_gguf_file_is_refused_before_a_cluster_starts(
+    content: bytes | None, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        build_run_spec(gguf_flags(tmp_path, content))
+
+
+def test_missing_chat_template_of_a_gguf_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    architecture = text_field("general.architecture", "llama")
+    build_run_spec(gguf_flags(tmp_path, header(architecture)))
+    assert "model 'm': m.gguf has no chat template" in caplog.text
+    caplog.clear()
+    build_run_spec(gguf_flags(tmp_path, header(architecture, text_field("tokenizer.chat_template", "{{ 1 }}"))))
+    assert caplog.text == ""
+
+
+def test_gguf_file_needs_its_package_where_the_model_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = replace(gguf_flags(tmp_path, header(text_field("general.architecture", "llama"))), dry_run=False)
+    monkeypatch.setattr("models.availability.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'vlmsweep\[gguf\]'"):
+        build_run_spec(flags)
+    assert build_run_spec(replace(flags, address="ray://head:10001")).models
