@@ -16,7 +16,7 @@ __all__ = ["checkpoint_of", "one_thread", "reference_answers"]
 
 OpenEngine = Callable[..., Engine]
 
-_SMALL: dict[str, Any] = {"kv_cache_memory_bytes": 1 << 28, "limit_mm_per_prompt": {"image": 4, "video": 1}}
+_SMALL: dict[str, Any] = {"kv_cache_memory_bytes": 1 << 28, "limit_mm_per_prompt": {"image": 8, "video": 1}}
 """Settings of vLLM that shorten its start; no answer depends on them."""
 
 

@@ -16,7 +16,8 @@ import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
 from models.engines.transformers.fetch import ensure_local
-from models.engines.vllm.prompt_media import PromptMedia
+from models.engines.transformers.media_inputs import media_rules
+from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder
 from models.engines.vllm.settings import engine_settings, lora_request
 from models.errors import EngineDiedError, EngineUnreachableError
 from models.gguf_header import gguf_file
@@ -59,7 +60,7 @@ class VLLMEngine:
     prefixes, encoder outputs and media hit. A batch that vLLM rejects for one prompt is halved until it is isolated.
 
     Processors with a chat template get media as parts of a turn. A model with a tokenizer only (InternVL2,
-    Phi-3.5-vision, Molmo) gets text with vLLM's placeholders, and a clip's frames as pictures where it takes no clips.
+    Phi-3.5-vision, Molmo) gets text with vLLM's placeholders. Where a model takes no clips, it gets frames as pictures.
     """
 
     warnings: tuple[str, ...] = ()
@@ -85,6 +86,11 @@ class VLLMEngine:
         if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
             self._template = self._llm.get_tokenizer()
             self._placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
+        self._takes_video = (
+            media_rules(self._processor, spec.limits).kind == "video"
+            if self._placeholder is None
+            else has_video_placeholder(self._placeholder)
+        )
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call; `EngineDiedError` when a process of vLLM ended: a new engine is needed."""
@@ -167,7 +173,7 @@ class VLLMEngine:
         if not getattr(self._template, "chat_template", None):
             raise ValueError(_NO_TEMPLATE)
         continues = turns[-1].role == "assistant"
-        prompt_media = PromptMedia(self._placeholder, self._spec.limits.max_frames)
+        prompt_media = PromptMedia(self._placeholder, self._spec.limits.max_frames, takes_video=self._takes_video)
         text = self._template.apply_chat_template(
             [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns],
             tokenize=False,

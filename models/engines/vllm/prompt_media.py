@@ -15,9 +15,10 @@ from models.messages import Frames, Media, Text, Turn
 class PromptMedia:
     """Collects the media of one prompt, and the names under which vLLM caches them."""
 
-    def __init__(self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None) -> None:
-        self._placeholder, self._max_frames = placeholder, max_frames
-        self._takes_video = placeholder is None or _takes_video(placeholder)
+    def __init__(
+        self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None, *, takes_video: bool
+    ) -> None:
+        self._placeholder, self._max_frames, self._takes_video = placeholder, max_frames, takes_video
         self.data: dict[str, list[Any]] = {}
         self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
 
@@ -51,7 +52,8 @@ class PromptMedia:
         return {"text": f"{placeholder}\n" if placeholder else ""}
 
 
-def _takes_video(placeholder: Callable[[str, int], str | None]) -> bool:
+def has_video_placeholder(placeholder: Callable[[str, int], str | None]) -> bool:
+    """Return whether a model's text has placeholders for clips."""
     try:
         placeholder("video", 1)
     except ValueError:

@@ -206,6 +206,13 @@ def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Check
     assert stand.ended
 
 
+def test_frames_are_pictures_for_a_processor_without_clips(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("idefics3"), limits=Limits(max_frames=6))
+    (reply,) = engine.generate(calls_about((CLIP,), limits=(4,))[:1], MEDIA)
+    assert isinstance(reply.outcome, Answer), reply.outcome
+    assert {kind: len(items) for kind, items in stand.prompts[0]["multi_modal_data"].items()} == {"image": 6}
+
+
 @pytest.mark.parametrize(
     ("takes", "words", "kinds"), [(VideoModel, "<video>\n", {"video": 1}), (PictureModel, "<|image_6|>", {"image": 6})]
 )
