@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from sys import intern
 
 import pyarrow as pa
@@ -14,12 +17,13 @@ from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
-_COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens"]
+_COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens", "frames_used"]
 _NOTE = (
     "Prompt tokens of all answers; computed: without those cached from another request with the same prefix; "
     "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
     "omitted where an engine does not report it."
 )
+_FRAMES_NOTE = "Clips shown with fewer frames than asked, because of the model's context or `max_frames`: "
 _SETS_NOTE = "Each set of prompts is counted by itself; a request that several share counts in the first."
 
 
@@ -34,6 +38,7 @@ class Efficiency:
     prompt_tokens: int
     computed_tokens: int
     least_tokens: int | None = None  # None if the engine does not report it
+    fewer_frames: tuple[tuple[int, int, int], ...] = ()  # frames asked, frames shown, answers
 
 
 def media_key(messages: str) -> str:
@@ -67,6 +72,7 @@ def measure_efficiency(
         prompt_tokens=prompt,
         computed_tokens=prompt - (pc.sum(rows["cached_tokens"]).as_py() or 0),
         least_tokens=_least_tokens(rows, media_keys),
+        fewer_frames=_fewer_frames(rows, media_keys),
     )
 
 
@@ -80,6 +86,24 @@ def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -
     keys, heads = media_keys(), rows["head_tokens"].fill_null(0).to_pylist()
     prefixes = {(keys[name], head) for name, head in zip(rows["request_id"].to_pylist(), heads, strict=True)}
     return int(pc.sum(rows["least_tokens"]).as_py() + sum(head for _, head in prefixes))
+
+
+def _fewer_frames(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> tuple[tuple[int, int, int], ...]:
+    """Count the answers whose clip was shown with fewer frames than asked, by both numbers."""
+    if "frames_used" not in rows.column_names or rows["frames_used"].null_count == rows.num_rows:
+        return ()
+    keys, counts = media_keys(), Counter[tuple[int, int]]()
+    for name, shown in zip(rows["request_id"].to_pylist(), rows["frames_used"].to_pylist(), strict=True):
+        asked = _most_frames(keys[name])
+        if shown is not None and shown < asked:
+            counts[asked, shown] += 1
+    return tuple((*numbers, count) for numbers, count in sorted(counts.items(), reverse=True))
+
+
+@cache
+def _most_frames(key: str) -> int:
+    """Return the frames of the longest clip in a `media_key`."""
+    return max((frames for _, _, frames in ast.literal_eval(key or "[]")), default=0)
 
 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
@@ -103,8 +127,17 @@ def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table
         rows=tuple(
             TableRow(label=row.model, cells=(*([row.prompt_set] if has_sets else []), *_cells(row))) for row in models
         ),
-        notes=(_NOTE, *([_SETS_NOTE] if has_sets else [])),
+        notes=(_NOTE, *([_SETS_NOTE] if has_sets else []), *_frames_note(models)),
     )
+
+
+def _frames_note(rows: Sequence[Efficiency]) -> list[str]:
+    counts = [
+        f"{row.model} {shown} of {asked} frames in {count} answers"
+        for row in rows
+        for asked, shown, count in row.fewer_frames
+    ]
+    return [f"{_FRAMES_NOTE}{'; '.join(counts)}."] if counts else []
 
 
 def _cells(row: Efficiency) -> tuple[int | str | None, ...]:

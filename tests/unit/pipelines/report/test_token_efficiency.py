@@ -64,3 +64,34 @@ def test_no_table_without_token_counts(tmp_path: Path) -> None:
 def test_media_key_depends_on_sampling() -> None:
     assert media_key(dump_steps(request(None).steps)) == ""
     assert len({media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER, None)}) == 3
+
+
+def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    part_rows = [
+        {**row, "frames_used": frames}
+        for row, frames in zip(rows("a", head=0, least=[None] * 5, cached=[0] * 5), [24, 24, 8, 32, None], strict=True)
+    ]
+    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    key = media_key(dump_steps(request(CLIP).steps))
+    efficiency = measure_efficiency(
+        "maia", "m", out, [f"a{n}" for n in range(5)], lambda: {f"a{n}": key for n in range(5)}
+    )
+    assert efficiency is not None
+    assert efficiency.fewer_frames == ((32, 24, 2), (32, 8, 1))
+    table = efficiency_table("maia", "MAIA", [efficiency])
+    assert table is not None
+    assert table.notes[-1].endswith("m 24 of 32 frames in 2 answers; m 8 of 32 frames in 1 answers.")
+
+
+def test_no_note_where_all_frames_were_shown(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    part_rows = [{**row, "frames_used": 32} for row in rows("a", head=0, least=[None], cached=[0])]
+    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    key = media_key(dump_steps(request(CLIP).steps))
+    efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": key})
+    assert efficiency is not None
+    assert efficiency.fewer_frames == ()
+    table = efficiency_table("maia", "MAIA", [efficiency])
+    assert table is not None
+    assert len(table.notes) == 1
