@@ -122,7 +122,7 @@ class Loader:
             self._judged[key] = signature
             try:
                 part = open_part(output.store, path)
-                table = part.read(_known(part, JUDGEMENT_COLUMNS), use_threads=False)
+                table = part.read(_present(part, JUDGEMENT_COLUMNS), use_threads=False)
                 self._index.replace_judgements(output.number, path, _with_columns(table, JUDGEMENT_COLUMNS))
             except (FileNotFoundError, PipelineError, pa.ArrowException, ValueError) as error:
                 output.note(path, f"{output.store.uri}/{path}: {str(error)[:300]}; the judge's words are not shown")
@@ -175,16 +175,16 @@ def _signature(output: Output, info: Any) -> str:
 
 def _read(output: Output, path: str) -> tuple[pa.Table, pa.Table]:
     predictions = open_part(output.store, f"predictions/{path}")
-    table = predictions.read(_known(predictions, PREDICTION_COLUMNS), use_threads=False)
+    table = predictions.read(_present(predictions, PREDICTION_COLUMNS), use_threads=False)
     try:
         scores = open_part(output.store, f"scores/{path}")
-        scored = scores.read(_known(scores, SCORE_COLUMNS, "values"), use_threads=False)
+        scored = scores.read(_present(scores, SCORE_COLUMNS, "values"), use_threads=False)
     except FileNotFoundError:  # not scored yet
         scored = SCORE_COLUMNS.empty_table()
     return _with_columns(table, PREDICTION_COLUMNS), _with_columns(_with_correct(scored), SCORE_COLUMNS)
 
 
-def _known(part: Any, schema: pa.Schema, *more: str) -> list[str]:
+def _present(part: Any, schema: pa.Schema, *more: str) -> list[str]:
     return [name for name in part.schema_arrow.names if name in {*schema.names, *more}]
 
 

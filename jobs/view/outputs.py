@@ -20,6 +20,7 @@ from pipelines.storage.store import Store
 T = TypeVar("T")
 
 _FRESH_S: Final = 5.0  # what was read is used again for this long: an output may be being written
+_FAILED_S: Final = 30.0  # what could not be read is tried again after this time: a store may be gone, and pages wait
 _NOTHING_THERE = "no output of vlmsweep; there is neither a run.json nor a prediction"
 
 
@@ -92,18 +93,18 @@ class Output:
     def _read(self, name: str, load: Callable[[], T], missing: T) -> T:
         """Return what `load` returns, read again after a few seconds; `missing` where it cannot be read."""
         with self._lock:
-            known = self._cache.get(name)
-        if known and time.monotonic() - known[0] < _FRESH_S:
-            value: T = known[1]
+            cached = self._cache.get(name)
+        if cached and time.monotonic() < cached[0]:
+            value: T = cached[1]
             return value
         try:
             value, problem = load(), ""
         except (PipelineError, ValueError, OSError) as error:
             location = "" if self.store.uri in str(error) else f"{self.store.uri}/{name}: "
-            value, problem = (known[1] if known else missing), f"{location}{error}"
+            value, problem = (cached[1] if cached else missing), f"{location}{error}"
         self.note(name, problem)
         with self._lock:
-            self._cache[name] = (time.monotonic(), value)
+            self._cache[name] = (time.monotonic() + (_FAILED_S if problem else _FRESH_S), value)
         return value
 
 

@@ -144,8 +144,8 @@ def _number(value: Any) -> float | None:
 
 def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list[Column]:
     """Return columns in the order of the definition's tasks and settings; others last."""
-    known = [(task, setting) for task, settings in definition.tasks.items() for setting in settings]
-    return sorted(columns, key=lambda column: (known.index(column) if column in known else len(known), column))
+    places = [(task, setting) for task, settings in definition.tasks.items() for setting in settings]
+    return sorted(columns, key=lambda column: (places.index(column) if column in places else len(places), column))
 
 
 def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:

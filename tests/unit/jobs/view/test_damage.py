@@ -13,9 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli.main import main
+from jobs.view.detail import load_detail
+from jobs.view.filters import Filter
 from jobs.view.index import Index
+from jobs.view.listing import Samples
 from jobs.view.loading import Loader
 from jobs.view.outputs import open_outputs
+from jobs.view.prompts import SampleReader
 from tests.support.viewer_output import part
 
 
@@ -88,6 +92,27 @@ def test_output_that_vanishes_is_still_answered(copied: str, opened: Any) -> Non
     shutil.rmtree(copied)
     assert "its part is gone" in client.get(address).text
     assert client.get("").status_code == client.get("samples").status_code == 200
+
+
+def test_store_that_goes_away_is_named_and_what_was_read_is_shown(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: Any) -> Any:
+        raise ConnectionRefusedError("nobody listens")
+
+    (output,) = open_outputs([out])
+    with TemporaryDirectory() as folder:
+        index = Index(Path(folder))
+        loader = Loader([output], index)
+        loader.load()
+        for name in ("get", "walk", "exists"):
+            monkeypatch.setattr(output.store.backend, name, refuse)
+        loader.load()
+        samples = Samples(index, [output])
+        listing = samples.page(Filter(), 1)
+        assert listing.total > 100
+        detail = load_detail(samples.item(listing.items[0].identity()), [output], SampleReader(), index)
+        assert all("nobody listens" in answer.problem for answer in detail.answers)
+        assert any("nobody listens" in problem for problem in output.problems)
+        index.close()
 
 
 def test_new_replaced_and_deleted_parts_are_noticed(copied: str) -> None:
