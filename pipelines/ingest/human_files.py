@@ -60,12 +60,14 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
 
 
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
-    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless UTF-8, and of CSV each kind once."""
+    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless UTF-8, with rows, and of CSV each kind once."""
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
         name, uri = parse_human_flag(spec)
         for path, content in _contents(spec, uri):
             file = _parse(name, path, content)
+            if not file.text.strip().partition("\n")[2]:
+                raise UsageError(f"{path} ({name} {file.kind}): contains no rows; fill it in, or leave it out")
             earlier = files.get((name, file.kind))
             if earlier and (path.endswith(".csv") or earlier.uri.endswith(".csv")):
                 raise UsageError(f"{path}: a second {name} {file.kind} file next to {earlier.uri}; merge them")

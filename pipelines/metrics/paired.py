@@ -42,13 +42,18 @@ class PairedSums:
         clusters: NDArray[Any],
         statistic: SumStatistic,
     ) -> PairedSums:
-        """Sum columns, (rows,) each, by cluster, (rows,); sums do not depend on the order of rows with equal values."""
+        """Sum columns, (rows,) each, by cluster, (rows,); sums do not depend on the order of rows with equal values.
+
+        Clusters without a row of the metric, such as a scene without a wrong answer for a share of wrong answers, are
+        left out, since they are no evidence.
+        """
         numbers = np.unique(clusters, return_inverse=True)[1].reshape(-1)
         sums = [
             np.stack([np.bincount(numbers, weights=column) for column in side], axis=1, dtype=np.float64)
             for side in (a, b)
         ]
-        return cls(sums[0], sums[1], statistic)
+        holds_rows = (sums[0] != 0).any(axis=1) | (sums[1] != 0).any(axis=1)
+        return cls(sums[0][holds_rows], sums[1][holds_rows], statistic)
 
     @property
     def clusters(self) -> int:

@@ -106,11 +106,6 @@ def holds_captions(benchmark: BenchmarkDefinition, cell: TaskSetting) -> bool:
     return cell.setting in benchmark.captioned_settings
 
 
-def answerable_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
-    """Return the cells that a file of answers, or people, may answer."""
-    return [cell for cell in all_cells(benchmark) if cell.setting not in benchmark.explicit_settings]
-
-
 def _named_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
     """Return all cells that the flags name, or all of the benchmark."""
     selected = {name for task in tasks for name in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)

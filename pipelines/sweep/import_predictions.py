@@ -14,7 +14,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.selection import TaskSetting, answerable_cells
+from pipelines.plan.selection import TaskSetting, all_cells
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
@@ -82,7 +82,7 @@ def _external_builder(dataset: Dataset, name: str, model: str, seed: int) -> Req
         model=model,
         model_fingerprint={"engine": "external", "model": model},
         generation={},
-        task_settings=tuple(answerable_cells(benchmark(name))),
+        task_settings=tuple(all_cells(benchmark(name))),
         prompts={},
         prompt_versions={},
         seed=seed,

@@ -33,12 +33,15 @@ def metrics(out: Path, model: str) -> dict[str, dict]:
 def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     rows = answers("whole") + answers("partial", skip=3)
     rows[5]["output"] = None
+    pairs = [row for row in answers("words") if row["task"] == "vsv"]
+    bare = [{**row, "setting": "unimodal", "output": '{"logprobs": [-1.5, -2.5]}'} for row in pairs]
     lines = [json.dumps(row) for row in rows]
     lines.insert(2, "{not json")
     lines.append(json.dumps({**rows[0], "output": "B"}))
     lines.append(json.dumps({**rows[0], "sample_id": "video9/Sentiment_A"}))
     lines.append(json.dumps({k: v for k, v in rows[0].items() if k != "output"}))
     lines += ["[" * 200_000, f'{{"model": {"9" * 6_000}}}', json.dumps({**rows[0], "model": "half \ud800"})]
+    lines += [json.dumps(row) for row in bare]
     file = tmp_path / "answers.jsonl"
     file.write_text("\n".join(lines) + "\n")
     out = tmp_path / "out"
@@ -58,6 +61,7 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     partial = metrics(out, "partial")
     assert partial["statement_accuracy"]["n"] == 381
     assert partial["pool_accuracy"]["value"] is None
+    assert (metrics(out, "words")["statement_accuracy"]["value"], len(bare)) == (1.0, 384)
     assert (out / "report" / "index.html").is_file()
 
 

@@ -60,12 +60,27 @@ def test_columns_determine_the_kind_of_a_human_file(tmp_path: Path) -> None:
             r"f\.csv, line 1: the columns match no file of vflute",
         ),
         ("vflute={0}", b"id,annotator,label\n\xff,a,b\n", r"f\.csv: not UTF-8"),
+        ("vflute={0}", "id,annotator,label\r\n\n", r"f\.csv \(vflute labels\): contains no rows"),
     ],
 )
 def test_unreadable_human_file_is_refused(tmp_path: Path, spec: str, content: str | bytes, message: str) -> None:
     (tmp_path / "f.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UsageError, match=message):
         read_human([spec.format(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("people_2_shot_human.jsonl", ""),
+        ("form.json", '{"benchmark": "mate", "kind": "predictions", "rows": []}'),
+        ("answers.csv", "example_id,task,setting,evaluator,prediction\n"),
+    ],
+)
+def test_human_file_without_rows_is_refused_in_every_form(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError, match=f"{name} .mate predictions.: contains no rows; fill it in, or leave it out"):
+        read_human([f"mate={tmp_path}"])
 
 
 def test_benchmark_without_human_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

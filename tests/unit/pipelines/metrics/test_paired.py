@@ -44,6 +44,13 @@ def test_permutations_of_few_clusters_are_counted_by_hand(differences: list[floa
     assert paired.permutation_p(means([0] * len(differences), differences)) == expected
 
 
+def test_clusters_without_a_row_of_the_metric_are_no_evidence() -> None:
+    wrong = np.array([1.0, 1, 1, 0, 0, 0, 0, 0])  # a share of wrong answers, of which three clusters hold any
+    pair = paired.PairedSums.of((wrong * 0, wrong), (wrong, wrong), np.arange(8), ratio)
+    assert pair.clusters == 3
+    assert paired.permutation_p(pair) == paired.smallest_p(pair.clusters) == 2 / 2**3
+
+
 def test_whole_clusters_are_swapped() -> None:
     a, b = [0] * 8, [1, 1, 1, 1, 0, 1, 1, 1]
     assert paired.permutation_p(means(a, b)) == 2 / 2**7
