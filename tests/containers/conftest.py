@@ -66,9 +66,9 @@ def figures() -> list[str]:
 @pytest.fixture
 def outside(services: Services, tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user's own machine that knows the token's file."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "AWS_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "AWS_"))}
     return {
-        **own,
+        **inherited,
         "HOME": str(tmp_path),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(services.secret("ray_token")),

@@ -55,9 +55,9 @@ class Podman:
         """Write the settings: runc and cgroupfs work with and without systemd."""
         self.folder.mkdir(parents=True, exist_ok=True)
         limits = []
-        for name, (number, wanted) in _LIMITS.items():
+        for name, (number, preferred) in _LIMITS.items():
             hard = resource.getrlimit(number)[1]
-            value = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+            value = preferred if hard == resource.RLIM_INFINITY else min(hard, preferred)
             limits.append(f'"{name}={value}:{value}"')
         (self.folder / "containers.conf").write_text(
             f"""[engine]

@@ -116,5 +116,5 @@ def layers(podman: Podman, image: str) -> list[Layer]:
     history = podman.json("history", "--no-trunc", "--format", "json", image)
     steps = [entry for entry in history if entry["size"]]
     assert len(steps) == len(folders), (steps, folders)
-    found = (Layer(entry["size"], entry["CreatedBy"], path) for entry, path in zip(steps, folders, strict=True))
-    return list(reversed(list(found)))
+    entries = (Layer(entry["size"], entry["CreatedBy"], path) for entry, path in zip(steps, folders, strict=True))
+    return list(reversed(list(entries)))

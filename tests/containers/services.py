@@ -87,9 +87,9 @@ class Services:
         """
         scaling = ("--scale", f"{service}={scale}") if scale > 1 else ()
         self.podman.compose(self.project, "up", "--detach", "--no-build", "--no-recreate", *scaling, service)
-        found = self.containers(service)
-        assert len(found) == scale, [container.name for container in found]
-        for container in found:
+        containers = self.containers(service)
+        assert len(containers) == scale, [container.name for container in containers]
+        for container in containers:
             self.wait_until_healthy(container)
 
     def wait_until_healthy(self, container: Container) -> None:
@@ -112,7 +112,7 @@ class Services:
 
     def secret(self, name: str) -> Path:
         """Return the file of a secret."""
-        return self.project / self.file["secrets"][name]["file"]
+        return self.project / str(self.file["secrets"][name]["file"])
 
     def secret_values(self) -> dict[str, str]:
         """Return each secret text by name."""

@@ -42,9 +42,9 @@ def size_of_cuda(layer: Layer) -> int:
 
 
 def test_image_without_cuda_code_is_smaller_than_2500_mb(podman: Podman, project: Path, figures: list[str]) -> None:
-    found = layers(podman, PRODUCT)
-    figures.extend(f"layer of {layer.size / 1e6:,.0f} MB: {layer.step[:90]}" for layer in found)
-    whole, cuda = sum(layer.size for layer in found), sum(size_of_cuda(layer) for layer in found)
+    content = layers(podman, PRODUCT)
+    figures.extend(f"layer of {layer.size / 1e6:,.0f} MB: {layer.step[:90]}" for layer in content)
+    whole, cuda = sum(layer.size for layer in content), sum(size_of_cuda(layer) for layer in content)
     figures.append(f"image {whole / 1e9:.2f} GB, of which {cuda / 1e9:.2f} GB are CUDA code of torch")
     assert whole - cuda < 2.5e9
 
@@ -78,11 +78,13 @@ def test_no_layer_holds_a_secret_or_a_file_beside_the_code(podman: Podman, proje
     patterns, control = podman.folder / "patterns", podman.folder / "control"
     patterns.write_text("\n".join([CANARY, *values.values()]) + "\n")
     control.write_text(f"{values['secret key']}")
-    found = layers(podman, PRODUCT)
+    content = layers(podman, PRODUCT)
     grep = ["grep", "--recursive", "--text", "--files-with-matches", "--fixed-strings", f"--file={patterns}"]
-    command = [*grep, *(str(layer.folder) for layer in found), str(control)]
+    command = [*grep, *(str(layer.folder) for layer in content), str(control)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.stdout.split() == [str(control)]
     about = podman("image", "inspect", PRODUCT).stdout + podman("history", "--no-trunc", PRODUCT).stdout
     assert not [name for name, value in values.items() if value in about]
-    figures.append(f"searched {len(found)} layers, inspect and history for {len(values)} secrets and a canary: nothing")
+    figures.append(
+        f"searched {len(content)} layers, inspect and history for {len(values)} secrets and a canary: nothing"
+    )
