@@ -15,7 +15,13 @@ from typing import Any
 
 __all__ = ["Podman", "unavailable_reason"]
 
-_PROGRAMS = {"podman": "podman", "runc": "runc", "mmdebstrap": "mmdebstrap", "aardvark-dns": "aardvark-dns"}
+_PROGRAMS = {
+    "aardvark-dns": "aardvark-dns",
+    "podman": "podman",
+    "runc": "runc",
+    "mmdebstrap": "mmdebstrap",
+    "netavark": "netavark",
+}
 """Program -> Debian's package of it."""
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/lib/podman"
 _COMPOSE = "podman-compose==1.6.0"
