@@ -17,7 +17,8 @@ LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fai
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _CONTEXT = re.compile(
-    r"maximum context length|context_length_exceeded|longer than the maximum model length", re.IGNORECASE
+    r"maximum context length|context_length_exceeded|longer than the maximum model length|request fewer output tokens",
+    re.IGNORECASE,
 )
 _WEB_PAGE = re.compile(r"\s*(<\?xml[^>]*>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
