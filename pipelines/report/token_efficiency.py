@@ -38,7 +38,7 @@ class Efficiency:
     prompt_tokens: int
     computed_tokens: int
     least_tokens: int | None = None  # None if the engine does not report it
-    fewer_frames: tuple[tuple[int, int, int], ...] = ()  # frames asked, frames shown, answers
+    fewer_frames: tuple[tuple[int, int, int], ...] = ()  # frames requested, frames shown, answers
 
 
 def media_key(messages: str) -> str:
@@ -89,14 +89,14 @@ def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -
 
 
 def _fewer_frames(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> tuple[tuple[int, int, int], ...]:
-    """Count the answers whose clip was shown with fewer frames than asked, by both numbers."""
+    """Count the answers whose clip was shown with fewer frames than requested, by both numbers."""
     if "frames_used" not in rows.column_names or rows["frames_used"].null_count == rows.num_rows:
         return ()
     keys, counts = media_keys(), Counter[tuple[int, int]]()
     for name, shown in zip(rows["request_id"].to_pylist(), rows["frames_used"].to_pylist(), strict=True):
-        asked = _most_frames(keys[name])
-        if shown is not None and shown < asked:
-            counts[asked, shown] += 1
+        requested = _most_frames(keys[name])
+        if shown is not None and shown < requested:
+            counts[requested, shown] += 1
     return tuple((*numbers, count) for numbers, count in sorted(counts.items(), reverse=True))
 
 
@@ -133,9 +133,9 @@ def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table
 
 def _frames_note(rows: Sequence[Efficiency]) -> list[str]:
     counts = [
-        f"{row.model} {shown} of {asked} frames in {count} answers"
+        f"{row.model} {shown} of {requested} frames in {count} answers"
         for row in rows
-        for asked, shown, count in row.fewer_frames
+        for requested, shown, count in row.fewer_frames
     ]
     return [f"{_FRAMES_NOTE}{'; '.join(counts)}."] if counts else []
 

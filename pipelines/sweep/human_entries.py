@@ -37,7 +37,7 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
         return dict(run), []
     of_files = [entry for name in sorted(changed) for entry in _import_people(context, name)]
     new = [*of_data, *of_files]
-    kept = [
+    remaining = [
         entry
         for entry in entries
         if entry.benchmark not in changed or (entry.benchmark, entry.model) not in earlier_people
@@ -46,7 +46,7 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
         out,
         load_run(out),
         sweep=run["sweep"],
-        entries=merge_entries(kept, new),
+        entries=merge_entries(remaining, new),
         parts={
             "models": {entry.model: {"engine": "external"} for entry in new},
             "datasets": run["datasets"],
