@@ -48,7 +48,7 @@ def _opener(checkpoint_of: Checkpoints) -> Iterator[OpenEngine]:
         while running:
             running.pop().close()
         folder = checkpoint_of(architecture) if isinstance(architecture, str) else architecture
-        settings = {"dtype": "float32", "limits": Limits(max_model_len=1024), **more}  # blip-2 has no longer context
+        settings = {"dtype": "float32", "limits": Limits(max_model_len=4096), **more}
         spec = ModelSpec(engine="vllm", model=str(folder), device="cpu", **settings)
         running.append(VLLMEngine(spec, make=lambda **given: vllm.LLM(**{**given, **_SMALL})))
         return running[-1]
