@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from models.spec import REQUEST_OPTIONS, ModelSpec
+from models.spec import REQUEST_OPTIONS, ModelSpec, ReasoningMarkers
 
 _WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
 _END = 1 << 20  # bytes hashed at each end of a larger file
@@ -70,6 +70,8 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     if spec.omit_parameters:
         fingerprint["omit_parameters"] = sorted(spec.omit_parameters)
     fingerprint |= {name: value for name in REQUEST_OPTIONS if (value := getattr(spec, name))}
+    if spec.thinking_tokens is not None:
+        fingerprint["reasoning"] = [spec.thinking_tokens, (spec.reasoning or ReasoningMarkers()).model_dump()]
     if spec.is_random:
         fingerprint["seed"] = spec.seed
         fingerprint["faults"] = {"answer": spec.fault_injection.answer}

@@ -128,6 +128,7 @@ class Answer:
     """Of the prompt tokens after the head, those that no concurrent call shares as a prefix; None where the engine does
     not know. Their sum is the lower bound on computed tokens, heads excluded."""
     mean_logprob: float | None = None  # of the answer's tokens, in nats, where the entry asks an endpoint for it
+    reasoning: str | None = None  # what a reasoning model thought before the answer; None where it is not known
     frames_used: int | None = None  # frames of the longest clip that the prompt shows; None without a clip
     decoding: str = ""
     """How the text was decoded: `greedy`, `sampled`, `beam-3`; '' where nothing was generated. An engine without beam

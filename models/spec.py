@@ -23,6 +23,8 @@ from pydantic import (
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
 """Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
 
+REASONING_TOKENS = 1024  # of a reasoning model whose entry states no number
+
 _REQUEST_FIELDS = frozenset(
     {
         *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n"),
@@ -59,6 +61,14 @@ class Limits(_StrictModel):
     max_frames: PositiveInt | None = None  # frames of one clip; longer clips are sampled uniformly
     max_model_len: PositiveInt | None = None  # tokens of prompt and answer together
     max_image_bytes: PositiveInt | None = None  # bytes of one encoded picture at an endpoint; larger ones are shrunk
+
+
+class ReasoningMarkers(_StrictModel):
+    """What a model writes around its thoughts."""
+
+    start: str = Field(default="<think>", min_length=1)
+    end: str = Field(default="</think>", min_length=1)
+    opened: bool = False  # its chat template writes the start into the prompt
 
 
 class Shape(_StrictModel):
@@ -147,6 +157,9 @@ class ModelSpec(_StrictModel):
     omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()  # rejected by the endpoint: not sent
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    reasoning_tokens: int | None = Field(default=None, ge=0)
+    """Tokens that a model may think with, beside those of its answer; 1,024 where only `reasoning` is set."""
+    reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
     detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures
     logprobs: bool = False  # the mean over an answer's tokens goes into the column `mean_logprob`
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
@@ -224,6 +237,13 @@ class ModelSpec(_StrictModel):
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+    @property
+    def thinking_tokens(self) -> int | None:
+        """Tokens beside those of an answer that the model may think with; None if it does not reason."""
+        if self.reasoning is None and self.reasoning_tokens is None:
+            return None
+        return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens
 
     @property
     def is_endpoint(self) -> bool:

@@ -37,6 +37,7 @@ PREDICTIONS = pa.schema(
         ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model generated the text
         *_columns(pa.int64(), "input_tokens", "output_tokens", "cached_tokens"),
         *_columns(pa.int64(), "head_tokens", "least_tokens"),  # see models.messages.Answer
+        ("reasoning", pa.string()),  # what a reasoning model thought; null where it is not known
         ("frames_used", pa.int64()),  # of the clip: fewer than asked where more exceed the context; null without a clip
         *_columns(pa.float64(), "mean_logprob", "latency_s"),  # the first where the entry says `logprobs: true`
         ("steps", pa.list_(pa.string())),
@@ -75,6 +76,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "cached_tokens": outcome.cached_tokens,
         "head_tokens": outcome.head_tokens,
         "least_tokens": outcome.least_tokens,
+        "reasoning": None if outcome.reasoning is None else _clean(outcome.reasoning),
         "frames_used": outcome.frames_used,
         "mean_logprob": outcome.mean_logprob,
     }

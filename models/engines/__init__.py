@@ -6,8 +6,9 @@ import importlib
 
 from models.engine_choice import choose_engine
 from models.engines.base import Engine
+from models.engines.reasoning import ReasoningEngine
 from models.errors import EngineUnreachableError
-from models.spec import ModelSpec
+from models.spec import ModelSpec, ReasoningMarkers
 
 __all__ = ["build_engine"]
 
@@ -39,4 +40,6 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
             f"model {name!r} runs on vllm, which is not installed: pip install 'vlmsweep[vllm]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
-    return engine
+    if spec.thinking_tokens is None:
+        return engine
+    return ReasoningEngine(engine, spec.thinking_tokens, spec.reasoning or ReasoningMarkers())

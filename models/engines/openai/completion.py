@@ -17,6 +17,13 @@ class _TextPart(BaseModel):
 class _Message(BaseModel):
     content: str | list[_TextPart] | None = None
     refusal: str | None = None
+    reasoning_content: object = None  # the thoughts, of vLLM up to 0.13 and others
+    reasoning: object = None  # the same, of newer servers
+
+    @property
+    def thoughts(self) -> str | None:
+        """The thoughts that the server has split off; None where it tells none."""
+        return next((text for text in (self.reasoning_content, self.reasoning) if isinstance(text, str) and text), None)
 
 
 class _Choice(BaseModel):
@@ -55,6 +62,7 @@ class Completion(BaseModel):
             output_tokens=usage.completion_tokens or 0,
             cached_tokens=details.cached_tokens or 0,
             mean_logprob=_mean_logprob(choice.logprobs),
+            reasoning=choice.message.thoughts,
         )
 
 

@@ -38,6 +38,8 @@ def test_invalid_base_url_is_rejected(base_url: str) -> None:
         ({"extra_body": {"top_p": 0.5, "model": "n"}}, "must not hold model, top_p"),
         ({"extra_body": {"x": float("nan")}}, "finite numbers"),
         ({"extra_body": {"x": object()}}, "extra_body.x"),
+        ({"reasoning_tokens": -1}, "reasoning_tokens"),
+        ({"reasoning": {"end": ""}}, "reasoning.end"),
         ({"reasoning_effort": "much"}, "reasoning_effort"),
         ({"detail": "huge"}, "detail"),
         ({"top_p": 0}, "top_p"),

@@ -179,8 +179,13 @@ class TestReplies:
             ),
             (
                 '{"choices": [{"message": {"content": "A", "reasoning": "B"}, "finish_reason": "eos"}], "x": 1}',
-                Answer(text="A", finish_reason="eos"),
+                Answer(text="A", finish_reason="eos", reasoning="B"),
             ),
+            (
+                '{"choices": [{"message": {"content": "A", "reasoning_content": "B", "reasoning": [1]}}]}',
+                Answer(text="A", reasoning="B"),
+            ),
+            ('{"choices": [{"message": {"content": "A", "reasoning_content": null}}]}', Answer(text="A")),
             (
                 '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens_details": null}}',
                 Answer(text="A"),

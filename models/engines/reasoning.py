@@ -1,0 +1,64 @@
+"""Give reasoning models tokens to think with, and split their thoughts from their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from models.engines.base import Engine
+from models.messages import Answer, Call, CallReply, Frames, Media
+from models.spec import ReasoningMarkers
+
+
+class ReasoningEngine:
+    """Forwards calls with `tokens` more for their answers, and moves what the model thought into `Answer.reasoning`.
+
+    A model that is still thinking at the limit has given no answer: the text is empty, the finish reason `length`.
+    """
+
+    def __init__(self, engine: Engine, tokens: int, markers: ReasoningMarkers) -> None:
+        self.warnings = engine.warnings
+        self.has_own_timeout = engine.has_own_timeout
+        self._engine, self._tokens, self._markers = engine, tokens, markers
+
+    def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
+        """Yield one reply for each call, in any order."""
+        scored = {call.call_id for call in calls if call.scored}
+        longer = [call if call.scored else _with_more_tokens(call, self._tokens) for call in calls]
+        for reply in self._engine.generate(longer, media):
+            if isinstance(reply.outcome, Answer) and reply.call_id not in scored:
+                yield replace(reply, outcome=self._split(reply.outcome))
+            else:
+                yield reply
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()
+
+    def _split(self, answer: Answer) -> Answer:
+        if answer.reasoning is not None:  # an endpoint that splits them itself
+            return answer
+        thoughts, text = split_reasoning(answer.text, self._markers, cut=answer.finish_reason == "length")
+        return replace(answer, text=text, reasoning=thoughts)
+
+
+def split_reasoning(text: str, markers: ReasoningMarkers, *, cut: bool = False) -> tuple[str | None, str]:
+    """Return thoughts, None if there are none, and answer: what follows the last end marker.
+
+    The start may be missing, where the chat template has written it into the prompt. Thoughts without an end are all of
+    the text if it begins with the start marker; where it does not, they cannot be told from an answer, unless the
+    template opens them (`opened`) and the text was `cut` at the limit.
+    """
+    before, found, after = text.rpartition(markers.end)
+    if found:
+        return before.strip().removeprefix(markers.start).strip(), after.strip()
+    if text.lstrip().startswith(markers.start):
+        return text.lstrip().removeprefix(markers.start).strip(), ""
+    if markers.opened and cut:
+        return text.strip(), ""
+    return None, text
+
+
+def _with_more_tokens(call: Call, tokens: int) -> Call:
+    generation = replace(call.generation, max_new_tokens=call.generation.max_new_tokens + tokens)
+    return replace(call, generation=generation)
