@@ -43,8 +43,8 @@ def serving(*outs: str, env: dict[str, str] | None = None) -> Iterator[tuple[str
             time.sleep(0.2)
         yield address, process
     finally:
-        process.kill()
-        process.communicate()
+        process.terminate()  # not killed: its temporary folder would stay
+        process.communicate(timeout=_START_S)
 
 
 @pytest.fixture(scope="module")
