@@ -60,7 +60,10 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
 
 
 def read_human(specs: Iterable[str]) -> tuple[HumanFile, ...]:
-    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`; raise UsageError unless UTF-8, with rows, and of CSV each kind once."""
+    """Read `BENCHMARK=FILE_OR_FOLDER`s, local or `s3://`.
+
+    Raises UsageError unless each file is UTF-8 and contains rows, and there is one CSV file of a kind.
+    """
     files: dict[tuple[str, str], HumanFile] = {}
     for spec in specs:
         name, uri = parse_human_flag(spec)
