@@ -18,7 +18,7 @@ _ASSUMED_GPUS = 16
 
 MODEL_HEADS = (
     *("model", "engine", "checkpoint", "revision", "gpus a replica"),
-    *("weights GB", "papers", "runs here", "why not"),
+    *("weights GB", "license", "papers", "runs here", "why not"),
 )
 
 
@@ -39,6 +39,7 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
         str(spec.tensor_parallel) if spec.runs_locally else "0",
         f"{size.parameters * bytes_per_weight(spec) / 1e9:.1f}" if size else "",
+        spec.license or "",
         ", ".join(spec.papers),
         "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
         "" if check.state == "ok" else check.detail,

@@ -136,8 +136,9 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     placed = placement_for(spec, plan) if local else None
     price = None
     if spec.price:
-        cost = plan.prompt_tokens * spec.price.input_per_million + plan.output_tokens * spec.price.output_per_million
-        price = f"at most ${cost / 1e6:,.2f}"
+        thoughts = plan.calls * (spec.thinking_tokens or 0)
+        price = f"at most ${spec.price.dollars(plan.prompt_tokens, plan.output_tokens + thoughts):,.2f}"
+        price += f" at prices of {spec.price.as_of}" if spec.price.as_of else ""
     return {
         "model": model,
         "benchmark": plan.builder.benchmark_name,

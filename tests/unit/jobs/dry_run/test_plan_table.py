@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from jobs.dry_run import plan_table
+from models.spec import ModelSpec, Price
+from pipelines.plan.records import ModelPlan
+from pipelines.plan.requests import RequestBuilder
+
+BUILDER = RequestBuilder(
+    benchmark_name="maia",
+    dataset_fingerprint="d",
+    model="m",
+    model_fingerprint={},
+    generation={},
+    task_settings=(),
+    prompts={},
+    prompt_versions={},
+    seed=1,
+)
+
+
+@pytest.mark.parametrize(("tokens", "price"), [(None, "at most $2.00"), (0, "at most $2.00"), (1000, "at most $7.00")])
+def test_price_counts_the_tokens_that_a_model_may_think_with(tokens: int | None, price: str) -> None:
+    spec = ModelSpec(
+        engine="openai",
+        model="m",
+        base_url="http://x/v1",
+        reasoning_tokens=tokens,
+        price=Price(input_per_million=1.0, output_per_million=5.0),
+    )
+    plan = ModelPlan(builder=BUILDER, calls=1000, prompt_tokens=1_000_000, output_tokens=200_000)
+    row = plan_table._plan_row(spec, "m", plan)
+    assert row["price"] == price
+
+
+def test_price_states_the_day_of_its_list_prices() -> None:
+    price = Price(input_per_million=1.0, output_per_million=5.0, as_of=date(2026, 11, 23))
+    spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
+    row = plan_table._plan_row(spec, "m", ModelPlan(builder=BUILDER, prompt_tokens=1_000_000))
+    assert row["price"] == "at most $1.00 at prices of 2026-11-23"
