@@ -70,6 +70,13 @@ class SweepFlags:
         ),
     ] = None
     models_file: ModelsFiles = None
+    trust_remote_code: Annotated[
+        str | None,
+        Option(
+            "--trust-remote-code",
+            help="Models, comma-separated, whose publishers' code may run here; without it such models are refused.",
+        ),
+    ] = None
     prompts: Annotated[
         Path | None, Option("--prompts", help="Folder of your own prompt texts: DIR/BENCHMARK/VERSION.txt.")
     ] = None

@@ -13,7 +13,7 @@ from typing import Any
 from jobs.flags import SweepFlags
 from jobs.options import names
 from models.availability import unavailable_reason
-from models.catalog_loader import load_models, select_models
+from models.catalog_loader import load_models, select_models, trust_remote_code
 from models.environment import ray_address, secret
 from models.errors import YamlFileError
 from models.gguf_header import check_gguf, gguf_file
@@ -47,13 +47,13 @@ def build_run_spec(flags: SweepFlags, stages: Sequence[str] = ()) -> RunSpec:
         raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
     if len(stages) == 1:
         flags = replace(flags, **_UNUSED.get(stages[0], {}))
-    catalog = load_models(flags.models_file or [])
+    catalog = _catalog(flags)
     return _spec(flags, select_models(names(flags.models), catalog), names(flags.benchmarks), catalog)
 
 
 def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     """Return the models of flags for another machine; nothing that only that machine can know is checked."""
-    catalog = load_models(flags.models_file or [])
+    catalog = _catalog(flags)
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
     select_models([*names(flags.judge), *_captioners(flags)[0]], catalog)
@@ -65,7 +65,11 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
 def external_spec(flags: SweepFlags) -> RunSpec:
     """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
     benchmarks = names(flags.benchmarks) or tuple(benchmark_names())
-    return _spec(flags, {}, benchmarks, load_models(flags.models_file or []))
+    return _spec(flags, {}, benchmarks, _catalog(flags))
+
+
+def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
+    return trust_remote_code(load_models(flags.models_file or []), names(flags.trust_remote_code))
 
 
 def _spec(
@@ -156,7 +160,8 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool, here: bool) -> None:
             f"{spec.unsupported.runs_with.strip()}"
         )
     gguf = gguf_file(spec.model) if spec.runs_locally else None
-    if (spec.uses_vllm or gguf) and here and not dry_run and (reason := unavailable_reason(spec)):
+    untrusted = spec.remote_code and not spec.trust_remote_code
+    if (untrusted or (here and (spec.uses_vllm or gguf))) and not dry_run and (reason := unavailable_reason(spec)):
         raise UsageError(f"model {name!r}: {reason}")
     if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)

@@ -22,11 +22,20 @@ def unavailable_reason(spec: ModelSpec) -> str:
     """Return why this machine cannot run a model, '' if it can; memory and the hub's files are not checked."""
     if spec.unsupported:
         return f"{spec.unsupported.reason.strip()} Runs with: {spec.unsupported.runs_with.strip()}"
+    if spec.remote_code and not spec.trust_remote_code:
+        return (
+            f"it comes with code of its publisher that would run on this machine ({spec.model}, revision "
+            f"{spec.revision or 'main'}): read it, then name the model in --trust-remote-code"
+        )
     if spec.is_endpoint and spec.api_key_env:
         try:
             secret(spec.api_key_env)
         except MissingSecretError as error:
             return str(error)
+    return _missing_package(spec)
+
+
+def _missing_package(spec: ModelSpec) -> str:
     if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
         return "it runs on vllm alone, which is not installed here: pip install 'vlmsweep[vllm]' on a machine with GPUs"
     if spec.runs_locally and gguf_file(spec.model) and importlib.util.find_spec("gguf") is None:

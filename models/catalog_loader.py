@@ -39,6 +39,15 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
     return {name: choose_engine(spec) for name, spec in models.items()}
 
 
+def trust_remote_code(models: Mapping[str, ModelSpec], names: Iterable[str]) -> dict[str, ModelSpec]:
+    """Return the models with code of their publisher allowed for those named; `UnknownModelError` for other names."""
+    trusted = select_models(names, models)
+    return {
+        name: spec.model_copy(update={"trust_remote_code": True}) if name in trusted else spec
+        for name, spec in models.items()
+    }
+
+
 @cache
 def _catalog() -> Mapping[str, ModelSpec]:
     return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}

@@ -140,7 +140,8 @@ class ModelSpec(_StrictModel):
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
     adapter: str | None = None
     checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
-    trust_remote_code: bool = False
+    remote_code: bool = False  # published with code that its engine runs: refused unless trusted
+    trust_remote_code: bool = False  # run code that comes with the weights; set by `--trust-remote-code` too
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()
     base_url: str | None = None  # parent of `/chat/completions`; stored without a trailing slash

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.availability import known_architectures, unavailable_reason
-from models.catalog_loader import CATALOG, load_models, select_models
+from models.catalog_loader import CATALOG, load_models, select_models, trust_remote_code
 from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
@@ -99,11 +99,20 @@ class TestCatalog:
             # A guessed shape errs on the large side: the degree of such an entry is the smallest that fits.
             assert not size.shape or proposed.tensor_parallel == spec.tensor_parallel, name
 
-    def test_only_models_without_code_in_transformers_run_code_of_their_publisher(self) -> None:
+    def test_no_entry_trusts_code_of_its_publisher(self) -> None:
         models = load_models()
-        assert {name for name, spec in models.items() if spec.trust_remote_code} == {
-            name for name, spec in models.items() if spec.engine == "vllm" and not spec.unsupported
-        }
+        assert not any(spec.trust_remote_code for spec in models.values())
+        with_code = {name for name, spec in models.items() if spec.remote_code}
+        assert with_code == {name for name, spec in models.items() if spec.engine == "vllm" and not spec.unsupported}
+        for name in with_code:
+            assert "--trust-remote-code" in unavailable_reason(models[name])
+
+    def test_named_models_are_trusted(self) -> None:
+        models = trust_remote_code(load_models(), ["molmo-7b-d"])
+        assert [name for name, spec in models.items() if spec.trust_remote_code] == ["molmo-7b-d"]
+        assert "--trust-remote-code" not in unavailable_reason(models["molmo-7b-d"])
+        with pytest.raises(UnknownModelError, match="unknown model 'molmo-7b-x'"):
+            trust_remote_code(models, ["molmo-7b-x"])
 
     def test_entries_outside_the_papers_state_their_source_and_its_date(self) -> None:
         recent = {name: spec for name, spec in load_models().items() if not spec.papers and spec.checked}
