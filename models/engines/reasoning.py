@@ -49,8 +49,8 @@ def split_reasoning(text: str, markers: ReasoningMarkers, *, cut: bool = False) 
     the text if it begins with the start marker; where it does not, they cannot be told from an answer, unless the
     template opens them (`opened`) and the text was `cut` at the limit.
     """
-    before, found, after = text.rpartition(markers.end)
-    if found:
+    before, end, after = text.rpartition(markers.end)
+    if end:
         return before.strip().removeprefix(markers.start).strip(), after.strip()
     if text.lstrip().startswith(markers.start):
         return text.lstrip().removeprefix(markers.start).strip(), ""
