@@ -182,8 +182,10 @@ def _human_table(results: Results) -> Table:
     rows = []
     for group in GROUPS:
         cells = [_published(results, entry, "f1_at_0", group) for entry in (HUMAN, *published)]
-        cells += [without_interval(results.find(entry.key("f1_at_0", group))) for entry in ours.values()]
-        origin: Origin = "ours" if ours else "published"
+        numbers = [results.find(entry.key("f1_at_0", group)) for entry in ours.values()]
+        cells += map(without_interval, numbers)
+        measured = any(number is not None and number.value is not None for number in numbers)
+        origin: Origin = "ours" if measured else "published"
         rows.append(TableRow(label=group[0] or "Overall", cells=tuple(cells), origin=origin))
     labels = (
         *(f"{entry.label} (published)" for entry in published),

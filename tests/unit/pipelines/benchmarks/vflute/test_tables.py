@@ -129,6 +129,16 @@ def test_table_7_has_people_and_models_by_subset(tables: dict[str, Table]) -> No
     assert row_of(table, "NYCartoons").cells[:2] == (0.7143, 0.4783)
 
 
+def test_table_7_says_ours_only_where_we_measured() -> None:
+    metrics = metrics_of(sweep(), "model-a")
+    lacking = metrics.assign(value=metrics["value"].where(metrics["metric"] != "f1_at_0"))
+    for ours, origin in ((metrics, "ours"), (lacking, "published")):
+        table = next(
+            table for table in make_tables(results_of("vflute", ours, PUBLISHED)) if table.id == "vflute_table7"
+        )
+        assert {row.origin for row in table.rows} == {origin}
+
+
 def test_human_table_has_a_gap_and_notes_that_rows_differ(tables: dict[str, Table]) -> None:
     table = tables["vflute_human"]
     cells = dict(zip(table.columns, row_of(table, "Overall", "model-a").cells, strict=True))
