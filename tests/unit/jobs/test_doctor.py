@@ -34,7 +34,7 @@ def test_unavailable_models_that_no_flag_names_are_notes(
     checks = findings(capsys, "--out", str(tmp_path))
     assert set(load_models()) <= set(checks)
     assert checks["internvl2-8b"]["state"] == "note"
-    assert "vllm" in checks["internvl2-8b"]["detail"]
+    assert "--trust-remote-code" in checks["internvl2-8b"]["detail"]
     assert "GB free" in checks[str(tmp_path)]["detail"]
     assert checks["decoders"]["state"] == "ok"
     assert checks["random"]["state"] == "ok"

@@ -25,17 +25,20 @@ COMMANDS = {
     "list": {"models-file"},
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
-        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts", "prompt-version", "history",
+        "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
+        "trust-remote-code", "prompt-version", "history",
         "cost-limit", "summary", "gpu-hour-usd",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
-        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts", "prompt-version",
+        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts",
+        "trust-remote-code", "prompt-version",
         "human",
     },
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
-        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts", "prompt-version", "captioner",
+        "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts",
+        "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
@@ -43,7 +46,8 @@ COMMANDS = {
     "view": {"port", "data"},
     "submit": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
-        "captioner", "scorer", "address", "fail-on-error", "seed", "prompts", "prompt-version", "env", "submission-id",
+        "captioner", "scorer", "address", "fail-on-error", "seed", "prompts",
+        "trust-remote-code", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
         "cost-limit", "human",
     },
