@@ -180,8 +180,8 @@ def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: s
     assert values["Right model", "crossmodal", "2-shot", "", "", "exact_match"][1] == n
     assert values["human:7f3a", "crossmodal", "2-shot", "", "", "exact_match"][1] == n
     assert (tmp_path / "first" / "rejected.jsonl").read_text() == ""
-    one = next(name for name in answered if name in samples[3:])
-    cli("score", *flags, str(tmp_path / "one"), "--sample-id", one, "--settings", "2-shot")
+    later_sample = next(name for name in answered if name in samples[3:])
+    cli("score", *flags, str(tmp_path / "one"), "--sample-id", later_sample, "--settings", "2-shot")
     rows = json.loads((tmp_path / "one" / "report" / "metrics.json").read_text())
     assert {row["n"] for row in rows if row["metric"] == "exact_match" and row["task"].endswith(("txt", "img"))} == {1}
     refused = cli("score", *flags, str(tmp_path / "none"), "--limit", "9000-9001", code=2)

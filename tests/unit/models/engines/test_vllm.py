@@ -244,11 +244,11 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
 def test_model_without_chat_template_names_the_remedy(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
     engine, stand = opened(vllm_module, checkpoint_of("llama"))
     stand.tokenizer.chat_template = None
-    asked, scored = calls_about((), limits=(4,))[:2]
+    question, scored = calls_about((), limits=(4,))[:2]
     scored = replace(scored, turns=(), scored=("a b",))
-    outcomes = {reply.call_id: reply.outcome for reply in engine.generate([asked, scored], MEDIA)}
+    outcomes = {reply.call_id: reply.outcome for reply in engine.generate([question, scored], MEDIA)}
     assert isinstance(outcomes[scored.call_id], Answer)
-    failure = outcomes[asked.call_id]
+    failure = outcomes[question.call_id]
     assert isinstance(failure, Failure)
     assert "no chat template" in failure.message
     assert "engine: transformers" in failure.message
