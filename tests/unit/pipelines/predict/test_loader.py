@@ -161,7 +161,7 @@ def test_medium_changed_or_lost_after_ingest_makes_error_rows(
     loader, errors = make_loader(data=str(data)), set()
     # Of both clips, each by itself: which hash comes first depends on the encoder.
     units = units_of(str(data), builder, str(tmp_path), "1.0")
-    for unit in (replace(unit, slices=(part,), requests=len(part.rows)) for unit in units for part in unit.slices):
+    for unit in (replace(both, slices=(part,), requests=len(part.rows)) for both in units for part in both.slices):
         for row in UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loader.load(unit)):
             if row["status"] == "error":
                 errors.add((row["error_type"], row["error"], first.stem in row["error"]))
