@@ -224,7 +224,9 @@ def _load(options: argparse.Namespace) -> tuple[str, list[ModelWorkload]]:
         workloads = parse_workloads(options.workload.read_text(encoding="utf-8"))
         return f"{len(workloads)} models", workloads
     plans = plan_published_sweep(str(Store(options.data).uri))
-    workloads = published_workloads(plans, load_models(options.models_file))
+    models = load_models(options.models_file)
+    fitting = {name: spec for name, spec in models.items() if spec.replica_gpus <= options.gpus_a_node}
+    workloads = published_workloads(plans, fitting)
     names = ", ".join(plan.builder.benchmark_name for plan in plans)
     requests, units = sum(plan.total for plan in plans), sum(len(plan.units) for plan in plans)
     return f"{len(workloads)} models on {names}: {requests:,} requests in {units:,} units each", workloads

@@ -33,11 +33,11 @@ def head() -> Iterator[RayHead]:
 @pytest.fixture
 def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
     """Give this process the cluster's token, as on a user's laptop."""
-    with monkeypatch.context() as patch:
-        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME"):
-            patch.setenv(name, head.env[name])
-        _forget_token()
-        yield head
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME"):
+        monkeypatch.setenv(name, head.env[name])
+    _forget_token()
+    yield head
+    monkeypatch.undo()  # with what the test set: undone apart, one would restore what the other had set
     _forget_token()
 
 

@@ -17,8 +17,10 @@ REACHES = {
 }
 PURE = {"urllib.parse"}
 ALLOWED = {
+    "cluster/job_client.py": {"aiohttp"},  # names errors of Ray's client, at --address
     "cluster/connect.py": {"socket"},  # whether --address answers
     "jobs/serve/address.py": {"socket"},  # whether the port is free
+    "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only

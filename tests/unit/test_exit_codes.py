@@ -16,6 +16,7 @@ from models.errors import ModelError
 from pipelines.errors import PipelineError
 
 EXIT_CODES = {
+    "cluster.job_client._UnknownJobError": 3,
     "cluster.errors.AddressError": 2,
     "cluster.errors.ClusterError": 3,
     "cluster.errors.EncryptionError": 2,
@@ -53,14 +54,14 @@ WITHOUT_EXIT_CODE = {
     "pipelines.benchmarks.vflute.source_text._FormError",
     "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
 }
-NOT_HERE = ("vllm",)  # imports what is installed on GPU machines only
+NOT_HERE = "models.engines.vllm"  # imports what is installed on GPU machines only
 
 
 def exception_classes() -> dict[str, type[Exception]]:
     classes: dict[str, type[Exception]] = {}
     for package in (cluster, models, pipelines):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if info.name.rpartition(".")[2] in NOT_HERE:
+            if info.name.startswith(NOT_HERE):
                 continue
             for value in vars(importlib.import_module(info.name)).values():
                 if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == info.name:

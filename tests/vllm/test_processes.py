@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -24,7 +25,10 @@ from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, calls_about
 from tests.vllm.conftest import OpenEngine
 
-pytestmark = pytest.mark.vllm
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vllm is not installed here: `make test-vllm`"),
+]
 
 
 def test_killed_engine_process_is_reported_and_a_new_engine_answers(open_vllm: OpenEngine) -> None:

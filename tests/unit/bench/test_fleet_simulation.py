@@ -13,6 +13,7 @@ from cluster.scheduling.workload import Fleet, ModelWorkload
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.plan.cost_model import GpuProfile, model_workloads, unit_seconds
+from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS
 from tests.bench.fleet_simulation import (
     PUBLISHED_SAMPLES,
     SEQUENTIAL,
@@ -44,7 +45,7 @@ def test_benchmark_is_lengthened_to_its_published_size(plans: list) -> None:
     assert plan.total == 100 * 216 * 3
     assert plan.groups == 100 + 100 + 1
     assert sum(unit.requests for unit in plan.units) == plan.total
-    assert max(unit.requests for unit in plan.units) <= 256
+    assert max(unit.requests for unit in plan.units) <= MAX_LIGHT_UNIT_REQUESTS
     ids = [unit.part for unit in plan.units]
     assert len(set(ids)) == len(ids)
 
