@@ -31,12 +31,12 @@ def flags(tmp_path: Path, maia_data: str) -> tuple[str, ...]:
     return (*selection, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
 
 
-def whole(parts: list[bytes], seeds: int = 1) -> None:
+def whole(parts: list[bytes], requests: int = REQUESTS) -> None:
     rows = [
         row for part in parts for row in pq.ParquetFile(io.BytesIO(part)).read(["request_id", "status"]).to_pylist()
     ]
     assert set(Counter(row["request_id"] for row in rows).values()) == {1}
-    assert Counter(row["status"] for row in rows) == {"ok": seeds * REQUESTS}
+    assert Counter(row["status"] for row in rows) == {"ok": requests}
 
 
 def parts_of(s3: S3) -> list[bytes]:
@@ -143,4 +143,4 @@ def test_stalled_store_is_retried_and_lost_store_is_reported(
         server.start()
         with running({**command_env, **s3.env}, again, log) as process:
             assert process.wait(400) == 0, log.read_text()
-        whole(parts_of(s3), seeds=2)
+        whole(parts_of(s3), REQUESTS + REQUESTS // 2)  # half of the pairs have the same order under both seeds
