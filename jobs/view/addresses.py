@@ -1,4 +1,4 @@
-"""Addresses of pages: everything that a page shows stands in its query string, so that a link shows it again."""
+"""Addresses of pages: the query string holds the whole state of a page, so that a link reproduces it."""
 
 from __future__ import annotations
 

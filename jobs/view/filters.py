@@ -1,4 +1,4 @@
-"""What a list of samples shows, as it stands in the address: a filter is read from a query string and written back."""
+"""The filter of a list of samples, parsed from a query string and written back to one."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def split_reasoning(text: str, markers: ReasoningMarkers, *, cut: bool = False) 
     """Return thoughts, None if there are none, and answer: what follows the last end marker.
 
     The start may be missing, where the chat template has written it into the prompt. Thoughts without an end are all of
-    the text if it begins with the start marker; where it does not, they cannot be told from an answer, unless the
-    template opens them (`opened`) and the text was `cut` at the limit.
+    the text if it begins with the start marker; where it does not, they cannot be distinguished from an answer, unless
+    the template opens them (`opened`) and the text was `cut` at the limit.
     """
     before, end, after = text.rpartition(markers.end)
     if end:

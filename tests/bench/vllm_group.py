@@ -4,7 +4,7 @@
 
 Both engines load once, each in a process of its own, and take turns with the same frames, the same prompts and the same
 token limit; every run names its clip anew, so that no cache of an earlier run hits. Runs in vLLM's environment
-(`make bench-vllm`), on CPU, in float32 unless told otherwise. Frames are decoded beforehand.
+(`make bench-vllm`), on CPU, in float32 by default. Frames are decoded before the clock starts.
 """
 
 from __future__ import annotations

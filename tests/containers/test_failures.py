@@ -108,7 +108,7 @@ def test_restarted_head_ends_the_sweep_with_3_and_the_same_command_resumes_it(
         begun = time.monotonic()
         services.podman("restart", "--time", "0", head.name)
         code, text = end_of(process, log)
-        told_s = time.monotonic() - begun
+        reported_s = time.monotonic() - begun
     committed = sweep.parts()
     assert code == 3, text[-4000:]
     assert "run the same command again" in text.lower()
@@ -119,4 +119,6 @@ def test_restarted_head_ends_the_sweep_with_3_and_the_same_command_resumes_it(
     assert done.returncode == 0, done.stderr[-4000:]
     assert sweep.lost_or_doubled() == []
     when = share_committed(sweep, committed)
-    figures.append(f"head restarted {when}: 3 after {told_s:.0f} s; the same command ended with 0, 0 lost, 0 doubled")
+    figures.append(
+        f"head restarted {when}: 3 after {reported_s:.0f} s; the same command ended with 0, 0 lost, 0 doubled"
+    )
