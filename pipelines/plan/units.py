@@ -20,10 +20,9 @@ PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
 MAX_LIGHT_UNIT_REQUESTS = 512
 PACK_BYTES = 4 << 20
-"""Groups whose decoded pixels are fewer than this in all are packed up to `MAX_UNIT_REQUESTS`, and those without media
-up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little to load again, and every part costs as many requests to the store to
-write, to read and to score. Not so for endpoints: a killed process loses the answers of the units that it has not
-committed, and each was paid for."""
+"""Groups whose decoded pixels are fewer than this in all are packed up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little
+to load again, and every part costs as many requests to the store to write, to read and to score. Not so for endpoints:
+a killed process loses the answers of the units that it has not committed, and each was paid for."""
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
@@ -139,8 +138,8 @@ class UnitMaker:
         for place, members in pool.items():
             has_media = bool(place[1])
             slices = [*_cut(members, limit if has_media else max(limit, small_limit))]
-            # Not so with media: one that kills the processes that load it costs the rows of its whole unit.
-            most_small = min(limit, small_limit) if has_media else small_limit
+            # Slices of one medium stay apart, so that they can be spread over replicas.
+            most_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
             for rows, ids in slices:
                 size, pixels = size + len(ids), pixels + self.sizes.get(place, 0)
                 if packed and size > (most_small if pixels <= PACK_BYTES else pack_limit):

@@ -16,6 +16,7 @@ from pipelines.plan.units import MAX_UNIT_REQUESTS, WorkUnit
 from pipelines.predict.in_process import LocalRunner, LocalWork
 from pipelines.predict.job_actor import RemoteObject
 from pipelines.predict.loader import Loaded
+from pipelines.predict.media_guard import MediaGuard
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import LoaderSpec
 from pipelines.predict.replica_board import ReplicaBoard
@@ -37,8 +38,9 @@ log = logging.getLogger(__name__)
 
 MAX_ENGINE_DEATHS = 6
 """Consecutive deaths of engines, with nothing answered between them, after which a model is given up."""
-MAX_LOADER_DEATHS = 3
-"""Consecutive deaths of processes while they loaded a unit, after which its media are called unreadable."""
+MAX_LOADER_DEATHS = 9
+"""Consecutive deaths of processes while they loaded a unit, after which all its media are called unreadable: one death
+of all units of a batch together, and two at each of four media."""
 ENGINE_DIED = 13
 """Exit code of a replica whose engine died."""
 
@@ -67,8 +69,8 @@ def load_units(batch: Any, spec: LoaderSpec, job_actor: Any, log_fields: LogFiel
     began = time.monotonic()
     loader = _loader(spec, job_actor)
 
-    def load(unit: WorkUnit, exclusive_groups: frozenset[str], *, skip_media: bool) -> Loaded:
-        loaded: Loaded = retry_store(partial(loader.load, unit, exclusive_groups, skip_media=skip_media))
+    def load(unit: WorkUnit, exclusive_groups: frozenset[str], *, guard: MediaGuard) -> Loaded:
+        loaded: Loaded = retry_store(partial(loader.load, unit, exclusive_groups, guard=guard))
         log.info("%d requests are loaded", unit.requests)
         return loaded
 
@@ -87,20 +89,27 @@ def answer_units(batch: Any, work: LocalWork, job_actor: Any, log_fields: LogFie
 
 
 def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields: LogFields) -> list[T]:
-    """Call a function that loads with each unit of a batch, its exclusive media groups and `skip_media`.
+    """Call a function that loads with each unit of a batch, its exclusive media groups and its guard of media.
 
-    Media are skipped if several processes died while they loaded this unit, as from a lack of memory.
+    After a death units are loaded one by one, and media of those that may be its cause are recorded before they are
+    decoded, so that one that kills, as from a lack of memory, costs its own rows.
     """
     units, exclusive_groups = unpack_batch(batch)
     attempts, parts, results = RemoteObject(job_actor, "attempts"), [unit.part for unit in units], []
-    are_together = attempts.begin_loading_all(parts)
+    are_together, deadly = attempts.begin_loading_all(parts)
     try:
         for unit in units:
             with worker_log_context(log_fields, part=unit.part):
-                deaths = 0 if are_together else attempts.begin_loading(unit.part)
+                deaths, deadly = (0, deadly) if are_together else attempts.begin_loading(unit.part)
                 if deaths:
                     log.warning("%d processes died while they loaded this unit", deaths)
-                results.append(function(unit, exclusive_groups, skip_media=deaths >= MAX_LOADER_DEATHS))
+                guard = MediaGuard(
+                    unit=unit.part,
+                    attempts=attempts if deaths else None,
+                    deadly=deadly,
+                    skips_all=deaths >= MAX_LOADER_DEATHS,
+                )
+                results.append(function(unit, exclusive_groups, guard=guard))
             if not are_together:
                 attempts.end_loading(unit.part)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 BLAMED_DEATHS = 2
-"""Deaths at the same single request before it is called their cause: a machine may go away at any request once."""
+"""Deaths at the same single request, or medium, before it is called their cause: a machine may go away at any once."""
 
 
 class AttemptTracker:
@@ -19,6 +19,9 @@ class AttemptTracker:
         self._forgiven: set[tuple[str, str]] = set()
         self._answered: set[str] = set()
         self._loading: Counter[str] = Counter()
+        self._decoding: dict[str, str] = {}
+        self._deaths_at_media: dict[str, Counter[str]] = {}
+        self._deadly_media: set[str] = set()
         self._deaths = 0
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
@@ -74,22 +77,40 @@ class AttemptTracker:
         self._deaths += 1
         return self._deaths
 
-    def begin_loading_all(self, units: list[str]) -> bool:
+    def begin_loading_all(self, units: list[str]) -> tuple[bool, frozenset[str]]:
         """Record that a process loads these units together; return False, with no record, if one died at any of them.
 
-        Then they are loaded one at a time, with `begin_loading`, to learn which it is.
+        Then they are loaded one at a time, with `begin_loading`, to learn which it is. Second come the deadly media of
+        the job, which are not to be decoded.
         """
         if any(self._loading[unit] for unit in units):
-            return False
+            return False, frozenset()
         self._loading.update(units)
-        return True
+        return True, frozenset(self._deadly_media)
 
-    def begin_loading(self, unit: str) -> int:
-        """Record that a process loads a unit; return how many processes have died while they loaded it."""
+    def begin_loading(self, unit: str) -> tuple[int, frozenset[str]]:
+        """Record that a process loads a unit; return how many have died while they loaded it, and the deadly media.
+
+        Deaths are counted by unit, because one lost machine may end several processes that want the same medium.
+        """
+        if unit in self._decoding:
+            medium = self._decoding.pop(unit)
+            deaths = self._deaths_at_media.setdefault(unit, Counter())
+            deaths[medium] += 1
+            if deaths[medium] >= BLAMED_DEATHS:
+                self._deadly_media.add(medium)
         self._loading[unit] += 1
-        return self._loading[unit] - 1
+        return self._loading[unit] - 1, frozenset(self._deadly_media)
+
+    def begin_medium(self, unit: str, medium: str) -> None:
+        """Record that a process decodes this medium of a unit, and is done with the one before; '' for none."""
+        if medium:
+            self._decoding[unit] = medium
+        else:
+            self._decoding.pop(unit, None)
 
     def end_loading(self, *units: str) -> None:
         """Record that units are loaded, or that their store failed."""
         for unit in units:
-            self._loading.pop(unit, None)
+            for records in (self._loading, self._decoding, self._deaths_at_media):
+                records.pop(unit, None)

@@ -16,6 +16,7 @@ from pipelines.plan.unit_list import count_requests
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.commit import Committer
+from pipelines.predict.media_guard import UNGUARDED, MediaGuard
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import AnsweredUnit, Job, LoaderSpec, Receipt, ReplicaSpan
 from pipelines.predict.unit_runner import UnitRunner
@@ -55,7 +56,7 @@ class LocalRunner:
         self._committer = Committer(work.out, work.lock_token)
         self._loader = work.loader.build(frames)
 
-    def run(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Receipt:
+    def run(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Receipt:
         """Run one unit, as `Loader.load` and `Committer.commit`.
 
         Raises:
@@ -63,7 +64,7 @@ class LocalRunner:
             FencedError: the run has lost the lock of the output.
         """
         started = time.time()
-        loaded = retry_store(partial(self._loader.load, unit, exclusive_groups, skip_media=skip_media))
+        loaded = retry_store(partial(self._loader.load, unit, exclusive_groups, guard=guard))
         began = time.time()
         rows = prediction_table(self._runner.answer(loaded))
         ended = time.time()

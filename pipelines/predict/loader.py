@@ -17,14 +17,12 @@ from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media, media_group_key
 from pipelines.plan.units import WorkUnit
+from pipelines.predict.media_guard import UNGUARDED, MediaGuard
 from pipelines.schemas import prediction_row
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
 _BLANK = "blank:"
-_DEADLY = (
-    "processes died each time they loaded this, for example out of memory; lower max_pixels, or see Ray's own logs"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +63,8 @@ class Loader:
         self._frames = frames or LocalFrameCache()
         self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
 
-    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
-        """Load one unit; no other unit needs `exclusive_groups`. With `skip_media`, requests that show a medium fail.
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
+        """Load one unit; no other unit needs `exclusive_groups`. Requests fail whose medium `guard` refuses.
 
         Raises:
             StoreError: data is unavailable.
@@ -75,7 +73,7 @@ class Loader:
         planned = self._planned(unit)
         included = [entry for entry in planned if not entry.row.excluded]
         store = self._data.sub(unit.benchmark)
-        media, problems = self._fetch(included, store, exclusive_groups, skip_media=skip_media)
+        media, problems = self._fetch(included, store, exclusive_groups, guard)
         ready = self._kept_rows(unit)
         ready += [_excluded_row(entry) for entry in planned if entry.row.excluded]
         requests = []
@@ -111,7 +109,7 @@ class Loader:
         return [row for row in rows if row["request_id"] not in retried]
 
     def _fetch(
-        self, planned: Sequence[_Planned], store: Store, exclusive_groups: Collection[str], *, skip_media: bool
+        self, planned: Sequence[_Planned], store: Store, exclusive_groups: Collection[str], guard: MediaGuard
     ) -> tuple[dict[Media, Frames], dict[Media, str]]:
         """Decode each distinct medium once; return the frames, and the reason for each failure."""
         frames: dict[Media, Frames] = {}
@@ -120,16 +118,19 @@ class Loader:
             for medium in entry.media:
                 if medium in frames or medium in problems:
                     continue
-                if skip_media and not medium.source.startswith(_BLANK):
-                    problems[medium] = _DEADLY
+                refusal = "" if medium.source.startswith(_BLANK) else guard.begin(medium)
+                if refusal:
+                    problems[medium] = refusal
                     continue
-                shared = media_group_key(medium) not in exclusive_groups
+                # Not after a death: a process that died still holds its claim, for which others wait minutes.
+                shared = not guard.is_alert and media_group_key(medium) not in exclusive_groups
                 try:
                     frames[medium] = self._decode(medium, entry.row, store, shared=shared)
                 except DecodeError as error:
                     problems[medium] = str(error)
                 except FileNotFoundError as error:
                     problems[medium] = f"the stored file is gone: {error}"
+        guard.end()
         return frames, problems
 
     def _decode(self, medium: Media, row: PlanRow, store: Store, *, shared: bool) -> Frames:

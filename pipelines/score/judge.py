@@ -22,6 +22,7 @@ from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import Loaded
+from pipelines.predict.media_guard import UNGUARDED, MediaGuard
 from pipelines.score.rows import ScoringContext
 from pipelines.storage.parts import batched, iter_parts, part_folder, tables_to_parquet
 from pipelines.storage.store import Store
@@ -194,9 +195,9 @@ class JudgeLoader:
         self._spec = spec
         self._plans = PlanReader(Store(spec.out_uri))
 
-    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
         """Load one unit of questions."""
-        del exclusive_groups, skip_media
+        del exclusive_groups, guard
         requests: list[Request] = []
         columns: dict[str, dict[str, Any]] = {}
         for media_slice in unit.slices:

@@ -1,4 +1,4 @@
-"""A clip that kills its loading process, as for want of memory, costs only its own rows."""
+"""A clip that kills its loading process, as from a lack of memory, costs only its own rows of a unit of two clips."""
 
 from __future__ import annotations
 
@@ -42,16 +42,19 @@ sys.exit(run(sys.argv[1:]))
 def test_clip_that_kills_its_loader_costs_only_its_own_rows(
     maia_data: str, command_env: dict[str, str], tmp_path: Path
 ) -> None:
-    script, out = tmp_path / "deadly.py", tmp_path / "out"
+    script, models, out = tmp_path / "deadly.py", tmp_path / "models.yaml", tmp_path / "out"
     script.write_text(DEADLY)
-    command = ["predict", "--models", "random", "--benchmarks", "maia", "--tasks", "vsv", "--json"]
-    place = ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
+    models.write_text("single: {engine: random, replicas: {max: 1}}\n")
+    command = ["predict", "--models", "single", "--benchmarks", "maia", "--tasks", "vsv", "--json"]
+    place = ["--models-file", str(models), "--sample-id", "video1/Sentiment_A", "--sample-id", "video2/Sentiment_A"]
+    place += ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
     done = subprocess.run(
         [sys.executable, str(script), *command, *place], env=command_env, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 1, done.stderr
     expected = ["request_id", "sample_id", "status", "error_type"]
-    rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(expected).to_pylist()]
+    (part,) = parts(out)
+    rows = pq.ParquetFile(part).read(expected).to_pylist()
     assert len(rows) == len({row["request_id"] for row in rows}) == json.loads(done.stdout)["requests"]
     failed = [row for row in rows if row["status"] == "error"]
     assert {row["sample_id"].split("/")[0] for row in failed} == {"video1"}

@@ -110,12 +110,12 @@ def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
 
 
 def test_many_replicas_get_smaller_units() -> None:
-    assert len(cut([1] * 1024, 1)) == 1024 // MAX_UNIT_REQUESTS
+    assert len(cut([1] * 1024, 1)) == 1024 // MAX_LIGHT_UNIT_REQUESTS
     assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
 
 
 def test_small_groups_with_many_pixels_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // 512)) == 512 // MAX_UNIT_REQUESTS
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // 512)) == 512 // MAX_LIGHT_UNIT_REQUESTS
     assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
     assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]

@@ -61,19 +61,47 @@ def test_consecutive_deaths_are_counted_until_something_is_answered() -> None:
 
 def test_deaths_of_loaders_are_counted_until_the_unit_is_loaded() -> None:
     tracker = AttemptTracker()
-    assert [tracker.begin_loading("u"), tracker.begin_loading("u"), tracker.begin_loading("v")] == [0, 1, 0]
+    assert [tracker.begin_loading(unit)[0] for unit in "uuv"] == [0, 1, 0]
     tracker.end_loading("u")
-    assert tracker.begin_loading("u") == 0
+    assert tracker.begin_loading("u")[0] == 0
 
 
 def test_units_are_loaded_one_at_a_time_after_a_death_to_find_its_cause() -> None:
     tracker = AttemptTracker()
-    assert tracker.begin_loading_all(["u", "v", "w"])
-    assert not tracker.begin_loading_all(["u", "v", "w"]), "a process died at one of them"
-    assert tracker.begin_loading("u") == 1
+    assert tracker.begin_loading_all(["u", "v", "w"])[0]
+    assert not tracker.begin_loading_all(["u", "v", "w"])[0], "a process died at one of them"
+    assert tracker.begin_loading("u")[0] == 1
     tracker.end_loading("u")
-    assert tracker.begin_loading("v") == 1
-    assert not tracker.begin_loading_all(["u", "v", "w"]), "at v"
-    assert [tracker.begin_loading(unit) for unit in "uvw"] == [0, 2, 1]
+    assert tracker.begin_loading("v")[0] == 1
+    assert not tracker.begin_loading_all(["u", "v", "w"])[0], "at v"
+    assert [tracker.begin_loading(unit)[0] for unit in "uvw"] == [0, 2, 1]
     tracker.end_loading("u", "v", "w")
-    assert tracker.begin_loading_all(["u", "v", "w"])
+    assert tracker.begin_loading_all(["u", "v", "w"])[0]
+
+
+def die_at(tracker: AttemptTracker, unit: str, *media: str) -> frozenset[str]:
+    """Load a unit up to the last of these media; return those known to be deadly before."""
+    _, deadly = tracker.begin_loading(unit)
+    for medium in media:
+        tracker.begin_medium(unit, medium)
+    return deadly
+
+
+def test_medium_that_was_decoded_at_two_deaths_is_deadly_to_all_units() -> None:
+    tracker = AttemptTracker()
+    assert die_at(tracker, "u", "a", "b") == frozenset()
+    assert die_at(tracker, "u", "a", "b") == frozenset(), "a machine may go away at any medium"
+    assert die_at(tracker, "u", "a", "c") == {"b"}
+    assert tracker.begin_loading("u") == (3, {"b"}), "one death at c"
+    assert tracker.begin_loading_all(["v"]) == (True, {"b"})
+
+
+def test_deaths_at_different_media_or_units_or_after_all_media_blame_none() -> None:
+    tracker = AttemptTracker()
+    for media in ("a", "b"), ("a",), ("a", "b", ""), ("",):
+        assert die_at(tracker, "u", *media) == frozenset()
+    die_at(tracker, "v", "b")
+    assert tracker.begin_loading("v") == (1, frozenset()), "both may have been on the machine that was lost"
+    tracker.end_loading("u", "v")
+    die_at(tracker, "u", "a")
+    assert tracker.begin_loading("u") == (1, frozenset()), "it was loaded since the first death at a"

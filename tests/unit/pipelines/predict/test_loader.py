@@ -16,6 +16,7 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
 from pipelines.predict.loader import Loaded, Loader
+from pipelines.predict.media_guard import MediaGuard
 from pipelines.predict.serialization import pack_units, unpack_units
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS
@@ -54,6 +55,17 @@ class RecordingFrameCache(LocalFrameCache):
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
         self.shared[key.rpartition(":")[0]] = shared
         return super().fetch(key, decode)
+
+
+class RecordedMedia:
+    """Records media that are decoded, as `AttemptTracker`."""
+
+    def __init__(self) -> None:
+        self.media: list[str] = []
+
+    def begin_medium(self, unit: str, medium: str) -> None:
+        assert unit
+        self.media.append(medium)
 
 
 def test_loader_does_not_share_media_of_exclusive_groups(
@@ -131,12 +143,28 @@ def test_undecodable_medium_makes_error_rows(
             assert row.get("error_type") == ("" if row["status"] == "ok" else "media")
 
 
+def test_medium_that_kills_costs_its_own_rows_and_others_are_recorded_before_they_are_decoded(
+    units: list[WorkUnit], make_loader: Callable[..., Loader]
+) -> None:
+    unit = next(unit for unit in units if len({entry.group for entry in unit.slices if "blank" not in entry.group}) > 1)
+    deadly, *others = sorted({entry.group for entry in unit.slices if "blank" not in entry.group})
+    attempts, cache = RecordedMedia(), RecordingFrameCache()
+    guard = MediaGuard(unit=unit.part, attempts=attempts, deadly=frozenset([deadly]))
+    loaded_unit = make_loader(frames=cache).load(unit, guard=guard)
+    assert [attempts.media[-1], *sorted(attempts.media[:-1])] == ["", *others]
+    assert not any(cache.shared.values()), "the process that died at a medium may still claim it"
+    failed = {row["request_id"] for row in loaded_unit.ready}
+    assert all("processes died" in row["error"] for row in loaded_unit.ready)
+    assert failed | {request.request_id for request in loaded_unit.requests} == loaded_unit.columns.keys()
+    assert len(failed) == sum(len(entry.rows) for entry in unit.slices if entry.group == deadly)
+
+
 def test_loader_without_media_fails_the_requests_that_show_one(
     units: list[WorkUnit], make_loader: Callable[..., Loader]
 ) -> None:
     loader = make_loader()
     for unit in units:
-        loaded_unit = loader.load(unit, skip_media=True)
+        loaded_unit = loader.load(unit, guard=MediaGuard(skips_all=True))
         failed = [row for row in loaded_unit.ready if row["status"] == "error"]
         assert {row["error_type"] for row in failed} == {"media"}
         assert all("processes died" in row["error"] for row in failed)
