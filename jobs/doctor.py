@@ -15,7 +15,9 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
-from models.gpu_memory import Placement, bytes_per_weight, model_size, plan_placement
+from models.engines.empty_weights import measured_size
+from models.gpu_memory import Placement, bytes_per_weight, plan_placement
+from models.offload_plan import plan_offload
 from models.spec import ModelSpec
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
@@ -134,19 +136,32 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
         return CheckResult(name, unable, reason)
     if not spec.runs_locally:
         return CheckResult(name, "ok", "needs no GPU")
-    size = model_size(spec)
+    size = measured_size(spec)
     if size is None:
         return CheckResult(name, "note", "its size is unknown: give parameters_b in its entry")
     gpus_by_node = [node.gpu_bytes for node in nodes if node.gpu_bytes]
     if not gpus_by_node or spec.device == "cpu":
-        return _on_cpu(name, size.parameters * bytes_per_weight(spec), max(node.memory for node in nodes), unable)
+        weights = size.parameters * bytes_per_weight(spec, size)
+        return _offloaded(_on_cpu(name, weights, max(node.memory for node in nodes), unable), spec, weights, nodes)
 
     # A replica's ranks are on one node: the best node counts.
     def best_of(degree: int | None) -> Placement:
         placements = [plan_placement(spec, size, gpus, tensor_parallel=degree) for gpus in gpus_by_node]
         return max(placements, key=lambda placement: (placement.fits, placement.batch_size, placement.gpu_bytes))
 
-    return _on_gpus(name, spec, best_of, unable)
+    return _offloaded(
+        _on_gpus(name, spec, best_of, unable), spec, size.parameters * bytes_per_weight(spec, size), nodes
+    )
+
+
+def _offloaded(result: CheckResult, spec: ModelSpec, weights: float, nodes: Sequence[Node]) -> CheckResult:
+    """Return the result of a model that does not fit as one that runs with restrictions, where its entry offloads."""
+    if not spec.offload or result.state == "ok":
+        return result
+    best = max(nodes, key=lambda node: (max(node.gpu_bytes, default=0), node.memory))
+    gpu_bytes = max(best.gpu_bytes, default=0) if spec.can_use_gpu else 0
+    offload = plan_offload(round(weights), gpu_bytes=gpu_bytes, host_bytes=best.memory)
+    return replace(result, state="note", detail=f"{result.detail}; {offload.words}")
 
 
 def _on_cpu(name: str, weights: float, memory: int, unable: str) -> CheckResult:

@@ -44,6 +44,7 @@ def _vllm_obstacle(spec: ModelSpec) -> str:
     features = {
         "beam search": (spec.generation.num_beams or 1) > 1,
         "chat_format": spec.chat_format is not None,
+        "offload": spec.offload,
         _LACKS.get(spec.architecture or "", ""): spec.architecture in _LACKS,
         "a GGUF file": gguf_file(spec.model) is not None,
     }

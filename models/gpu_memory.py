@@ -28,6 +28,8 @@ class ModelSize:
 
     parameters: float  # all weights, inactive experts included
     shape: Shape | None  # of the language model; None: guessed from the size, on the large side
+    unsharded: float | None = None  # weights that each rank holds whole; None: estimated from the shape
+    stored_width: int | None = None  # bytes of a weight with dtype `auto`; None: half precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +78,10 @@ class Placement:
         return self.tensor_parallel * self.replicas
 
 
-def bytes_per_weight(spec: ModelSpec) -> int:
-    """Return 4 for float32, else 2: with dtype `auto`, checkpoints are stored in half precision."""
+def bytes_per_weight(spec: ModelSpec, size: ModelSize | None = None) -> int:
+    """Return 4 for float32, else 2: with dtype `auto`, checkpoints are stored in half precision unless known."""
+    if spec.dtype == "auto" and size is not None and size.stored_width:
+        return size.stored_width
     return 4 if spec.dtype == "float32" else 2
 
 
@@ -87,7 +91,7 @@ def memory_need(spec: ModelSpec, size: ModelSize, tensor_parallel: int) -> Memor
     The layers and vocabulary of the language model are sharded, and every rank holds the vision tower. Keys and values
     are sharded by heads where their number allows; each rank has one head at least.
     """
-    width = bytes_per_weight(spec)
+    width = bytes_per_weight(spec, size)
     shape = size.shape or _guess_shape(size.parameters)
     whole = _unsharded_parameters(size) * width
     weights = whole + (size.parameters * width - whole) / tensor_parallel
@@ -109,6 +113,8 @@ def _unsharded_parameters(size: ModelSize) -> float:
     That is wrong for experts, which the shape does not count. Where it leaves more than half of the model, and where
     the output layer is the vocabulary, one vocabulary counts as whole: rather too much than too little.
     """
+    if size.unsharded is not None:
+        return size.unsharded
     shape = size.shape
     if shape is None:
         return 0.0

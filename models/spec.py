@@ -136,6 +136,7 @@ class ModelSpec(_StrictModel):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1
     replicas: Replicas = Replicas()
+    offload: bool = False  # layers that do not fit are kept in CPU memory or on disk: equal answers, slowly
     share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
     adapter: str | None = None
@@ -232,6 +233,10 @@ class ModelSpec(_StrictModel):
             raise ValueError(f"{', '.join(unsent)}: only engine openai sends requests")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
+        if self.offload and self.engine not in ("auto", "transformers"):
+            raise ValueError("offload: only engine transformers keeps layers in CPU memory or on disk")
+        if self.offload and (self.tensor_parallel > 1 or self.adapter):
+            raise ValueError("offload: a model whose layers are offloaded has tensor_parallel 1 and no adapter")
         if self.replicas.min > self.replicas.max:
             raise ValueError("replicas.min is larger than replicas.max")
         return self

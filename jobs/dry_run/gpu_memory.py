@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cluster.hardware import local_gpus
+from cluster.hardware import local_gpus, local_memory
 from jobs.doctor import CheckResult, models_here
+from models.engines.empty_weights import measured_size
 from models.fingerprint import is_unpinned
-from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, model_size, plan_placement
+from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, plan_placement
+from models.offload_plan import OffloadPlan, offload_rows, plan_offload
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 
@@ -31,14 +33,14 @@ def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
 
 
 def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
-    size = model_size(spec)
+    size = measured_size(spec)
     return [
         name,
         spec.engine,
         spec.model,
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
         str(spec.tensor_parallel) if spec.runs_locally else "0",
-        f"{size.parameters * bytes_per_weight(spec) / 1e9:.1f}" if size else "",
+        f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.1f}" if size else "",
         spec.license or "",
         ", ".join(spec.papers),
         "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
@@ -55,7 +57,7 @@ def load_of(plan: ModelPlan) -> BatchShape:
 
 def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> Placement | None:
     """Return a model's placement on GPUs of `cards` bytes, else this machine's or 80 GB; None for an unknown size."""
-    size = model_size(spec)
+    size = measured_size(spec)
     if size is None:
         return None
     gpu_sizes = list(cards) or _cards()
@@ -64,7 +66,7 @@ def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -
 
 def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> dict[str, Any] | None:
     """Describe the entry's placement and the estimated best one, as data and text."""
-    size, placement = model_size(spec), placement_for(spec, plan, cards)
+    size, placement = measured_size(spec), placement_for(spec, plan, cards)
     if size is None or placement is None:
         return None
     gpu_sizes = list(cards) or _cards()
@@ -79,6 +81,9 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     )
     if not placement.fits:
         words += f"; does not fit: {placement.reason}"
+    offload = _offload(spec, placement)
+    if offload:
+        words += f"; {offload.words}; {_offload_hours(spec, offload, placement, plan):.2g} h or more for this plan"
     if best.fits and best.tensor_parallel != placement.tensor_parallel:
         words += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
@@ -86,7 +91,23 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         "words": words,
         "stated": _placement_data(placement),
         "proposed": _placement_data(best) if best.fits else None,
+        "offload": {**asdict(offload), "seconds_per_pass": offload.seconds_per_pass} if offload else None,
     }
+
+
+def _offload(spec: ModelSpec, placement: Placement) -> OffloadPlan | None:
+    """Return where layers of an entry with `offload: true` are kept; None for one without, or that fits."""
+    gpu_bytes = placement.gpu_bytes if spec.can_use_gpu else 0
+    offload = plan_offload(placement.need.weights, gpu_bytes=gpu_bytes, host_bytes=local_memory()[0])
+    return offload if spec.offload and offload.host + offload.disk else None
+
+
+def _offload_hours(spec: ModelSpec, offload: OffloadPlan, placement: Placement, plan: ModelPlan) -> float:
+    """Return the hours that weights are moved for: each batch has a prefill and a forward pass a token."""
+    memory = placement.gpu_bytes if spec.can_use_gpu else local_memory()[0]
+    rows = spec.batch_size or offload_rows(placement.need, load_of(plan), memory)
+    passes = (plan.calls + plan.output_tokens) / rows
+    return passes * offload.seconds_per_pass / 3600
 
 
 def _placement_data(placement: Placement) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from models.engines.load_progress import weights_progress
+from models.engines.offload import offload_arguments, remove_with
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.model_config import (
     LOAD_ERRORS,
@@ -58,9 +59,11 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
         raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
     device = _device(spec)
     if launched is None:
-        check_memory(LaunchedModel.as_named(spec), *_free_memory(device))  # by the entry, before anything is fetched
+        if not spec.offload:
+            check_memory(LaunchedModel.as_named(spec), *_free_memory(device))  # before anything is fetched
         launched = ensure_local(spec)
-    check_memory(launched, *_free_memory(device))
+    if not spec.offload:
+        check_memory(launched, *_free_memory(device))
     try:
         processor, tokenizer = _load_processor(launched)
         with weights_progress(known_bytes(launched) / _world_size()):
@@ -124,11 +127,15 @@ def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool
     placement: dict[str, Any] = {}
     if is_rank:
         placement["distributed_config"] = distributed_config(empty_model(model), spec.tensor_parallel)
+    elif spec.offload:
+        placement |= offload_arguments(device, _free_memory(device)[0], free_host_bytes())
     elif device.type != "cpu":
         placement["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
     loaded = auto_class.from_pretrained(**pretrained_arguments(model), dtype=dtype, use_safetensors=True, **placement)
     if is_rank:
         fit_heads(loaded, spec.tensor_parallel)
+    if spec.offload:
+        remove_with(loaded, placement["offload_folder"])
     return loaded
 
 

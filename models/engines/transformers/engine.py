@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from models.engines.offload import is_spread
 from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
@@ -50,10 +51,7 @@ class TransformersEngine:
         self._shared = self._build_shared_model()
         if not spec.share_prefix:
             self._stop_sharing("share_prefix is false")
-        if (
-            hasattr(self._checkpoint.model, "hf_device_map")
-            and len(set(self._checkpoint.model.hf_device_map.values())) > 1
-        ):
+        if is_spread(self._checkpoint.model):
             self._stop_sharing("its layers are on several devices")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model

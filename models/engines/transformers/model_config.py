@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from models.errors import EngineUnreachableError
 from models.launch import LaunchedModel
 
@@ -44,12 +42,13 @@ def is_image_text_model(config: Any) -> bool:
 
 def empty_model(model: LaunchedModel) -> Any:
     """Return the model without weights or memory: its modules, and transformers' tensor-parallel plan."""
+    from accelerate import init_empty_weights
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     try:
         config = load_config(model)
         auto_class = AutoModelForImageTextToText if is_image_text_model(config) else AutoModelForCausalLM
-        with torch.device("meta"):
+        with init_empty_weights(include_buffers=True):
             return auto_class.from_config(config, trust_remote_code=model.spec.trust_remote_code)
     except LOAD_ERRORS as error:
         raise unreachable_error(model, error) from error

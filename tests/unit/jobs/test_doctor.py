@@ -92,3 +92,25 @@ def test_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert run(["doctor", "--models", "nobody"]) == 2
     assert run(["doctor", "--models", "gpt-4o"]) == 0
     assert "sk-planted" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cards", "detail"),
+    [
+        ([], "does not fit; offload brings 0.0 GB of weights from CPU memory and 102.0 GB from disk"),
+        ([80], "use more or larger GPUs; offload brings 44.8 GB of weights from CPU memory and 46.0 GB from disk"),
+    ],
+)
+def test_model_that_does_not_fit_may_run_with_offload(
+    cards: list[int],
+    detail: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    machine(monkeypatch, *cards)
+    entry = {"engine": "transformers", "model": "org/big", "revision": "0" * 40, "parameters_b": 73.4, "offload": True}
+    (tmp_path / "models.yaml").write_text(json.dumps({"big": entry}))
+    checks = findings(capsys, "--models", "big", "--models-file", str(tmp_path / "models.yaml"))
+    assert checks["big"]["state"] == "note"
+    assert detail in checks["big"]["detail"]

@@ -1,0 +1,94 @@
+"""Measure a model that is built without weights or memory, from its configuration alone."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from models.errors import EngineUnreachableError
+from models.gguf_header import gguf_file
+from models.gpu_memory import ModelSize, model_size
+from models.launch import LaunchedModel
+from models.spec import ModelSpec, Shape
+
+_log = logging.getLogger(__name__)
+
+
+def measured_size(spec: ModelSpec) -> ModelSize | None:
+    """Return a model's size from its configuration where this machine has it, else `models.gpu_memory.model_size`.
+
+    The configuration is a local folder's or one that the hub's cache holds; nothing is fetched. Quantized checkpoints
+    are measured by their files.
+    """
+    folder = _config_folder(spec)
+    if folder is None:
+        return model_size(spec)
+    digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+    return _measure(str(folder), digest, spec.trust_remote_code) or model_size(spec)
+
+
+def _config_folder(spec: ModelSpec) -> Path | None:
+    if not spec.runs_locally or gguf_file(spec.model) or spec.model.startswith("s3://"):
+        return None
+    folder = Path(spec.model).expanduser()
+    if folder.is_dir():
+        return folder if (folder / "config.json").is_file() else None
+    if spec.model.count("/") != 1:
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(spec.model, "config.json", revision=spec.revision)
+    return Path(path).parent if isinstance(path, str) else None
+
+
+@lru_cache(maxsize=64)
+def _measure(folder: str, digest: str, trusted: bool) -> ModelSize | None:  # noqa: ARG001, FBT001  a key of the cache
+    from accelerate.utils import compute_module_sizes
+
+    from models.engines.transformers.model_config import empty_model
+
+    spec = ModelSpec(engine="transformers", model=folder, trust_remote_code=trusted)
+    try:
+        model = empty_model(LaunchedModel.as_named(spec))
+    except EngineUnreachableError as error:
+        _log.info("%s is planned by the size that its files or its entry state: %s", folder, error)
+        return None
+    if getattr(model.config, "quantization_config", None):
+        return None
+    model.tie_weights()
+    import torch
+
+    weights = compute_module_sizes(model, dtype=torch.int8)  # one byte each: bytes are weights
+    sharded = sum(weights[name] for name, _ in model.named_parameters() if _is_sharded(name, model.tp_plan or {}))
+    return ModelSize(
+        parameters=float(weights[""]),
+        shape=_shape(model.config.get_text_config()),
+        unsharded=float(weights[""] - sharded),
+        stored_width=getattr(model.config.dtype, "itemsize", None),
+    )
+
+
+def _is_sharded(parameter: str, plan: dict[str, str]) -> bool:
+    """Return whether transformers' tensor-parallel plan divides a parameter among ranks."""
+    name = re.sub(r"\.\d+\.", ".*.", parameter)
+    return any("wise" in plan.get(key, "") for key in (name, name.rpartition(".")[0]))
+
+
+def _shape(text: Any) -> Shape | None:
+    heads = getattr(text, "num_attention_heads", None)
+    sizes: dict[str, Any] = {
+        "layers": getattr(text, "num_hidden_layers", None),
+        "hidden": getattr(text, "hidden_size", None),
+        "heads": heads,
+        "kv_heads": getattr(text, "num_key_value_heads", None) or heads,
+        "head_dim": getattr(text, "head_dim", None),
+        "intermediate": getattr(text, "intermediate_size", None),
+        "vocab": getattr(text, "vocab_size", None),
+    }
+    if isinstance(heads, int) and isinstance(sizes["hidden"], int) and sizes["head_dim"] is None:
+        sizes["head_dim"] = sizes["hidden"] // heads
+    return Shape(**sizes) if all(isinstance(size, int) and size > 0 for size in sizes.values()) else None
