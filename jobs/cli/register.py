@@ -11,6 +11,7 @@ from jobs.cli.demo import demo
 from jobs.cli.doctor import doctor
 from jobs.cli.generate import generate
 from jobs.cli.ingest import ingest
+from jobs.cli.leaderboard import leaderboard
 from jobs.cli.list import list_
 from jobs.cli.nightly import nightly
 from jobs.cli.run import predict, report, run, score
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(compare)
     app.command()(annotate)
+    app.command()(leaderboard)
     app.command()(audit)
     app.command()(submit)
     app.command()(nightly)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,9 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.captions import load_captions
 from pipelines.plan.run_manifest import ManifestEntry, load_run
-from pipelines.storage.backend import is_remote
+from pipelines.report.metrics_file import PATH as METRICS
+from pipelines.report.metrics_file import load_metrics
+from pipelines.storage.backend import is_remote, short_labels
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Output:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the rows of `report/metrics.json`; none before the first report."""
-        return self._read("report/metrics.json", self._load_metrics, [])
+        return self._read(METRICS, lambda: load_metrics(self.store) or [], [])
 
     def dataset(self, benchmark: str) -> Dataset | None:
         """Return the data of a benchmark; None where they are gone."""
@@ -78,17 +79,6 @@ class Output:
     def human_files(self, benchmark: str) -> dict[str, str]:
         """Return people's files that the output holds, by kind."""
         return self._read(f"human/{benchmark}", lambda: load_human_files(self.store, benchmark), {})
-
-    def _load_metrics(self) -> list[dict[str, Any]]:
-        try:
-            content = self.store.get("report/metrics.json")
-        except FileNotFoundError:
-            return []
-        rows = json.loads(content)
-        names = ("benchmark", "task", "model", "setting", "subset", "category", "metric", "value")
-        if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= {*names} for row in rows):
-            raise ValueError("not a list of metrics")
-        return rows
 
     def _read(self, name: str, load: Callable[[], T], missing: T) -> T:
         """Return what `load` returns, read again after a few seconds; `missing` where it cannot be read."""
@@ -110,7 +100,7 @@ class Output:
 
 def open_outputs(uris: Sequence[str], data: str = "") -> list[Output]:
     """Open outputs; UsageError for what is none, StoreError for a store that cannot be reached."""
-    labels = _labels(uris)
+    labels = short_labels(uris)
     return [Output(number, labels[number], _open(uri), data) for number, uri in enumerate(uris)]
 
 
@@ -126,13 +116,3 @@ def _open(uri: str) -> Store:
     if not store.exists("run.json") and not store.list("predictions", "*.parquet"):
         raise UsageError(f"{uri}: {_NOTHING_THERE}")
     return store
-
-
-def _labels(uris: Sequence[str]) -> list[str]:
-    """Return the shortest distinct ends of the addresses: `results`, or `monday/results` and `friday/results`."""
-    parts = [[part for part in uri.rstrip("/").split("/") if part and part != "s3:"] or [uri] for uri in uris]
-    for length in range(1, max(map(len, parts), default=0) + 1):
-        labels = ["/".join(part[-length:]) for part in parts]
-        if len({*labels}) == len(labels):
-            return labels
-    return [f"{number}:{uri}" for number, uri in enumerate(uris, 1)]

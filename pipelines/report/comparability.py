@@ -14,6 +14,8 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
+from pipelines.storage.parts import part_folder
+from pipelines.storage.store import Store
 
 ITEMS_TOLERANCE: Final = 0.01
 """Share of a paper's requests that may be missing or more: some items cannot be used, some sizes are approximate."""
@@ -108,6 +110,17 @@ class Conditions:
             default = definition.default_scorers[kind].partition(":")[0]
             if self.scorers.get(kind, default) != default:
                 yield f"other scorer: {self.scorers[kind]} for {default}"
+
+
+def judge_name(out: Store, run: Mapping[str, Any], name: str) -> str:
+    """Return the name, at its maker, of the judge whose verdicts an output has; '' for none, all where several."""
+    judge = (run["sweep"].get("judge") or "").partition(",")[0] or None  # of several the first gives the metrics
+    judges = [
+        model
+        for model in run.get("models", {})
+        if model == judge or (judge is None and out.list(part_folder("judgements", name, model), "*.parquet"))
+    ]
+    return ", ".join(str(run["models"][model].get("model") or model) for model in judges)
 
 
 def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.ray_data import translate_ray_error
+from pipelines.report.comparability import judge_name
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
@@ -29,7 +30,6 @@ from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
-from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
     }
-    reproduction = reproduction_cells(run, reduced, {name: _judge(out, run, name) for name in names})
+    reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
     data = ReportData(
         run=_facts(run),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
@@ -131,17 +131,6 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         out.put(path, content)
     for path in stale:
         out.delete(path)
-
-
-def _judge(out: Store, run: Mapping[str, Any], name: str) -> str:
-    """Return the name, at its maker, of the judge whose verdicts an output has; '' for none, all where several."""
-    judge = (run["sweep"].get("judge") or "").partition(",")[0] or None  # of several the first gives the metrics
-    judges = [
-        model
-        for model in run["models"]
-        if model == judge or (judge is None and out.list(part_folder("judgements", name, model), "*.parquet"))
-    ]
-    return ", ".join(str(run["models"][model].get("model") or model) for model in judges)
 
 
 def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.errors import TooLargeError
@@ -21,6 +22,16 @@ class FileInfo:
 def is_remote(uri: str) -> bool:
     """Return whether a URI names an object store; everything else is a local path."""
     return uri.startswith(_S3)
+
+
+def short_labels(uris: Sequence[str]) -> list[str]:
+    """Return the shortest distinct ends of addresses: `results`, or `monday/results` and `friday/results`."""
+    parts = [[part for part in uri.rstrip("/").split("/") if part and part != "s3:"] or [uri] for uri in uris]
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        labels = ["/".join(part[-length:]) for part in parts]
+        if len({*labels}) == len(labels):
+            return labels
+    return [f"{number}:{uri}" for number, uri in enumerate(uris, 1)]
 
 
 def resolve(root: str, path: str) -> str:

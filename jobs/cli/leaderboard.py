@@ -1,0 +1,54 @@
+"""`vlmsweep leaderboard`: outputs and published rows in one table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.config_file import ConfigFile
+from jobs.flags import Json, Verbose
+from jobs.options import names
+from jobs.output import prepare, print_json, print_line
+
+
+def leaderboard(
+    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    to: Annotated[
+        str, typer.Option("--to", help="Folder or s3://bucket/key for leaderboard.html and leaderboard.csv.")
+    ],
+    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks.")] = None,
+    allow_mixed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-mixed",
+            help="Mark rows that were measured on other data, prompts or settings, instead of refusing them.",
+        ),
+    ] = False,
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
+    from pipelines.benchmarks import benchmark_names
+    from pipelines.leaderboard.create import join_outputs, write_leaderboard
+    from pipelines.plan.selection import check_names
+    from pipelines.storage.store import Store
+
+    del config  # read by its callback before the other flags
+    prepare(verbose=verbose)
+    chosen = names(benchmarks)
+    check_names("benchmark", chosen, benchmark_names())
+    joined = join_outputs(out, chosen, allow_mixed=allow_mixed)
+    page, table = write_leaderboard(joined, Store(to))
+    measured = sum(row.origin != "published" for row in joined.rows)
+    if json:
+        conflicts = [str(conflict) for conflict in joined.conflicts]
+        rows = {"measured": measured, "published": len(joined.rows) - measured}
+        print_json({"page": page, "csv": table, "rows": rows, "conflicts": conflicts})
+        return
+    for conflict in joined.conflicts:
+        print_line(f"marked: {conflict}")
+    print_line(f"{measured:,} measured and {len(joined.rows) - measured:,} published rows")
+    print_line(page)
+    print_line(table)

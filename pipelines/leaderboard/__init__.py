@@ -1,0 +1,1 @@
+"""One table over several outputs and the published rows, as page and CSV."""

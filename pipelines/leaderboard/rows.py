@@ -1,0 +1,135 @@
+"""Rows of the leaderboard: the headline metrics of outputs, and the published numbers of the same measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.published import load_published
+from pipelines.errors import UsageError
+from pipelines.leaderboard.conditions import conditions_of, notes_of
+from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.report.metrics_file import load_metrics
+from pipelines.report.tables.overview import number_or_none
+from pipelines.storage.store import Store
+
+Board: TypeAlias = tuple[str, str, str, str, str]
+"""Benchmark, metric, task, setting and subset: the rows that are compared with each other."""
+Origin: TypeAlias = Literal["measured", "people", "published"]
+
+_PUBLISHED_PEOPLE: Final = ("Human", "Humans")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderboardRow:
+    """One number of one model."""
+
+    board: Board
+    model: str
+    value: float | None
+    unit: str
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int | None = None  # rows in the denominator; None where a paper does not say
+    n_failed: int | None = None
+    origin: Origin = "measured"
+    source: str  # label of the output, or the paper's table
+    revision: str = ""  # of the weights
+    notes: tuple[str, ...] = ()
+    rank: int | None = None  # among the measured rows of its board; None where these are not comparable
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """What the number was measured on and with, by kind; a kind that is unknown or irrelevant is absent."""
+
+
+def measured_rows(out: Store, label: str, benchmarks: Sequence[str] = ()) -> list[LeaderboardRow]:
+    """Return the rows of an output, of some benchmarks or of all.
+
+    Raises:
+        UsageError: there is no run, or no report yet.
+        StoreError: a file is damaged, or the store cannot be reached.
+    """
+    run = load_run(out)
+    if not run:
+        raise UsageError(f"{out.uri}: not an output of vlmsweep: it has no run.json")
+    metrics = load_metrics(out)
+    if metrics is None:
+        raise UsageError(f"{out.uri}: no report/metrics.json yet; `vlmsweep report` writes it")
+    entries: dict[str, dict[str, ManifestEntry]] = {}
+    for entry in run["entries"]:
+        entries.setdefault(entry.benchmark, {})[entry.model] = entry
+    rows = []
+    for raw in metrics:
+        name, of_benchmark = str(raw["benchmark"]), entries.get(str(raw["benchmark"]), {})
+        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(raw, benchmark(name)):
+            # Numbers that several models make together have no entry of their own; their members agree in conditions.
+            entry = of_benchmark.get(str(raw["model"]), next(iter(of_benchmark.values())))
+            rows.append(_measured_row(raw, entry, out, run, label))
+    return rows
+
+
+def published_rows(measured: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Return the published numbers of the boards that have a measured row."""
+    boards = dict.fromkeys(row.board for row in measured)
+    return [
+        row for name in dict.fromkeys(board[0] for board in boards) for row in _published(name) if row.board in boards
+    ]
+
+
+def _measured_row(
+    raw: Mapping[str, Any], entry: ManifestEntry, out: Store, run: Mapping[str, Any], label: str
+) -> LeaderboardRow:
+    board = _board(raw)
+    return LeaderboardRow(
+        board=board,
+        model=str(raw["model"]),
+        value=number_or_none(raw["value"]),
+        unit=str(raw["unit"]),
+        ci_low=number_or_none(raw["ci_low"]),
+        ci_high=number_or_none(raw["ci_high"]),
+        n=int(raw["n"]),
+        n_failed=int(raw["n_failed"]),
+        origin="people" if is_person(str(raw["model"])) else "measured",
+        source=label,
+        revision=str(entry.builder.model_fingerprint.get("revision") or "") if entry.model == raw["model"] else "",
+        notes=tuple(notes_of(entry, board[2], board[3])),
+        conditions=conditions_of(entry, out, run, metric=board[1], task=board[2], setting=board[3]),
+    )
+
+
+def _board(raw: Mapping[str, Any]) -> Board:
+    benchmark_name, metric, task, setting, subset = (
+        str(raw[name]) for name in ("benchmark", "metric", "task", "setting", "subset")
+    )
+    return benchmark_name, metric, task, setting, subset
+
+
+def _is_shown(raw: Mapping[str, Any], definition: BenchmarkDefinition) -> bool:
+    """Return whether a metric is a headline of the whole, or of a part that the paper prints."""
+    if raw["metric"] not in (definition.headline, *definition.secondary_metrics) or raw["category"]:
+        return False
+    return not raw["subset"] or any(
+        (value.metric, value.subset, value.category) == (raw["metric"], raw["subset"], "")
+        for value in load_published(definition.name)
+    )
+
+
+def _published(name: str) -> Iterator[LeaderboardRow]:
+    settings = benchmark(name).publication.settings
+    for value in load_published(name):
+        if value.category or value.value is None:
+            continue
+        setting = settings.get(value.setting, value.setting)
+        printed_as = (f"setting in print: {value.setting}",) if value.setting and value.setting != setting else ()
+        yield LeaderboardRow(
+            board=(name, value.metric, value.task, setting, value.subset),
+            model=value.model,
+            value=value.value,
+            unit=value.unit or "fraction",
+            origin="people" if value.model in _PUBLISHED_PEOPLE else "published",
+            source=f"paper, {value.table}",
+            notes=(*printed_as, *filter(None, (value.note,))),
+        )

@@ -1,0 +1,57 @@
+"""Outputs of MAIA with metrics of our choice, as a run's report leaves them; no data is read and no model is run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from pipelines.benchmarks import benchmark
+from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import ManifestEntry, save_run
+from pipelines.plan.selection import all_cells
+from pipelines.storage.store import Store
+
+BUILDER = RequestBuilder(
+    benchmark_name="maia",
+    dataset_fingerprint="aaaa0000aaaa0000",
+    model="",
+    model_fingerprint={"revision": "0123456789abcdef"},
+    generation={},
+    task_settings=tuple(all_cells(benchmark("maia"))),
+    prompts={},
+    prompt_versions={},
+    seed=42,
+)
+
+
+def entry(model: str, **changes: Any) -> ManifestEntry:
+    """Return a model's entry; `changes` are fields of the entry or of its builder."""
+    of_entry = {name: changes.pop(name) for name in ("limit", "sample_ids", "external") if name in changes}
+    builder = replace(BUILDER, model=model, **changes)
+    return ManifestEntry(benchmark="maia", model=model, data="data", builder=builder, **of_entry)
+
+
+def metric(model: str, value: float | None, **changes: Any) -> dict[str, Any]:
+    """Return a row of `metrics.json`, by default the headline with 32 frames."""
+    place = {"benchmark": "maia", "task": "aggregate", "setting": "32-frames", "subset": "", "category": ""}
+    number = {"metric": "agg_acc", "value": value, "unit": "fraction", "n": 48, "n_failed": 1}
+    ends = {"ci_low": None if value is None else value / 2, "ci_high": None if value is None else value}
+    return {**place, "model": model, **number, **ends, **changes}
+
+
+def write_output(
+    out: str, entries: list[ManifestEntry], rows: list[dict[str, Any]], sweep: dict[str, Any] | None = None
+) -> str:
+    """Write `run.json` and `report/metrics.json`; return the output's address."""
+    wording = [text for entry in entries for text in entry.builder.prompts.items()]
+    judges = {name: {"model": f"org/{name}"} for name in filter(None, [(sweep or {}).get("judge")])}
+    save_run(
+        Store(out),
+        {},
+        sweep=sweep or {},
+        entries=entries,
+        parts={"models": judges, "prompts": {"maia": {**benchmark("maia").prompt_texts, **dict(wording)}}},
+    )
+    Store(out).put("report/metrics.json", json.dumps(rows).encode())
+    return out
