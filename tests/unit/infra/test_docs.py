@@ -1,13 +1,27 @@
-"""Commands in the documentation exist."""
+"""Commands, files and links in the documentation exist, and its references leave nothing out."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer.main
 
+from infra.docs.build import generated_pages, write_pages
+from infra.docs.markdown import explanations
+from infra.docs.records import field_texts, nested
 from jobs.cli.main import app
+from jobs.options import normalize_arguments
+from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.published import load_published
+from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import PREDICTIONS, SCORES
+from tests.support import docs
 from tests.support.paths import ROOT
 
 PAGES = {name: (ROOT / name).read_text().replace("\\\n", " ") for name in ("README.md", "docs/operations.md")}
@@ -38,3 +52,113 @@ def test_newcomers_walk_names_existing_files_once_in_under_thirty_steps() -> Non
     assert 20 < len(steps) < 30
     assert len(set(steps)) == len(steps)
     assert [step for step in steps if not (ROOT / step).is_file()] == []
+
+
+@pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.stem)
+def test_commands_that_are_not_run_are_parsed_by_the_command_line(page: Path) -> None:
+    for block in docs.blocks(page.read_text(encoding="utf-8")):
+        assert block.language in ("console", "yaml", "python", "toml", "csv"), block.language
+        for command in docs.commands(block) if block.language == "console" and block.reason else ():
+            name, *arguments = docs.words(command)
+            if name == "vlmsweep":
+                COMMANDS[arguments[0]].make_context(arguments[0], normalize_arguments(arguments[1:]))
+
+
+def test_a_misspelt_flag_in_a_page_is_noticed() -> None:
+    (block,) = docs.blocks("<!-- not run: it never ends -->\n```console\n$ vlmsweep view out --prot 1\n```\n")
+    (command,) = docs.commands(block)
+    assert block.reason == "it never ends"
+    with pytest.raises(typer.TyperException, match="--prot"):
+        COMMANDS["view"].make_context("view", docs.words(command)[2:])
+
+
+def test_shown_output_is_compared_with_what_is_printed() -> None:
+    (block,) = docs.blocks("```console\n$ a \\\n    b\n1 ...\n3\n$ c\n```\n")
+    first, second = docs.commands(block)
+    assert (docs.words(first), docs.words(second)) == (["a", "b"], ["c"])
+    assert first.printed("1   2\n3\n")
+    assert not first.printed("1 2\n4\n")
+    assert second.printed("anything")
+
+
+def test_links_of_pages_outside_the_site_lead_to_files() -> None:
+    for name in ("README.md", "ARCHITECTURE.md"):
+        links = re.findall(r"\]\((?!https?://)([^)#]+)", (ROOT / name).read_text())
+        assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_site_is_built_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.docs.build", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    assert {f"reference/benchmarks/{name}.html" for name in explanations("benchmarks")} <= set(pages)
+    fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*", re.IGNORECASE)
+    assert {name: found for name, page in pages.items() if (found := fetched.findall(page))} == {}
+
+
+def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
+    write_pages(tmp_path / "docs")
+    with (tmp_path / "docs" / "view.md").open("a") as page:
+        page.write("\n[gone](operations.md#no-such-heading)\n")
+    code = "import sys, logging, pathlib; from infra.docs.build import build; logging.basicConfig(); "
+    code += "build(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))"
+    command = [sys.executable, "-c", code, str(tmp_path / "docs"), str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "no-such-heading" in done.stderr
+
+
+def test_every_column_is_explained() -> None:
+    texts = explanations("columns")
+    assert list(texts["predictions"]) == PREDICTIONS.names
+    assert list(texts["scores"]) == SCORES.names
+    assert tuple(texts["metrics"]) == METRIC_KEYS
+
+
+def test_every_key_of_a_models_file_is_explained() -> None:
+    records = [ModelSpec, *nested(ModelSpec)]
+    unexplained = {
+        record.__name__: [name for name, text in field_texts(record).items() if not text] for record in records
+    }
+    assert {name: keys for name, keys in unexplained.items() if keys} == {}
+    given = explanations("models_file")
+    stale = {
+        name: set(texts) - set(fields)
+        for name, texts in given.items()
+        if (fields := keys_of(records, name)) is not None
+    }
+    assert set(given) <= {record.__name__ for record in records}
+    assert {name: keys for name, keys in stale.items() if keys} == {}
+
+
+def keys_of(records: list[type], name: str) -> list[str]:
+    return [key for record in records if record.__name__ == name for key in record.model_fields]
+
+
+def test_every_published_metric_is_explained() -> None:
+    for name in explanations("benchmarks"):
+        patterns = [*explanations("metrics")[name], *explanations("metrics")["every benchmark"]]
+        metrics = {row.metric for row in load_published(name)}
+        assert {
+            metric for metric in metrics if not any(fnmatch.fnmatch(metric, pattern) for pattern in patterns)
+        } == set()
+
+
+def test_every_benchmark_and_setting_is_described() -> None:
+    described = explanations("benchmarks")
+    assert sorted(described) == benchmark_names()
+    for name, texts in described.items():
+        definition = benchmark(name)
+        settings = {setting for settings in definition.tasks.values() for setting in settings}
+        assert set(texts["settings"]) == settings | {*definition.explicit_settings, *definition.people_settings}
+
+
+def test_every_command_and_exit_code_is_in_the_reference() -> None:
+    pages = generated_pages()
+    assert re.findall(r"^## (\S+)$", pages["reference/commands.md"], re.MULTILINE) == sorted(COMMANDS)
+    for command in COMMANDS.values():
+        for option in (option for parameter in command.params for option in parameter.opts if option.startswith("-")):
+            assert option in pages["reference/commands.md"]
+    assert "`UsageError`" in pages["reference/exit-codes.md"]

@@ -1,0 +1,97 @@
+"""Every command of the tutorial and the how-to pages runs as shown, and every metric of a run is explained."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.docs.markdown import explanations
+from jobs.demo.samples import BENCHMARKS, write_sample
+from models.spec import ModelSpec
+from pipelines import Folder, Limit, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
+from tests.integration.conftest import S3
+from tests.support.docs import PAGES, blocks, commands, write_files
+from tests.support.paths import ROOT
+
+
+@pytest.fixture
+def shell_env(command_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The environment after `. .venv/bin/activate`; what pip installs goes to a folder of the test."""
+    programs, site = tmp_path / "bin", tmp_path / "site"
+    programs.mkdir()
+    for name, module in (("vlmsweep", "-m jobs.cli "), ("pip", "-m pip "), ("python", "")):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module}"$@"\n')
+        program.chmod(0o755)
+    pip = {
+        "PIP_TARGET": str(site),
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_NO_INDEX": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    return {
+        **command_env,
+        **pip,
+        "PATH": os.pathsep.join((str(programs), command_env["PATH"])),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(site))),
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_of_a_page_run_as_shown(
+    page: Path, shell_env: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    text, folder = page.read_text(encoding="utf-8"), tmp_path / "work"
+    folder.mkdir()
+    write_files(text, folder)
+    if "s3://" in "".join(block.text for block in blocks(text) if not block.reason):
+        store: S3 = request.getfixturevalue("s3")
+        store.client().create_bucket(Bucket="my-bucket")
+        shell_env |= store.env
+    shown = [
+        command
+        for block in blocks(text)
+        if block.language == "console" and not block.reason
+        for command in commands(block)
+    ]
+    assert shown
+    for command in shown:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command.line],
+            cwd=folder,
+            env=shell_env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"{command.line}\n{done.stdout}\n{done.stderr}"
+        assert command.printed(done.stdout), f"{command.line}\nprinted\n{done.stdout}\nand not\n{command.output}"
+
+
+def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:
+    data, guesses = Store(str(tmp_path / "data")), ModelSpec(engine="random")
+    for name in BENCHMARKS:
+        ingest_benchmark(benchmark(name), Folder(str(write_sample(name, tmp_path / "samples"))), data)
+    spec = RunSpec(
+        data=data.uri,
+        out=str(tmp_path / "out"),
+        models={"random": guesses},
+        judges=(("judge", guesses),),
+        captioners=(("captioner", guesses),),
+        benchmarks=BENCHMARKS,
+        limit=Limit.parse("4"),
+    )
+    texts = explanations("metrics")
+    unexplained = {
+        (row["benchmark"], row["metric"])
+        for row in run_sweep(spec).metrics
+        if not any(
+            fnmatch.fnmatch(row["metric"], pattern) for pattern in (*texts[row["benchmark"]], *texts["every benchmark"])
+        )
+    }
+    assert unexplained == set()
