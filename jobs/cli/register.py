@@ -9,6 +9,7 @@ from jobs.cli.audit import audit
 from jobs.cli.compare import compare
 from jobs.cli.demo import demo
 from jobs.cli.doctor import doctor
+from jobs.cli.export import export
 from jobs.cli.generate import generate
 from jobs.cli.ingest import ingest
 from jobs.cli.leaderboard import leaderboard
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command()(annotate)
     app.command()(leaderboard)
     app.command()(audit)
+    app.add_typer(export, name="export")
     app.command()(submit)
     app.command()(nightly)
     app.command()(generate)

@@ -8,8 +8,9 @@ from typing import Any
 
 from jobs.view.index import Index
 from jobs.view.outputs import Output
+from jobs.view.prompts import answered_row
 from models.messages import Text, prompt_sha256
-from pipelines.benchmarks.records import JudgeRequest, Row, Sample
+from pipelines.benchmarks.records import JudgeRequest, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], s
         prompter = in_set.builder.benchmark.judge
         if prompter is None:
             return []
-        ask = prompter.judge_request(_row(prediction, sample, in_set.builder.seed), in_set.builder.texts)
+        ask = prompter.judge_request(answered_row(prediction, sample, in_set.builder.seed), in_set.builder.texts)
         if isinstance(ask, JudgeRequest) and (replies := [*_replies(output, index, ask)]):
             return replies
     return []
@@ -43,19 +44,3 @@ def _replies(output: Output, index: Index, ask: JudgeRequest) -> Iterator[Judgem
         [prompt_sha256([ask.step]), output.number],
     ):
         yield Judgement(judge=row["judge"], question=question, reply=row["reply"] or "")
-
-
-def _row(prediction: Mapping[str, Any], sample: Sample, seed: int) -> Row:
-    return Row(
-        request_id=prediction["request_id"],
-        sample=sample,
-        model=prediction["model"],
-        task=prediction["task"],
-        setting=prediction["setting"],
-        variant=prediction["variant"] or "",
-        status=prediction["status"],
-        output=prediction["output"],
-        finish_reason=prediction.get("finish_reason") or "",
-        steps=tuple(prediction.get("steps") or ()),
-        seed=seed,
-    )

@@ -30,6 +30,8 @@ TYPES: Final = {
 }
 _FRAME_PIXELS: Final = 320 * 240
 _MOST_FRAMES: Final = 128
+_SHEET_FRAME: Final = 160  # pixels of the longer side of a frame on a contact sheet
+_SHEET_COLUMNS: Final = 8
 _MOST_CLIPS: Final = 4  # whose frames stay in memory: 128 frames are 30 MB
 _MOST_BYTES: Final = 2 << 30  # of fetched files
 
@@ -67,6 +69,23 @@ class MediaReader:
         if not file.is_file():
             raise DatasetError(f"{dataset.store.uri}/{path}: missing; ingest again")
         return file
+
+    def contact_sheet(self, dataset: Dataset, ref: MediaRef, frames: int) -> bytes:
+        """Return the frames that a model gets in reading order, made smaller, as one JPEG."""
+        from PIL import Image
+
+        pixels = self._decoded(dataset, ref, min(max(1, frames), _MOST_FRAMES)).pixels
+        images = [Image.fromarray(frame) for frame in pixels]
+        for image in images[1:] and images:  # a single frame keeps its size
+            image.thumbnail((_SHEET_FRAME, _SHEET_FRAME))
+        width, height = images[0].size
+        columns = min(len(images), _SHEET_COLUMNS)
+        sheet = Image.new("RGB", (columns * width, -(-len(images) // columns) * height))
+        for number, image in enumerate(images):
+            sheet.paste(image, (number % columns * width, number // columns * height))
+        buffer = io.BytesIO()
+        sheet.save(buffer, "JPEG", quality=80)
+        return buffer.getvalue()
 
     def frame(self, dataset: Dataset, ref: MediaRef, frames: int, number: int) -> bytes:
         """Return one of the frames that a model gets, made smaller, as JPEG."""

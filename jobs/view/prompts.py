@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from jobs.view.outputs import Output
 from models.messages import Media, Part, Step, StepOutput, Text
 from pipelines.benchmarks.human import is_person
-from pipelines.benchmarks.records import MediaRef, Sample
+from pipelines.benchmarks.records import MediaRef, Row, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
@@ -39,11 +39,15 @@ class ShownPart:
     media: ShownMedia | None = None
 
 
+ShownSteps: TypeAlias = tuple[tuple[tuple[str, tuple[ShownPart, ...]], ...], ...]
+"""Steps, turns: role and parts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPrompt:
     """All steps of one request, or why they are not shown."""
 
-    steps: tuple[tuple[tuple[str, tuple[ShownPart, ...]], ...], ...] = ()  # steps, turns: role and parts
+    steps: ShownSteps = ()
     note: str = ""
 
 
@@ -62,13 +66,33 @@ def prompt_of(output: Output, prediction: Mapping[str, Any], sample: Sample | No
     note = "" if is_same else "not what was sent: data or wording have changed since this answer"
     if entry.external:
         note = "the answer was made elsewhere; this is what a run would send"
-    outputs = tuple(prediction.get("steps") or ())
+    return ShownPrompt(steps=shown_steps(steps, tuple(prediction.get("steps") or ()), sample), note=note)
+
+
+def shown_steps(steps: Sequence[Step], outputs: Sequence[str], sample: Sample) -> ShownSteps:
+    """Return steps with the outputs of earlier ones in their places, and with the sample's media."""
     refs = {ref.sha256: ref for ref in sample.media}
-    shown = tuple(
+    return tuple(
         tuple((turn.role, tuple(_part(part, outputs, refs) for part in turn.parts)) for turn in step.turns)
         for step in steps
     )
-    return ShownPrompt(steps=shown, note=note)
+
+
+def answered_row(prediction: Mapping[str, Any], sample: Sample, seed: int) -> Row:
+    """Return a prediction as benchmarks read it."""
+    return Row(
+        request_id=prediction["request_id"],
+        sample=sample,
+        model=prediction["model"],
+        task=prediction["task"],
+        setting=prediction["setting"],
+        variant=prediction["variant"] or "",
+        status=prediction["status"],
+        output=prediction["output"],
+        finish_reason=prediction.get("finish_reason") or "",
+        steps=tuple(prediction.get("steps") or ()),
+        seed=seed,
+    )
 
 
 def _steps(
@@ -88,7 +112,7 @@ def _steps(
     return steps, False
 
 
-def _part(part: Part, outputs: tuple[str, ...], refs: Mapping[str, MediaRef]) -> ShownPart:
+def _part(part: Part, outputs: Sequence[str], refs: Mapping[str, MediaRef]) -> ShownPart:
     if isinstance(part, Text):
         return ShownPart(text=part.text)
     if isinstance(part, StepOutput):

@@ -22,11 +22,16 @@ log = logging.getLogger(__name__)
 
 
 def part_folder(kind: str, benchmark: str, model: str) -> str:
-    """Return a model's folder, such as `predictions/benchmark=maia/model=gpt-4o`; unsafe bytes become %XX."""
+    """Return a model's folder, such as `predictions/benchmark=maia/model=gpt-4o`."""
+    return f"{kind}/benchmark={benchmark}/model={safe_model(model)}"
+
+
+def safe_model(model: str) -> str:
+    """Return a model's name as part of a path: unsafe bytes become %XX."""
     safe = "".join(
         c if c.isalnum() or c in "-_.+" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in model
     )
-    return f"{kind}/benchmark={benchmark}/model={safe or '%00'}"
+    return safe or "%00"
 
 
 def to_parquet(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:

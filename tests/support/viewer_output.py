@@ -22,15 +22,17 @@ Answer = dict[str, Any]
 """`output`, and what of `status`, `error`, `latency_s`, `right` and `answer` is not as for a right answer."""
 
 
-def builder_of(dataset: Dataset, model: str) -> RequestBuilder:
+def builder_of(
+    dataset: Dataset, model: str, benchmark: str = "maia", cells: tuple[TaskSetting, ...] = CELLS
+) -> RequestBuilder:
     """Return what builds the requests of a model."""
     return RequestBuilder(
-        benchmark_name="maia",
+        benchmark_name=benchmark,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
         model_fingerprint={"model": model},
         generation={},
-        task_settings=CELLS,
+        task_settings=cells,
         prompts={},
         prompt_versions={},
         seed=42,
@@ -64,7 +66,8 @@ def write_part(
         statement = {"verdict_state": "absent", "values": [("correct", float(given["right"]))]}
         category = row.sample_id.rpartition("/")[2]
         score = {"category": category, "status": given["status"], "answer": given["answer"], "rule": "single"}
-        scores.append({**columns, **score, **(verdict if row.task == "oevqa" else statement)})
+        judged = verdict if row.task == "oevqa" else statement
+        scores.append({**columns, **score, **(judged if given["status"] == "ok" else {"values": []})})
     for kind, content, schema in (("predictions", predictions, PREDICTIONS), ("scores", scores, SCORES)):
         rows_of_kind = [{name: row.get(name) for name in schema.names} for row in content]
         store.put(f"{part_folder(kind, 'maia', builder.model)}/part.parquet", to_parquet(rows_of_kind, schema))

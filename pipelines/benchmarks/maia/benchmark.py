@@ -47,6 +47,15 @@ class _Maia:
     def read_answer(self, row: Row) -> Reading:
         return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the letter of the true statement, without letters the statement, or the annotators' answers."""
+        if row.task == "oevqa":
+            return tuple(row.sample.data["answers"])
+        index = int(row.variant)
+        if row.setting == "unimodal":
+            return (row.sample.data["true"][index],)
+        return (true_letter(row.sample, index, row.seed),)
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
             return ()
@@ -146,6 +155,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     judge=_PARTS,
     judged_metrics=("oevqa_accuracy", "agg_acc", "human_leave_one_out"),
     similarity=_PARTS.similarity,
+    expected=_PARTS.expected,
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.paired:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),

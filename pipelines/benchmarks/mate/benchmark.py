@@ -6,7 +6,7 @@ Data: github.com/hitz-zentroa/MATE; huggingface.co/datasets/HiTZ/MATE.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from models.messages import Generation, Media, Step, blank, user
@@ -83,6 +83,11 @@ class _Mate:
             values=values,
         )
 
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the gold answer as a solved example shows it."""
+        data_row = find_row(row.sample, row.task, row.setting)
+        return () if data_row is None else (gold_json(data_row["gold"]),)
+
 
 def _picture(sample: Sample, task: str) -> Media:
     ref = sample.ref(WHITE if task == "txt2txt" else PICTURE)
@@ -140,6 +145,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     source=_PARTS,
     prompter=_PARTS,
     grader=_PARTS,
+    expected=_PARTS.expected,
     reporter=PackageReporter(__package__),
     ensemble=lazy_part("pipelines.benchmarks.mate.people.random_runs:mean_of_runs"),
     is_ensemble_member=lazy_part("pipelines.benchmarks.mate.people.random_runs:is_run"),

@@ -80,6 +80,14 @@ class _Unpie:
             return _read_grounding(row)
         return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
 
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the pun's phrase, the translation of the meaning that is shown, or the sentence."""
+        if row.task == "grounding":
+            return (row.sample.data["phrase"],)
+        if row.task == "disambiguation":
+            return (_targets(row)[int(row.variant[-1])],)
+        return (row.sample.data["sentence"],)
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a translation against the translations of both meanings."""
         if row.task != "disambiguation" or row.status != "ok":
@@ -258,6 +266,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     judged_metrics=("correct_pct",),
     descriptive_values=("gpteval", "human"),
     similarity=_PARTS.similarity,
+    expected=_PARTS.expected,
     captions=_PARTS.captions,
     captioned_settings=("sm",),
     paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),

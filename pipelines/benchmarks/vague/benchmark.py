@@ -104,6 +104,10 @@ class _Vague:
         flags = ("caption_empty",) if caption_empty else ()
         return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
 
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the letter of the correct reading, or the reading."""
+        return (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],)
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
         if row.task != "freeform" or row.status != "ok":
@@ -253,6 +257,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
+    expected=_PARTS.expected,
     captions=_PARTS.captions,
     captioned_settings=(CAPTIONED,),
     paired_metrics=lazy_part("pipelines.benchmarks.vague.paired:paired_metrics"),

@@ -43,6 +43,10 @@ class _Vflute:
         """Parse the label under both parsers, and score the explanation."""
         return read_row(row)
 
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the label."""
+        return (row.sample.data["label"],)
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore and BLEURT of the explanation against the reference."""
         return similarity_of(row)
@@ -77,6 +81,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
+    expected=_PARTS.expected,
     predictions_reader=READER,
     paired_metrics=lazy_part("pipelines.benchmarks.vflute.aggregate:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.vflute.people.human:HUMAN_BASELINE"),

@@ -72,6 +72,16 @@ def test_flags_of_every_command_are_unchanged() -> None:
         assert options[name] - {"no-dry-run"} == flags | EVERYWHERE - {"help"}, name
 
 
+def test_flags_of_exports_are_unchanged() -> None:
+    forms = typer.main.get_command(app).commands["export"].commands
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+        for name, command in forms.items()
+    }
+    flags = {"--data", "--models", "--benchmarks", "--config", "--verbose", "--json"}
+    assert options == {"inspect": flags | {"--media"}, "lm-eval": flags, "hub": flags | {"--media"}}
+
+
 def test_submit_takes_what_run_takes() -> None:
     assert COMMANDS["run"] - {"dry-run"} <= COMMANDS["submit"]
 

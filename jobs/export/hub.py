@@ -1,0 +1,168 @@
+"""A data set folder for the Hugging Face hub: Parquet files a benchmark, the metrics, and a card with their names.
+
+What may be private stays out: messages of errors, locations, the command and the settings of models. Media are
+left out unless they are asked for, because most benchmarks' licences do not let others publish them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from jobs.export.files import copy_media
+from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
+from jobs.view.media import MediaReader
+from pipelines.benchmarks import benchmark
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.storage.parts import batched, safe_model
+
+_ROW_GROUP: Final = 1_000
+_HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
+_PREDICTION: Final = ("request_id", "model", "model_revision", "prompt_version", "captioner", "status", "error_type")
+_ANSWER: Final = ("output", "reasoning", "finish_reason", "decoding")
+_NUMBERS: Final = ("input_tokens", "output_tokens", "cached_tokens", "frames_used")
+_SCORE: Final = ("answer", "rule", "verdict_state")
+_ROWS: Final = """\
+One row is one request: the messages that were sent, the answer, how it was read, and its scores (`score_*`).
+`status` is `ok`, `error` (the model failed: there is no answer) or `excluded` (never sent).
+A score that is null was not computed, which is not zero."""
+_METRIC: Final = ("benchmark", "task", "model", "setting", "subset", "category", "metric", "unit")
+
+
+def export_hub(
+    run: ExportedRun, reader: RowReader, media: MediaReader, folder: Path, *, with_media: bool
+) -> list[Path]:
+    """Write the data set and return the path of its card."""
+    benchmarks = list(dict.fromkeys(entry.benchmark for entry in run.entries))
+    for entry in run.entries:
+        _write_entry(run, entry, _copying(reader, entry, media, folder) if with_media else reader.rows(entry), folder)
+    has_metrics = _write_metrics(run, folder)
+    card = folder / "README.md"
+    card.write_text(_card(run, benchmarks, has_metrics=has_metrics, with_media=with_media), encoding="utf-8")
+    return [card]
+
+
+def _copying(reader: RowReader, entry: ManifestEntry, media: MediaReader, folder: Path) -> Iterator[ExportRow]:
+    for row in reader.rows(entry):
+        copy_media(row, "", media, reader.dataset(entry), folder)
+        yield row
+
+
+def _write_entry(run: ExportedRun, entry: ManifestEntry, rows: Iterable[ExportRow], folder: Path) -> None:
+    schema = _schema(_score_names(run, entry.benchmark))
+    path = folder / "data" / entry.benchmark / f"{safe_model(entry.model)}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batched(map(_row, rows), _ROW_GROUP):
+            writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def _score_names(run: ExportedRun, name: str) -> list[str]:
+    """Return the names of all scores on a benchmark: files of one configuration have the same columns."""
+    from pipelines.storage.parts import iter_parts
+
+    names: set[str] = set()
+    for _, table in iter_parts(run.out, f"scores/benchmark={name}", ["values"]):
+        names.update(key for row in table["values"].to_pylist() for key, _ in row or ())
+    return sorted(names)
+
+
+def _schema(scores: Iterable[str]) -> pa.Schema:
+    texts = [(name, pa.string()) for name in ("sample_id", "task", "setting", "variant", "category", "subset")]
+    lists = [("flags", pa.list_(pa.string())), ("expected", pa.list_(pa.string())), ("media", pa.list_(pa.string()))]
+    return pa.schema(
+        [
+            *texts,
+            *((name, pa.string()) for name in (*_PREDICTION, "prompt_set", *_ANSWER, *_SCORE)),
+            *((name, pa.int64()) for name in _NUMBERS),
+            ("latency_s", pa.float64()),
+            ("messages", pa.list_(_MESSAGE)),
+            ("steps", pa.list_(pa.string())),
+            *lists,
+            *((f"score_{name}", pa.float64()) for name in scores),
+        ]
+    )
+
+
+def _row(row: ExportRow) -> dict[str, Any]:
+    prediction, scores, sample = row.prediction, row.scores or {}, row.sample
+    messages = [{"role": role, "content": text_of(parts)} for step in row.steps for role, parts in step]
+    messages += [{"role": "user", "content": text} for text in row.scored_texts]
+    return {
+        "sample_id": sample.sample_id,
+        "task": row.planned.task,
+        "setting": row.planned.setting,
+        "variant": row.planned.variant,
+        "category": sample.category,
+        "subset": sample.subset,
+        **{name: prediction.get(name) for name in (*_PREDICTION, *_ANSWER, *_NUMBERS, "latency_s", "steps")},
+        **{name: scores.get(name) for name in (*_SCORE, "flags")},
+        "prompt_set": row.prompt_set,
+        "messages": messages,
+        "expected": list(row.expected),
+        "media": [f"{medium.sha256}{medium.ref.extension}" for medium in row.media if medium.ref],
+        **{f"score_{name}": value for name, value in row.values.items()},
+    }
+
+
+def _write_metrics(run: ExportedRun, folder: Path) -> bool:
+    """Write the metrics of the entries; return whether there are any."""
+    rows = [row for entry in run.entries for row in run.metrics_of(entry)]
+    if not rows:
+        return False
+    numbers = [(name, pa.float64()) for name in ("value", "ci_low", "ci_high")]
+    counts = [(name, pa.int64()) for name in ("n", "n_failed")]
+    schema = pa.schema([*((name, pa.string()) for name in _METRIC), *numbers, *counts])
+    pq.write_table(pa.Table.from_pylist(rows, schema), folder / "data" / "metrics.parquet", compression="zstd")
+    return True
+
+
+def _card(run: ExportedRun, benchmarks: list[str], *, has_metrics: bool, with_media: bool) -> str:
+    configs: list[dict[str, Any]] = [
+        {"config_name": name, "data_files": [{"split": "test", "path": f"data/{name}/*.parquet"}]}
+        for name in benchmarks
+    ]
+    if has_metrics:
+        configs.append({"config_name": "metrics", "data_files": [{"split": "test", "path": "data/metrics.parquet"}]})
+    head = {"pretty_name": "Answers of vision-language models", "tags": ["evaluation", "vlmsweep"], "configs": configs}
+    place = "They are in `media/`." if with_media else "They are not included; the benchmarks' authors distribute them."
+    lines = [
+        "---",
+        yaml.safe_dump(head, sort_keys=False, allow_unicode=True).strip(),
+        "---",
+        "# Answers of vision-language models",
+        "",
+        f"Made by {run.run.get('product', 'vlmsweep')}, finished {run.run.get('updated', '')}.",
+        _ROWS,
+        f"In messages `<image:SHA256>` and `<video:SHA256>` stand for media, and `media` names their files. {place}",
+        "The questions and references are the benchmarks' own and under their licences; do not train on them.",
+        "",
+        "| benchmark | source |",
+        "|---|---|",
+        *(f"| {name} | {benchmark(name).citation} |" for name in benchmarks),
+        "",
+        "| model | weights | revision | benchmarks |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in _models(run.entries)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
+    """Yield name, weights, revision and benchmarks of each model; weights that are no hub id may be a private path."""
+    by_model: dict[str, list[ManifestEntry]] = {}
+    for entry in entries:
+        by_model.setdefault(entry.model, []).append(entry)
+    for model, of_model in by_model.items():
+        fingerprint: Mapping[str, Any] = of_model[0].builder.model_fingerprint
+        weights = str(fingerprint.get("model") or "")
+        names = ", ".join(entry.benchmark for entry in of_model)
+        shown = weights if _HUB_ID.fullmatch(weights) else ""
+        yield model.replace("|", "\\|"), shown, str(fingerprint.get("revision") or ""), names

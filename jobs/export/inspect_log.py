@@ -1,0 +1,254 @@
+"""Logs for Inspect, written by Inspect's own writer: one `.eval` file per model and task of a benchmark.
+
+Pictures are embedded as data URIs, which the writer stores once a sample. Of a clip the frames that the model got are
+embedded as one picture, because Inspect's viewer plays no files; the clip itself is in `media/`, written once.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jobs.export.files import copy_media
+from jobs.export.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of
+from jobs.view.media import TYPES, MediaReader
+from jobs.view.prompts import ShownMedia, ShownPart
+from pipelines.benchmarks import benchmark
+from pipelines.errors import UsageError
+from pipelines.hashing import stable_id
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.run_manifest import ManifestEntry
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore
+    from inspect_ai.model import ChatMessage, ChatMessageAssistant, Content, ModelOutput
+    from inspect_ai.scorer import Score
+
+_NOT_INSTALLED: Final = "Inspect's logs need the package inspect-ai, which is not installed: pip install "
+_STOP_REASONS: Final = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
+_SHARED_PICTURES: Final = 256  # whose data URIs requests about them share in memory
+
+
+def export_inspect(
+    run: ExportedRun, reader: RowReader, media: MediaReader, folder: Path, *, with_media: bool
+) -> list[Path]:
+    """Write the logs and return their paths; without media a text names each. UsageError where Inspect is missing."""
+    try:
+        from inspect_ai.log import write_eval_log
+    except ImportError as error:
+        raise UsageError(f"{_NOT_INSTALLED}'vlmsweep[inspect]'") from error
+    paths = []
+    for entry in run.entries:
+        pictures = _Pictures(media, reader.dataset(entry)) if with_media else None
+        for task in tasks_of(entry):
+            rows = list(reader.rows(entry, task))
+            if not rows:
+                continue
+            for row in rows if with_media else ():
+                copy_media(row, "video", media, reader.dataset(entry), folder)
+            log = _log(run, entry, task, [_sample(row, pictures) for row in rows])
+            paths.append(folder / _file_name(log))
+            write_eval_log(log, str(paths[-1]))
+    return paths
+
+
+def _file_name(log: EvalLog) -> str:
+    """Return a name as Inspect's own, from which it reads task and id without opening the file."""
+    created = log.eval.created.replace(":", "-")
+    model, task = (re.sub(r"[^A-Za-z0-9.-]+", "-", name) for name in (log.eval.model, log.eval.task))
+    return f"{created}_{task}_{model}_{log.eval.task_id}.eval"
+
+
+def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSample]) -> EvalLog:
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalResults, EvalSpec, EvalStats
+    from inspect_ai.model import GenerateConfig
+
+    builder = entry.builder
+    metrics = [row for row in run.metrics_of(entry) if row["task"] == task]
+    spec = EvalSpec(
+        eval_id=stable_id({"eval": builder.to_json(), "task": task})[:22],
+        run_id=stable_id({"run": run.run.get("created", "")})[:22],
+        task_id=stable_id({"entry": [entry.benchmark, entry.model], "task": task})[:22],
+        created=run.run.get("created", ""),
+        task=f"{entry.benchmark}-{task}",
+        task_version=builder.benchmark.version,
+        dataset=EvalDataset(
+            name=entry.benchmark, samples=len(samples), sample_ids=[str(sample.id) for sample in samples]
+        ),
+        task_args={
+            "settings": list(dict.fromkeys(cell.setting for cell in builder.task_settings if cell.task == task))
+        },
+        model=entry.model,
+        model_args=dict(builder.model_fingerprint),
+        model_generate_config=GenerateConfig(
+            max_tokens=builder.generation.get("max_new_tokens"), temperature=builder.generation.get("temperature")
+        ),
+        config=EvalConfig(),
+        packages=dict(run.run.get("versions", {})),
+        metadata={"dataset_fingerprint": builder.dataset_fingerprint, "seed": builder.seed},
+    )
+    results = EvalResults(
+        total_samples=len(samples),
+        completed_samples=sum(sample.error is None for sample in samples),
+        scores=list(_metric_groups(metrics, entry.benchmark)),
+        metadata={"metrics": metrics},
+    )
+    usage = [usage for sample in samples for usage in sample.model_usage.values()]
+    stats = EvalStats(model_usage={entry.model: sum(usage[1:], usage[0])} if usage else {})
+    return EvalLog(status="success", eval=spec, plan=EvalPlan(), results=results, stats=stats, samples=samples)
+
+
+def _metric_groups(metrics: Sequence[Mapping[str, Any]], scorer: str) -> Iterator[EvalScore]:
+    """Yield the metrics of each setting over all its samples, the headline first; those without a value are absent."""
+    from inspect_ai.log import EvalMetric, EvalScore
+
+    headline = benchmark(scorer).headline
+    by_setting: dict[str, dict[str, EvalMetric]] = {}
+    for row in sorted(metrics, key=lambda row: row["metric"] != headline):
+        if row["value"] is not None and not row["subset"] and not row["category"]:
+            details = {name: row.get(name) for name in ("unit", "n", "n_failed", "ci_low", "ci_high")}
+            metric = EvalMetric(name=row["metric"], value=row["value"], metadata=details)
+            by_setting.setdefault(row["setting"], {})[row["metric"]] = metric
+    for setting, values in by_setting.items():
+        yield EvalScore(name=setting or "all", scorer=scorer, metrics=values)
+
+
+def _sample(row: ExportRow, pictures: _Pictures | None) -> EvalSample:
+    from inspect_ai._util.error import EvalError
+    from inspect_ai.log import EvalSample
+
+    prediction = row.prediction
+    messages = _messages(row, pictures)
+    answer = _answer(prediction) if prediction["status"] == "ok" else None
+    error = None
+    if prediction["status"] == "error":
+        text = ": ".join(filter(None, (prediction["error_type"], prediction["error"]))) or "no answer"
+        error = EvalError(message=text, traceback=text, traceback_ansi=text)
+    output = _output(prediction, answer)
+    usage = {prediction["model"]: output.usage} if output.usage else {}
+    return EvalSample(
+        id=row.item_id,
+        epoch=1,
+        input=messages or "",
+        target=list(row.expected) if len(row.expected) > 1 else "".join(row.expected),
+        messages=[*messages, *([answer] if answer else [])],
+        output=output,
+        scores=_scores(row) or None,
+        metadata=_metadata(row),
+        error=error,
+        model_usage=usage,
+        total_time=prediction["latency_s"],
+        uuid=prediction["request_id"],
+    )
+
+
+def _metadata(row: ExportRow) -> dict[str, Any]:
+    prediction, scores, sample = row.prediction, row.scores or {}, row.sample
+    names = ("status", "request_id", "prompt_version", "prompt_sha256", "captioner", "finish_reason", "frames_used")
+    values: dict[str, Any] = {
+        "sample_id": sample.sample_id,
+        "setting": row.planned.setting,
+        "variant": row.planned.variant,
+        "category": sample.category,
+        "subset": sample.subset,
+        **{name: prediction.get(name) for name in names},
+        "rule": scores.get("rule"),
+        "flags": scores.get("flags"),
+        "verdict_state": scores.get("verdict_state"),
+        "media": [
+            {"kind": medium.kind, "frames": medium.frames, "sha256": medium.sha256, "blank": medium.blank}
+            for medium in row.media
+        ],
+    }
+    if prediction["status"] == "excluded":
+        values["excluded"] = row.planned.excluded or prediction["error"]
+    return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+
+def _scores(row: ExportRow) -> dict[str, Score]:
+    """Return the scores that a row has; where it has none they are absent, which is not zero."""
+    from inspect_ai.scorer import Score
+
+    answer = (row.scores or {}).get("answer")
+    return {name: Score(value=value, answer=answer) for name, value in sorted(row.values.items())}
+
+
+def _messages(row: ExportRow, pictures: _Pictures | None) -> list[ChatMessage]:
+    """Return all that was sent, step by step, with what the model said after each step but the last."""
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    kinds: Mapping[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    messages: list[ChatMessage] = []
+    outputs = list(row.prediction.get("steps") or ())
+    for number, step in enumerate(row.steps):
+        messages += [kinds[role](content=_content(parts, row, pictures)) for role, parts in step]
+        if number < len(row.steps) - 1 and number < len(outputs):
+            messages.append(ChatMessageAssistant(content=outputs[number]))
+    messages += [ChatMessageUser(content=text) for text in row.scored_texts]
+    return messages
+
+
+def _content(parts: Sequence[ShownPart], row: ExportRow, pictures: _Pictures | None) -> str | list[Content]:
+    from inspect_ai.model import ContentImage, ContentText
+
+    content: list[Content] = []
+    for part in parts:
+        if part.media is None:
+            content.append(ContentText(text=part.text))
+        elif part.media.ref is None or pictures is None:
+            content.append(ContentText(text=text_of([part])))
+        else:
+            content.append(ContentImage(image=pictures.data_uri(part.media, row.prediction.get("frames_used"))))
+    if len(content) == 1 and not any(part.media for part in parts):
+        return parts[0].text
+    return content
+
+
+def _answer(prediction: Mapping[str, Any]) -> ChatMessageAssistant:
+    from inspect_ai.model import ChatMessageAssistant, ContentReasoning, ContentText
+
+    text, reasoning = prediction["output"] or "", prediction.get("reasoning")
+    parts: list[Content] = [ContentReasoning(reasoning=reasoning), ContentText(text=text)] if reasoning else []
+    return ChatMessageAssistant(content=parts or text, model=prediction["model"], source="generate")
+
+
+def _output(prediction: Mapping[str, Any], answer: ChatMessageAssistant | None) -> ModelOutput:
+    from inspect_ai.model import ChatCompletionChoice, ModelOutput, ModelUsage
+
+    if answer is None:
+        return ModelOutput(model=prediction["model"], error=prediction["error"] or None)
+    stop: Any = _STOP_REASONS.get(prediction["finish_reason"] or "", "unknown")
+    read, written, cached = (prediction.get(name) or 0 for name in ("input_tokens", "output_tokens", "cached_tokens"))
+    usage = ModelUsage(  # Inspect counts cached tokens beside the others
+        input_tokens=read - cached, output_tokens=written, total_tokens=read + written, input_tokens_cache_read=cached
+    )
+    choice = ChatCompletionChoice(message=answer, stop_reason=stop)
+    return ModelOutput(model=prediction["model"], choices=[choice], usage=usage, time=prediction["latency_s"])
+
+
+class _Pictures:
+    """Data URIs of the media of one data set."""
+
+    def __init__(self, media: MediaReader, dataset: Dataset) -> None:
+        self._media, self._dataset = media, dataset
+        self._cached = lru_cache(maxsize=_SHARED_PICTURES)(self._read)
+
+    def data_uri(self, medium: ShownMedia, frames_used: int | None) -> str:
+        """Return a picture, or the frames of a clip that the model got as one picture."""
+        return self._cached(medium, frames_used if medium.kind == "video" else None)
+
+    def _read(self, medium: ShownMedia, frames_used: int | None) -> str:
+        assert medium.ref is not None
+        if medium.kind == "video":
+            content = self._media.contact_sheet(self._dataset, medium.ref, frames_used or medium.frames)
+            return _data_uri("image/jpeg", content)
+        content = self._media.file(self._dataset, medium.ref).read_bytes()
+        return _data_uri(TYPES.get(medium.ref.extension, "image/png"), content)
+
+
+def _data_uri(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,195 @@
+"""The rows that exporters write: planned requests with prompt, answer and scores, in the order of the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, shown_steps
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import StoreError, UsageError
+from pipelines.ingest.dataset import Dataset, Datasets
+from pipelines.plan.context import EntryPlan, plans_of_all_sets
+from pipelines.plan.plan_store import PlanStore, iter_selected_samples
+from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.selection import check_names
+from pipelines.plan.stored_plan import PlanRow
+from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRow:
+    """One request with what came back; `scores` is None where it has none yet."""
+
+    planned: PlanRow
+    prediction: Mapping[str, Any]
+    scores: Mapping[str, Any] | None
+    sample: Sample
+    steps: ShownSteps
+    scored_texts: tuple[str, ...]
+    """Texts whose log-probabilities the last step measures; () where it generates."""
+    expected: tuple[str, ...]
+    """The right answers; () where the benchmark names none."""
+    prompt_set: str
+    """Name of the set of prompts, and of the captioner, where the output has several; '' for the first."""
+
+    @property
+    def item_id(self) -> str:
+        """The id within a model and a task."""
+        names = (self.sample.sample_id, self.planned.setting, self.planned.variant, self.prompt_set)
+        return " ".join(filter(None, names))
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The scores by name; a missing one is absent."""
+        return dict((self.scores or {}).get("values") or ())
+
+    @property
+    def media(self) -> list[ShownMedia]:
+        """The pictures and clips in order, each once."""
+        parts = (part for step in self.steps for _, parts in step for part in parts)
+        return list(dict.fromkeys(part.media for part in parts if part.media))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """An output whose entries are exported."""
+
+    out: Store
+    run: Mapping[str, Any]
+    entries: tuple[ManifestEntry, ...]
+    """Of models alone: what people answered is not exported."""
+    metrics: tuple[Mapping[str, Any], ...]
+    """Rows of `report/metrics.json`."""
+
+    @classmethod
+    def open(cls, uri: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
+        """Open an output; UsageError if it holds no run or lacks a model or benchmark that is named."""
+        out = Store(uri)
+        run = load_run(out)
+        if not run:
+            raise UsageError(f"{out.uri}: no run.json; is this the --out of a run?")
+        entries = [entry for entry in run["entries"] if not is_person(entry.model)]
+        check_names("model", models, sorted({entry.model for entry in entries}))
+        check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
+        chosen = [
+            replace(entry, data=data or entry.data)
+            for entry in entries
+            if (not models or entry.model in models) and (not benchmarks or entry.benchmark in benchmarks)
+        ]
+        if not chosen:
+            raise UsageError(f"{out.uri}: holds nothing that can be exported")
+        return cls(out, run, tuple(chosen), tuple(_metrics(out)))
+
+    def metrics_of(self, entry: ManifestEntry) -> list[Mapping[str, Any]]:
+        """Return the metrics of an entry."""
+        return [row for row in self.metrics if (row["benchmark"], row["model"]) == (entry.benchmark, entry.model)]
+
+
+def _metrics(out: Store) -> list[dict[str, Any]]:
+    try:
+        rows: list[dict[str, Any]] = json.loads(out.get("report/metrics.json"))
+    except FileNotFoundError:
+        return []  # before the first report
+    except ValueError as error:
+        raise StoreError(f"{out.uri}/report/metrics.json: damaged; `vlmsweep report` writes it again") from error
+    return rows
+
+
+class RowReader:
+    """Reads the rows of an output's entries; plans that the output lacks are built anew elsewhere."""
+
+    def __init__(self, run: ExportedRun, plans: PlanStore) -> None:
+        self._run, self._plans = run, plans
+        self.datasets = Datasets()
+
+    def dataset(self, entry: ManifestEntry) -> Dataset:
+        """Return the data of an entry; DatasetError where they are gone."""
+        return self.datasets.open(entry.data, entry.benchmark)
+
+    def rows(self, entry: ManifestEntry, task: str = "") -> Iterator[ExportRow]:
+        """Yield the committed rows of an entry, those of one task if given; pending requests have none.
+
+        Raises:
+            DatasetError: the data are gone.
+            DamagedPartError: a part is damaged.
+        """
+        answers = _answers(self._run.out, entry)
+        names = _set_names(entry)
+        for cut in plans_of_all_sets(entry, self._run.out, self._plans, self.datasets):
+            key = (cut.entry.prompt_set, cut.entry.builder.captioner)
+            yield from self._rows_of_plan(cut, answers, names[key], task)
+
+    def _rows_of_plan(
+        self,
+        cut: EntryPlan,
+        answers: dict[str, tuple[dict[str, Any], dict[str, Any] | None]],
+        prompt_set: str,
+        task: str,
+    ) -> Iterator[ExportRow]:
+        samples = {
+            sample.sample_id: sample for sample in iter_selected_samples(self.dataset(cut.entry), cut.entry.selection)
+        }
+        expected = cut.entry.builder.benchmark.expected
+        for planned in cut.plan:
+            if task and planned.task != task:
+                continue
+            answer = answers.pop(cut.entry.builder.request_id(planned), None)  # once, where sets of prompts share it
+            if answer is None:
+                continue
+            sample, steps = samples[planned.sample_id], planned.steps
+            row = answered_row(answer[0], sample, cut.entry.builder.seed)
+            yield ExportRow(
+                planned=planned,
+                prediction=answer[0],
+                scores=answer[1],
+                sample=sample,
+                steps=shown_steps(steps, row.steps, sample),
+                scored_texts=steps[-1].scored if steps else (),
+                expected=tuple(expected(row)) if expected else (),
+                prompt_set=prompt_set,
+            )
+
+
+def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Return predictions and scores by request id; of two parts with the same request the later one counts."""
+    answers: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
+    for info in out.list(part_folder("predictions", entry.benchmark, entry.model), "*.parquet"):
+        scores: dict[str, dict[str, Any]] = {}
+        try:
+            table = read_part(out, info.path.replace("predictions/", "scores/", 1))
+            scores = {row["request_id"]: row for row in table.to_pylist()}
+        except FileNotFoundError:
+            pass  # not scored yet
+        for row in read_part(out, info.path).to_pylist():
+            answers[row["request_id"]] = (row, scores.get(row["request_id"]))
+    return answers
+
+
+def _set_names(entry: ManifestEntry) -> dict[tuple[str, str], str]:
+    """Return what ids call each set of prompts and captioner: '' for the first."""
+    first, *others = entry.by_prompt_set()
+    names = {(first.prompt_set, first.builder.captioner): ""}
+    for in_set in others:
+        captioner = in_set.builder.captioner_name if in_set.builder.captioner != first.builder.captioner else ""
+        words = in_set.prompt_set if in_set.prompt_set != first.prompt_set else ""
+        names[in_set.prompt_set, in_set.builder.captioner] = " ".join(filter(None, (words, captioner)))
+    return names
+
+
+def text_of(parts: Sequence[ShownPart]) -> str:
+    """Return a turn as text, in which `<image:SHA256>` and `<video:SHA256>` stand for media."""
+    return "".join(
+        f"<{part.media.kind}:{part.media.sha256 or part.media.blank}>" if part.media else part.text for part in parts
+    )
+
+
+def tasks_of(entry: ManifestEntry) -> list[str]:
+    """Return the tasks of an entry in the order of its benchmark."""
+    run = {cell.task for cell in entry.builder.task_settings}
+    return [task for task in benchmark(entry.benchmark).tasks if task in run]

@@ -1,0 +1,28 @@
+"""Run `vlmsweep export`: open an output without writing to it, and fill a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jobs.export.files import new_folder
+from jobs.export.rows import ExportedRun, RowReader
+from jobs.view.media import MediaReader
+from pipelines.plan.plan_store import PlanStore
+
+Exporter = Callable[[ExportedRun, RowReader, MediaReader, Path], list[Path]]
+
+
+def export_run(
+    exporter: Exporter, out: str, folder: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]
+) -> list[Path]:
+    """Export an output into a new folder, and return the files that a reader opens first."""
+    run = ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks)
+    target = new_folder(folder)
+    with ExitStack() as stack:
+        plans = stack.enter_context(PlanStore.reading(run.out))
+        media = MediaReader(Path(stack.enter_context(TemporaryDirectory(prefix="vlmsweep-export-"))))
+        stack.callback(media.close)
+        return exporter(run, RowReader(run, plans), media, target)

@@ -1,0 +1,34 @@
+"""Exports go to a new local folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "message"),
+    [
+        ("s3://bucket/x", 2, "only local folders"),
+        ("{tmp}/full", 2, "holds files already"),
+        ("{tmp}/full/file", 3, "no folder can be created there"),
+    ],
+)
+def test_unusable_folders_are_refused(
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, code: int, message: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("kept")
+    assert run(["export", "hub", out, place.format(tmp=tmp_path)]) == code
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "full" / "file").read_text() == "kept"
+
+
+def test_something_else_than_an_output_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run(["export", "lm-eval", str(tmp_path / "empty"), str(tmp_path / "x")]) == 2
+    assert "no run.json" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,61 @@
+"""The harnesses' files: a line a request, nothing for what was not scored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli.main import run
+
+
+@pytest.fixture
+def exported(out: str, folder: Path) -> Path:
+    assert run(["export", "lm-eval", out, str(folder)]) == 0
+    return folder
+
+
+def lines(folder: Path, model: str, task: str) -> list[dict[str, Any]]:
+    (path,) = (folder / model).glob(f"samples_{task}_*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def results(folder: Path, model: str) -> dict[str, Any]:
+    (path,) = (folder / model).glob("results_*.json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def test_samples_hold_prompt_answer_and_scores(exported: Path) -> None:
+    samples = lines(exported, "m%2F1", "maia_oevqa_32-frames")
+    assert [sample["doc_id"] for sample in samples] == list(range(48))
+    sample = samples[0]
+    (media,) = sample["media"]
+    assert (exported / media).is_file()
+    prompt = sample["arguments"]["gen_args_0"]["arg_0"]
+    assert prompt.startswith(f"<video:{Path(media).stem}>")
+    assert sample["doc"]["data"]["question"] in prompt
+    assert sample["resps"] == [[f"{sample['doc']['sample_id']} answered"]]
+    assert (sample["metrics"], sample["accepted"]) == (["accepted"], 0.0)
+    assert len(sample["target"]) == 8
+
+
+def test_errors_and_missing_scores_are_no_zeros(exported: Path) -> None:
+    failed = [sample for sample in lines(exported, "m%2F1", "maia_vsv_black-video") if sample["status"] == "error"]
+    assert failed
+    assert {(str(sample["resps"]), "correct" in sample, *sample["metrics"]) for sample in failed} == {
+        ("[[None]]", False)
+    }
+    assert all("correct" not in sample for sample in lines(exported, "new", "maia_vsv_black-video"))
+
+
+def test_results_hold_the_metrics_of_the_whole(exported: Path) -> None:
+    content = results(exported, "m%2F1")
+    of_task = content["results"]["maia_vsv_black-video"]
+    assert (of_task["pool_accuracy,none"], of_task["pool_accuracy_stderr,none"]) == (0.625, "N/A")
+    assert "pool_accuracy,none" not in content["results"]["maia_vsv_1-frame"], "null is no value"
+    assert [row["value"] for row in content["metrics"]] == [0.625, 0.5, None]
+    assert content["n-samples"]["maia_oevqa_32-frames"] == {"original": 48, "effective": 48}
+    assert results(exported, "new")["metrics"] == []
