@@ -95,7 +95,7 @@ def test_site_is_built_without_warnings_and_fetches_nothing(tmp_path: Path) -> N
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
     assert {f"reference/benchmarks/{name}.html" for name in explanations("benchmarks")} <= set(pages)
     fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*", re.IGNORECASE)
-    assert {name: found for name, page in pages.items() if (found := fetched.findall(page))} == {}
+    assert {name: links for name, page in pages.items() if (links := fetched.findall(page))} == {}
 
 
 def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
