@@ -25,6 +25,16 @@ class UnknownModelError(ModelError):
     """No such model in the catalog or the models files."""
 
 
+class UnknownRevisionError(ModelError):
+    """The hub has no such model, or no such revision of it."""
+
+
+class HubUnreachableError(ModelError):
+    """The hub cannot be reached, and nothing else can answer."""
+
+    exit_code = 3
+
+
 class MissingSecretError(ModelError):
     """A variable that must hold a key is unset, empty, or holds no valid key."""
 

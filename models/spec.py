@@ -132,6 +132,7 @@ class ModelSpec(_StrictModel):
     engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
     model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
     revision: str | None = None
+    requested_revision: str | None = None  # what `revision` was before a run resolved it to this commit; set by runs
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1

@@ -20,6 +20,9 @@ _LISTS = ("benchmarks", "models", "settings")
 def list_(
     what: Annotated[str, typer.Argument(help="benchmarks, models or settings")],
     models_file: ModelsFiles = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Of models: ask the hub which revisions are behind its main, or gone.")
+    ] = False,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
@@ -28,6 +31,9 @@ def list_(
     prepare(verbose=verbose)
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
+    if check:
+        _check_revisions(what, models_file or [], as_json=json)
+        return
     headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what)
     if json:
         print_json([dict(zip(headers, row, strict=True)) for row in rows])
@@ -59,3 +65,18 @@ def _model_list(models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[lis
     from models.catalog_loader import load_models
 
     return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
+
+
+def _check_revisions(what: str, models_files: Sequence[Path], *, as_json: bool) -> None:
+    from jobs.revision_check import BEHIND, CHECK_HEADS, check_revisions
+    from models.catalog_loader import load_models
+
+    if what != "models":
+        raise UsageError(f"--check: only models have revisions; give `vlmsweep list models --check`, not {what}")
+    rows = check_revisions(load_models(list(models_files)))
+    if as_json:
+        print_json([dict(zip(CHECK_HEADS, row, strict=True)) for row in rows])
+        return
+    print_line(table(CHECK_HEADS, rows))
+    behind = sum(row[-1] == BEHIND for row in rows)
+    print_line(f"{len(rows)} models of the hub, {behind} behind its main. Endpoints, folders and s3:// have no commit.")

@@ -26,13 +26,13 @@ def nightly(flags: NightlyFlags) -> int:
     """
     from jobs.spec_builder import build_run_spec
     from pipelines.nightly.history import History
-    from pipelines.nightly.run import due_pairs, run_night
+    from pipelines.nightly.run import due_pairs, pin_tonight, run_night
 
     prepare(verbose=flags.verbose)
     spec = build_run_spec(flags)
     history = History(flags.history or f"{spec.out.rstrip('/')}/history")
     if flags.dry_run:
-        _show_due(due_pairs(spec, history), as_json=flags.json)
+        _show_due(due_pairs(pin_tonight(spec).spec, history), as_json=flags.json)
         return 0
     progress = Progress(quiet=flags.json)
     with results_only_on_stdout():

@@ -18,12 +18,14 @@ from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import sweep_entries
+from pipelines.sweep.revisions import keep_revisions
 from pipelines.sweep.status import count_entry, has_same_data
 
 
 def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     """Print what these stages would do; plans that the output lacks are written to a temporary folder."""
     out = Store(spec.out)
+    spec = keep_revisions(spec, load_run(out))
     with PlanStore.reading(out) as plans:
         context = SweepContext(spec=spec, out=out, plans=plans)
         new_entries = sweep_entries(spec, [b for model in spec.models for b, _ in context.model_builders(model)])

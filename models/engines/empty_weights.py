@@ -12,6 +12,7 @@ from typing import Any
 from models.errors import EngineUnreachableError
 from models.gguf_header import gguf_file
 from models.gpu_memory import ModelSize, model_size
+from models.hub import cached_folder
 from models.launch import LaunchedModel
 from models.spec import ModelSpec, Shape
 
@@ -39,10 +40,7 @@ def _config_folder(spec: ModelSpec) -> Path | None:
         return folder if (folder / "config.json").is_file() else None
     if spec.model.count("/") != 1:
         return None
-    from huggingface_hub import try_to_load_from_cache
-
-    path = try_to_load_from_cache(spec.model, "config.json", revision=spec.revision)
-    return Path(path).parent if isinstance(path, str) else None
+    return cached_folder(spec.model, spec.revision)
 
 
 @lru_cache(maxsize=64)

@@ -21,11 +21,14 @@ from pipelines.nightly.history import History, Pair, night_name
 from pipelines.nightly.records import MetricShift, NightlyResult, PairStatus
 from pipelines.nightly.summary import summary
 from pipelines.plan.requests import model_builders
+from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import CellCount
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
+from pipelines.storage.store import Store
+from pipelines.sweep.revisions import PinnedSweep, pin_newest
 from pipelines.sweep.run import run_sweep
 
 log = logging.getLogger(__name__)
@@ -64,6 +67,17 @@ def _reason(before: Pair | None, status: PairStatus) -> str:
     return f"changed: {', '.join(changed)}" if changed else "failed the last time"
 
 
+def pin_tonight(spec: RunSpec) -> PinnedSweep:
+    """Return a configuration with today's commits; where the hub is unreachable, with those of the last nights.
+
+    A branch that moved changes its model, which is run again.
+    """
+    models: dict[str, Any] = {}
+    for model in spec.models:
+        models |= load_run(Store(_output_of(spec, model))).get("models", {})
+    return pin_newest(spec, {"models": models})
+
+
 def run_night(
     spec: RunSpec,
     history: History,
@@ -86,6 +100,9 @@ def run_night(
 
 
 def _run_due_pairs(spec: RunSpec, history: History, night: NightlyResult, progress: ProgressListener) -> None:
+    pinned = pin_tonight(spec)
+    spec = pinned.spec
+    night.warnings += pinned.warnings
     statuses = due_pairs(spec, history)
     night.pairs = [_unchanged(night.name, status) for status in statuses if not status.why]
     with open_cluster(spec.address) if any(status.why for status in statuses) else nullcontext():
@@ -108,7 +125,7 @@ def _run_model(
     spec: RunSpec, model: str, due: Sequence[PairStatus], night: NightlyResult, progress: ProgressListener
 ) -> None:
     """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
-    out = f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
+    out = _output_of(spec, model)
     benchmarks = tuple(status.benchmark for status in due)
     sets = {name: names for name, names in spec.prompt_sets.items() if name in benchmarks}
     sweep = replace(spec, models={model: spec.models[model]}, benchmarks=benchmarks, prompt_sets=sets, out=out)
@@ -141,6 +158,10 @@ def _run_model(
             )
         )
     night.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
+
+
+def _output_of(spec: RunSpec, model: str) -> str:
+    return f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
 
 
 def _ran(night: str, status: PairStatus, counts: Sequence[CellCount], *, within_budget: bool) -> Pair:

@@ -27,7 +27,9 @@ from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.predictions_file import usable_rows
+from pipelines.sweep.record import model_fields
 from pipelines.sweep.result import SweepResult
+from pipelines.sweep.revisions import pin_revisions
 
 log = logging.getLogger(__name__)
 _NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
@@ -42,12 +44,17 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> 
     Raises:
         LockedError: another run writes this output.
         UsageError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
+        UnknownRevisionError: the hub does not know the judge or its revision.
     """
     context = SweepContext.open(spec, progress=progress)
     context.out.check_writable()
     check_human(spec.human, Store(spec.data))
+    pinned = pin_revisions(spec, load_run(context.out), ("score",))
+    context.spec = pinned.spec
     with run_lock(context.out) as context.lock_token:
-        return _evaluate(context, _import_file(context, path))
+        result = _evaluate(context, _import_file(context, path))
+    result.warnings[:0] = pinned.warnings
+    return result
 
 
 def _import_file(context: SweepContext, path: Path) -> list[ManifestEntry]:
@@ -91,7 +98,7 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
     datasets = {entry.benchmark: {"fingerprint": entry.builder.dataset_fingerprint} for entry in entries}
     models: dict[str, object] = {entry.model: {"engine": "external"} for entry in entries}
     for judge, judge_spec in spec.judges:
-        models[judge] = judge_spec.model_dump(mode="json", exclude_defaults=True)
+        models[judge] = model_fields(judge_spec)
     run = save_run(
         out,
         earlier,

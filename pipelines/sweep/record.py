@@ -71,7 +71,7 @@ def record_sweep(
         sweep=spec.to_manifest(),
         entries=merge_entries(earlier_entries, entries),
         parts={
-            "models": {name: _model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
+            "models": {name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
             "datasets": {builder.benchmark_name: {"fingerprint": builder.dataset_fingerprint} for builder in builders},
             "prompts": {
                 builder.benchmark_name: {**builder.benchmark.prompt_texts, **builder.prompts} for builder in builders
@@ -99,5 +99,6 @@ def sweep_warnings(spec: RunSpec) -> list[str]:
     return sentences
 
 
-def _model_fields(spec: ModelSpec) -> dict[str, Any]:
+def model_fields(spec: ModelSpec) -> dict[str, Any]:
+    """Return a model as `run.json` holds it: what its entry states, and the revision that names its weights."""
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}

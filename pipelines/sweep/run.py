@@ -12,6 +12,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.requests import check_data
+from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostTracker, record_spending
 from pipelines.predict.stage import caption, predict
@@ -23,6 +24,7 @@ from pipelines.sweep.evaluate import STAGES, score_and_report, score_human_entri
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.record import record_sweep, sweep_warnings
 from pipelines.sweep.result import SweepResult
+from pipelines.sweep.revisions import pin_revisions
 
 
 def run_sweep(
@@ -34,6 +36,7 @@ def run_sweep(
         DatasetError, StoreError, ClusterError: data, output or cluster are unavailable.
         LockedError: another run writes the same output.
         UsageError: a row of a human file cannot be used.
+        UnknownRevisionError: the hub does not know a model or its revision.
         ModelUnavailableError: the judge, a named scorer, or every model of the sweep is unavailable.
     """
     context = SweepContext.open(spec, progress=progress)
@@ -41,7 +44,9 @@ def run_sweep(
     out.check_writable()
     check_data(spec, context.datasets)
     check_human(spec.human, Store(spec.data))
-    result = SweepResult(warnings=sweep_warnings(spec), spending=CostTracker(spec.cost_limit))
+    pinned = pin_revisions(spec, load_run(out), stages)
+    context.spec = spec = pinned.spec
+    result = SweepResult(warnings=[*pinned.warnings, *sweep_warnings(spec)], spending=CostTracker(spec.cost_limit))
     with run_lock(out) as context.lock_token, _without_temporary_files(out), open_cluster(spec.address) as cluster:
         if "predict" in stages:
             caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts

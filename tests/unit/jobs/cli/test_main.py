@@ -22,7 +22,8 @@ COMMANDS = {
     "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map"},
-    "list": {"models-file"},
+    "leaderboard": {"to", "benchmarks", "allow-mixed"},
+    "list": {"models-file", "check"},
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",

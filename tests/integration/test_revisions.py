@@ -1,0 +1,65 @@
+"""A model of a hub on loopback: its branch is resolved before the plan, loaded by commit, and kept when it moves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.integration.conftest import Cli
+from tests.support.checkpoints import build_tiny
+from tests.support.hub import COMMITS, LocalHub
+
+FIRST, SECOND = COMMITS[:2]
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Return request id and revision of all predictions."""
+    parts = sorted(out.glob("predictions/*/model=m/*.parquet"))
+    return [row for part in parts for row in pq.read_table(part, columns=["request_id", "model_revision"]).to_pylist()]
+
+
+@pytest.mark.slow
+def test_run_is_resumed_with_its_commit_after_the_branch_moved(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    folder = build_tiny(tmp_path / "checkpoint", "llama")
+    models, out = tmp_path / "models.yaml", tmp_path / "out"
+    models.write_text("m: {engine: transformers, model: org/name, device: cpu, dtype: float32}\n")
+    flags = ["run", "--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--settings", "unimodal"]
+    flags += ["--data", maia_data, "--out", str(out)]
+    with LocalHub({"org/name": {"main": FIRST}}, {"org/name": folder}) as hub:
+        env = {
+            "HF_HUB_OFFLINE": "0",
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(tmp_path / "hub"),
+            "HF_HUB_DISABLE_XET": "1",
+        }
+        cli(*flags, "--limit", "2", env=env)
+        begun = rows(out)
+        assert {row["model_revision"] for row in begun} == {FIRST}
+        hub.models["org/name"]["main"] = SECOND
+        planned = json.loads(cli(*flags, "--limit", "4", "--dry-run", "--json", env=env).stdout)
+        assert [(row["requests"], row["to_do"]) for row in planned["plan"]] == [(32, 16)]
+        cli(*flags, "--limit", "4", env=env)
+        by_branch = [path for path in hub.requests if "main" in path.split("/")]
+        assert by_branch == ["api/models/org/name/revision/main"]  # once, and files by commit
+    resumed = rows(out)
+    assert {row["model_revision"] for row in resumed} == {FIRST}
+    assert len(resumed) == 2 * len(begun)
+    assert {row["request_id"] for row in begun} < {row["request_id"] for row in resumed}
+    recorded = json.loads((out / "run.json").read_text())["models"]["m"]
+    assert (recorded["revision"], recorded["requested_revision"]) == (FIRST, "main")
+
+
+def test_revision_that_the_hub_does_not_know_ends_with_one_sentence(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    models, out = tmp_path / "models.yaml", tmp_path / "out"
+    models.write_text("m: {engine: transformers, model: org/name, revision: mian}\n")
+    flags = ["--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data]
+    with LocalHub({"org/name": {"main": FIRST}}) as hub:
+        env = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url}
+        done = cli("run", *flags, "--out", str(out), env=env, code=2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("vlmsweep: model 'm': the hub has no revision 'mian' of org/name; correct")
+    assert not (out / "run.json").exists()
