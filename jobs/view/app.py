@@ -26,8 +26,9 @@ _POLICY: Final = (
     b"default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; script-src 'self'; "
     b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+_POLICY_NAME: Final = b"content-security-policy"
 _HEADERS: Final = [
-    (b"content-security-policy", _POLICY),
+    (_POLICY_NAME, _POLICY),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -50,7 +51,9 @@ class KeyGuard:
 
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                headers = list(message.get("headers", ()))
+                own_policy = any(name == _POLICY_NAME for name, _ in headers)
+                message["headers"] = [*headers, *(_HEADERS[1:] if own_policy else _HEADERS)]
             await send(message)
 
         key = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
@@ -71,6 +74,7 @@ def create_app(pages: Pages, required_hash: str) -> _App:
         Route("/text", _text(pages)),
         Route("/media", _media(pages)),
         Route("/frame", _frame(pages)),
+        Route("/report/{number:int}/{path:path}", _report(pages)),
         Route("/static/{name}", _static),
     ]
     handlers = {HTTPException: _failure(pages), PipelineError: _failure(pages), Exception: _failure(pages)}
@@ -126,6 +130,15 @@ def _frame(pages: Pages) -> Callable[[Request], Response]:
             raise HTTPException(404, "no such frame")
         content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]))
         return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+    return respond
+
+
+def _report(pages: Pages) -> Callable[[Request], Response]:
+    def respond(request: Request) -> Response:
+        file = pages.report_file(request)
+        headers = {"cache-control": "no-store", "content-security-policy": file.policy}
+        return Response(file.content, headers=headers, media_type=file.media_type)
 
     return respond
 

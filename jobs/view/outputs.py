@@ -20,6 +20,7 @@ from pipelines.storage.store import Store
 
 T = TypeVar("T")
 
+REPORT: Final = "report"  # folder of an output
 _FRESH_S: Final = 5.0  # what was read is used again for this long: an output may be being written
 _FAILED_S: Final = 30.0  # what could not be read is tried again after this time: a store may be gone, and pages wait
 _NOTHING_THERE = "no output of vlmsweep; there is neither a run.json nor a prediction"
@@ -62,6 +63,10 @@ class Output:
     def metrics(self) -> list[dict[str, Any]]:
         """Return the rows of `report/metrics.json`; none before the first report."""
         return self._read(METRICS, lambda: load_metrics(self.store) or [], [])
+
+    def has_report(self) -> bool:
+        """Return whether there is a report to show."""
+        return self._read(REPORT, lambda: self.store.exists(f"{REPORT}/index.html"), False)
 
     def dataset(self, benchmark: str) -> Dataset | None:
         """Return the data of a benchmark; None where they are gone."""

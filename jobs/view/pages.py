@@ -20,6 +20,7 @@ from jobs.view.media import MediaReader
 from jobs.view.outputs import Output, by_label
 from jobs.view.overview import benchmark_table, benchmark_tables, category_rows
 from jobs.view.prompts import SampleReader
+from jobs.view.report_files import ReportFile, report_file
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
@@ -133,6 +134,13 @@ class Pages:
             if (self._outputs[row["out"]].label, row["model"]) == (query.get("out"), query.get("model")):
                 return str(row["output"] or "")
         raise HTTPException(404, "there is no such answer")
+
+    def report_file(self, request: Request) -> ReportFile:
+        """Return a file of an output's report."""
+        number, path = request.path_params["number"], request.path_params["path"]
+        if number >= len(self._outputs):
+            raise HTTPException(404, "there is no such output")
+        return report_file(self._outputs[number], path, request.scope.get("root_path", ""))
 
     def find_sample(self, out: str, benchmark: str, sample_id: str) -> tuple[Dataset, Sample]:
         """Return a sample with its data; DatasetError where an output knows none."""

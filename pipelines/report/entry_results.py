@@ -53,12 +53,13 @@ def outputs_of(out: Store, scores: EntryScores, request_ids: Collection[str]) ->
 
 
 def model_items(
-    model: str, lists: Sequence[ItemList], outputs: Mapping[str, Mapping[str, Any]], prompt_set: str = ""
+    entry: ManifestEntry, lists: Sequence[ItemList], outputs: Mapping[str, Mapping[str, Any]], prompt_set: str = ""
 ) -> list[ModelItems]:
-    """Return the lists of a model in a set of prompts, each with the outputs that the page shows."""
+    """Return the lists of an entry's model in a set of prompts, each with the outputs that the page shows."""
     return [
         ModelItems(
-            model=model,
+            benchmark=entry.benchmark,
+            model=entry.model,
             prompt_set=prompt_set,
             items=items,
             outputs={name: str(outputs[name]["output"] or "") for name in shown_requests([items]) if name in outputs},

@@ -79,6 +79,7 @@ class ReproductionCell:
 class ModelItems:
     """Items of one model behind a table's numbers."""
 
+    benchmark: str
     model: str
     prompt_set: str = ""  # the set of prompts, of several
     items: ItemList

@@ -67,7 +67,7 @@ def reduce_entry(
         counts=counts_of(entry, frame),
         answers=[*examples(entry, frame, requests.example_texts, outputs, names.label), *others.answers],
         judge_failed=int((frame["verdict_state"] == "failed").sum()) + others.judge_failed,
-        items=[*model_items(entry.model, lists, outputs, names.label(entry)), *others.items],
+        items=[*model_items(entry, lists, outputs, names.label(entry)), *others.items],
         marks=definition.human.annotation_scores(frame, files),
         read_answers=parsed_answers(frame, definition.human.agreement_headings) if is_person(entry.model) else {},
         efficiency=[replace(efficiency, prompt_set=names.label(entry)), *others.efficiency] if efficiency else [],
@@ -147,7 +147,7 @@ class _OtherSets:
         ]
         texts = {name: text for name, text in requests.example_texts.items() if name not in counted}
         outputs = outputs_of(out, scores, {*texts, *shown_requests(lists)})
-        self.items += model_items(entry.model, lists, outputs, names.label(entry))
+        self.items += model_items(entry, lists, outputs, names.label(entry))
         self.answers += examples(entry, frame, texts, outputs, names.label)
         efficiency = None if entry.external else _efficiency(in_set, out.uri, counted)
         self.efficiency += [replace(efficiency, prompt_set=names.label(entry))] if efficiency else []

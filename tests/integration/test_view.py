@@ -19,7 +19,7 @@ from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.paths import ROOT
-from tests.support.viewer_output import HOSTILE, metric, write_metrics, write_output
+from tests.support.viewer_output import HOSTILE, metric, write_metrics, write_output, write_report
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
 _START_S = 300.0
@@ -122,6 +122,24 @@ def test_keys_lead_from_the_list_to_samples_and_on(outputs: list[str], tmp_path:
         press(page, "j")  # a letter of the search, no command
         press(page, "Enter")
         _await(page, "location.search === '?q=j'")
+
+
+@needs_chromium
+def test_report_fits_the_screen_and_leads_to_samples(maia_data: str, tmp_path: Path) -> None:
+    out = write_output(str(tmp_path / "out"), maia_data, ["m1"])
+    write_report(out, "m1", HOSTILE)
+    with serving(out) as (address, _), browser(tmp_path / "browser") as page:
+        for width in (1400, 400):
+            page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+            for name in ("index", "benchmark-maia"):
+                visit(page, f"{address}report/0/{name}.html")
+                page.evaluate("document.querySelectorAll('details').forEach(item => item.open = true)")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.evaluate("getComputedStyle(document.querySelector('nav ul')).display") == "flex"
+        page.evaluate("document.querySelector('.answer > a.viewer').click()")
+        _await(page, "location.pathname.endsWith('/sample')")
+        assert "Sentiment_A" in page.evaluate("document.title + document.body.textContent")
+        assert page.evaluate("window.hacked") is None
 
 
 @needs_chromium

@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
+from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
+from pipelines.report.render import render
 from pipelines.schemas import PREDICTIONS, SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 
 CELLS = (TaskSetting("oevqa", "32-frames"), TaskSetting("vsv", "black-video"))
+SAMPLE = "video1/Sentiment_A"
 HOSTILE = """</p></section><script>window.hacked = 1</script><img src=x onerror="window.hacked = 1"> "' &amp; \u202e"""
 
 Answer = dict[str, Any]
@@ -95,3 +99,27 @@ def part(out: str, kind: str, model: str) -> Path:
 def _of(given: Answer) -> dict[str, Any]:
     names = ("output", "status", "error", "error_type", "latency_s", "steps")
     return {name: given[name] for name in names if name in given}
+
+
+def write_report(out: str, model: str, text: str = "words") -> None:
+    """Write a report with an example, and with a table of a model that has answers and of one that has none."""
+    rows = tuple(TableRow(label=name, cells=(0.5,)) for name in (model, "unknown"))
+    answer = ExampleAnswer(
+        benchmark="maia",
+        model=model,
+        task="vsv",
+        setting="black-video",
+        sample_id=SAMPLE,
+        variant="3",
+        question=text,
+        output=text,
+        verdict="right",
+    )
+    part = BenchmarkSection(
+        name="maia",
+        title="MAIA",
+        headline="pool_accuracy",
+        tables=(Table(id="t", title=text, columns=("a",), rows=rows),),
+    )
+    for path, content in render(ReportData(benchmarks=(part,), answers=(answer,))).items():
+        Store(out).put(path, content)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipelines.report.pages.viewer_marks import viewer_mark
 from pipelines.report.tables.escaping import clean, one_line, shorten
 
 ANSWER_LIMIT = 4_000
@@ -36,6 +37,7 @@ def environment(package: str = "pipelines.report.pages") -> Environment:
     templates.filters["brief"] = lambda text: textwrap.shorten(
         one_line(text), _SUMMARY_LENGTH, placeholder=" \N{HORIZONTAL ELLIPSIS}"
     )
+    templates.globals["viewer_mark"] = viewer_mark
     templates.filters["bounded"] = lambda text: shorten(clean(text), ANSWER_LIMIT)
     return templates
 

@@ -111,7 +111,7 @@ def _summary(part: BenchmarkSection, report: ReportData) -> dict[str, Any]:
         "path": _part_path(part),
         "title": part.title,
         "measure": part.measure,
-        "headline": _table(shown) if shown else None,
+        "headline": _table(shown, part.name) if shown else None,
         "hidden_rows": len(headline.rows) - LANDING_ROWS if headline and len(headline.rows) > LANDING_ROWS else 0,
         "tables": len(part.tables),
         "figures": len(part.figures),
@@ -134,10 +134,12 @@ def _part(part: BenchmarkSection, report: ReportData, drawings: Mapping[str, byt
     headline = overview.headline_table(part, report.metrics)
     return {
         "measure": part.measure,
-        "headline": _table(headline) if headline else None,
+        "headline": _table(headline, part.name) if headline else None,
         "figures": list(_figures(part.figures, drawings)),
-        "tables": [_table(table) for table in part.tables],
-        "details": [(name, _table(table), unfolded) for name, table, unfolded in detail_tables(part, report)],
+        "tables": [_table(table, part.name) for table in part.tables],
+        "details": [
+            (name, _table(table, part.name), unfolded) for name, table, unfolded in detail_tables(part, report)
+        ],
         "answers": [answer for answer in report.answers if answer.benchmark == part.name],
     }
 
@@ -150,8 +152,8 @@ def _section_path(section: Section) -> str:
     return f"{section.name}.html"
 
 
-def _table(table: Table) -> dict[str, Any]:
-    return {"id": table.id, "title": table.title, "grid": formats.html(table)}
+def _table(table: Table, benchmark: str = "") -> dict[str, Any]:
+    return {"id": table.id, "title": table.title, "grid": formats.html(table, benchmark)}
 
 
 def _figures(figures: Sequence[Figure], drawings: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:

@@ -72,6 +72,7 @@ def _page(by_id: Mapping[str, Sequence[ModelItems]], links: Sequence[Mapping[str
             "about": entries[0].items.about,
             "models": [
                 {
+                    "benchmark": entry.benchmark,
                     "name": ", ".join(filter(None, (entry.model, entry.prompt_set))),
                     "counts": _counts(entry),
                     "items": list(_first(entry.items)),

@@ -93,10 +93,13 @@ def to_latex(table: Table) -> str:
     return "\n".join([*lines, r"\end{table}", ""])
 
 
-def html(table: Table) -> Markup:
-    """Return the escaped table in a scrolling box, with footnotes and notes; rows have their origin as class."""
+def html(table: Table, benchmark: str = "") -> Markup:
+    """Return the escaped table in a scrolling box, with footnotes and notes; rows have their origin as class.
+
+    `benchmark` is the one that the rows of models are about, for the viewer's links; '' for several.
+    """
     template = environment().get_template("table.html.j2", globals={"kinds": _kind_class})
-    return Markup(template.module.grid(lay_out(table)))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
+    return Markup(template.module.grid(lay_out(table), benchmark))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
 
 
 def column_names(table: Table) -> list[str]:

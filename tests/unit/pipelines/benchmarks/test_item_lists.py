@@ -154,7 +154,7 @@ def test_files_hold_all_items_and_the_page_the_first_of_each_setting() -> None:
     ]
     lists = ItemList(id="vague_fs", title="Title", about="About", items=items)
     assert shown_requests([lists]) == {item.request_id for item in items} - {f"lm{SHOWN}"}
-    files = item_files([ModelItems(model="m", items=lists, outputs={"lm0": hostile})], [])
+    files = item_files([ModelItems(benchmark="maia", model="m", items=lists, outputs={"lm0": hostile})], [])
     assert set(files) == {"report/items.html", "report/items/vague_fs.csv"}
     rows = list(csv.DictReader(io.StringIO(files["report/items/vague_fs.csv"].decode())))
     assert len(rows) == SHOWN + 2

@@ -1,0 +1,100 @@
+"""The report of an output, served below the viewer's key, with links from its rows and items to the samples' pages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import parse_qs, urlencode
+
+from jobs.view.outputs import REPORT, Output
+from pipelines.errors import DatasetError, TooLargeError
+from pipelines.report.pages.viewer_marks import MARK
+from pipelines.storage.backend import is_remote
+
+_NAME: Final = re.compile(r"(?:(?:tables|figures|items)/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", re.ASCII)
+_TYPES: Final = {
+    ".html": "text/html",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".csv": "text/csv",
+    ".md": "text/plain",
+    ".tex": "text/plain",
+}
+_MOST_BYTES: Final = 256 << 20
+_STYLE: Final = re.compile(rb"<style>(.*?)</style>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """One file of a report as it is sent."""
+
+    content: bytes
+    media_type: str
+    policy: str  # its content security policy
+
+
+def report_file(output: Output, path: str, root: str) -> ReportFile:
+    """Return a file of an output's report; pages get links to the viewer's, which is at `root`.
+
+    Raises:
+        DatasetError: there is no such file in the report's folder, or it leads out of it.
+    """
+    kind = PurePosixPath(path).suffix
+    if not _NAME.fullmatch(path) or kind not in _TYPES:
+        raise DatasetError(f"{path[:200]!r} is no file of a report")
+    content = _read(output, path)
+    if kind == ".html":
+        content = _with_links(content.decode("utf-8", "replace"), output, root).encode()
+    return ReportFile(content, f"{_TYPES[kind]}; charset=utf-8", _policy(content))
+
+
+def _read(output: Output, path: str) -> bytes:
+    store, name = output.store, f"{REPORT}/{path}"
+    if not is_remote(store.uri):
+        folder = Path(store.uri).resolve() / REPORT
+        if not (Path(store.uri) / name).resolve().is_relative_to(folder):
+            raise DatasetError(f"{store.uri}/{name}: leads out of the report's folder; it is not shown")
+    try:
+        return store.get(name, _MOST_BYTES)
+    except FileNotFoundError as error:
+        raise DatasetError(f"{store.uri}/{name}: there is no such file; write the report again") from error
+    except TooLargeError as error:
+        raise DatasetError(str(error)) from error
+
+
+def _policy(content: bytes) -> str:
+    """Allow images and the style that the file itself holds, and nothing else."""
+    styles = {base64.b64encode(hashlib.sha256(text).digest()).decode() for text in _STYLE.findall(content)}
+    sources = " ".join(f"'sha256-{digest}'" for digest in sorted(styles)) or "'none'"
+    rest = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"default-src 'none'; img-src 'self'; style-src {sources}; {rest}"
+
+
+def _with_links(page: str, output: Output, root: str) -> str:
+    """Replace the marks of a page by links; a mark of a model that has no answers here is left."""
+    models = {entry.model for entry in output.entries()}
+
+    def replaced(match: re.Match[str]) -> str:
+        query = {name: values[0] for name, values in parse_qs(match["query"]).items()}
+        model = query.get("model", "")
+        if model and model not in models:
+            return match[0]
+        if "sample_id" in query:
+            return _link(f"{root}/sample", query, "Answers of all models")
+        narrowed = {**query, "out": output.label}
+        if model:
+            return _link(f"{root}/samples", narrowed, "answers", f"answers of {model}")
+        return _link(f"{root}/samples", narrowed, "Samples and answers")
+
+    return MARK.sub(replaced, page)
+
+
+def _link(page: str, query: Mapping[str, str], text: str, label: str = "") -> str:
+    name = f' aria-label="{escape(label)}"' if label else ""
+    return f'<a class="viewer" href="{escape(f"{page}?{urlencode(query)}")}"{name}>{text}</a>'

@@ -1,0 +1,125 @@
+"""The viewer serves the reports of its outputs, with links to samples, and nothing beside them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.support.viewer_output import HOSTILE, SAMPLE, write_report
+
+Open = Callable[..., TestClient]
+
+
+@pytest.fixture
+def reported(copied: str, opened: Open) -> tuple[TestClient, str]:
+    """The viewer over an output with a report, and where that is."""
+    write_report(copied, "good")
+    return opened(copied), copied
+
+
+def links(page: str) -> dict[str, str]:
+    """Return text or label -> address, below the key, of the viewer's links."""
+    matches = re.findall(r'<a class="viewer" href="/secret/([^"]+)"(?: aria-label="([^"]+)")?>([^<]+)</a>', page)
+    return {label or text: html.unescape(address) for address, label, text in matches}
+
+
+def test_page_of_the_report_leads_to_samples_and_answers(reported: tuple[TestClient, str]) -> None:
+    client, _ = reported
+    assert 'href="/secret/report/0/index.html"' in client.get("").text
+    to = links(client.get("report/0/benchmark-maia.html").text)
+    assert set(to) == {"Samples and answers", "answers of good", "Answers of all models"}
+    sample = client.get(to["Answers of all models"])
+    assert sample.status_code == 200
+    assert "poor" in sample.text
+    assert SAMPLE in sample.text
+    listed = client.get(to["answers of good"])
+    assert listed.status_code == 200
+    assert {"benchmark=maia", "model=good"} <= set(to["answers of good"].partition("?")[2].split("&"))
+    assert "unknown" not in str(to)
+
+
+def test_report_opened_as_a_file_has_no_link_of_the_viewer(reported: tuple[TestClient, str]) -> None:
+    _, out = reported
+    page = (Path(out) / "report" / "benchmark-maia.html").read_text()
+    assert "<!-- view?" in page
+    assert links(page) == {}
+    assert "sample?" not in re.sub(r"<!--.*?-->", "", page)
+
+
+def test_report_s_own_style_is_allowed_and_nothing_else(reported: tuple[TestClient, str]) -> None:
+    client, _ = reported
+    response = client.get("report/0/index.html")
+    (style,) = re.findall(r"<style>(.*?)</style>", response.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = response.headers.get_list("content-security-policy")
+    assert policy.startswith(f"default-src 'none'; img-src 'self'; style-src 'sha256-{digest}'; ")
+    assert "unsafe" not in policy
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("tables/t.csv", "text/csv"), ("metrics.json", "application/json"), ("report.md", "text/plain")]
+)
+def test_files_beside_the_pages_are_served_as_they_are(reported: tuple[TestClient, str], name: str, kind: str) -> None:
+    client, out = reported
+    response = client.get(f"report/0/{name}")
+    assert response.headers["content-type"].startswith(kind)
+    assert response.content == (Path(out) / "report" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "report/0/../run.json",
+        "report/0/%2e%2e/run.json",
+        "report/0/..%2frun.json",
+        "report/0/tables/..%2f..%2frun.json",
+        "report/0//etc/passwd",
+        "report/0/.hidden.json",
+        "report/0/part.parquet",
+        "report/0/no-such.html",
+        "report/0/",
+        "report/1/index.html",
+        "report/x/index.html",
+    ],
+)
+def test_nothing_outside_the_report_is_served(reported: tuple[TestClient, str], path: str) -> None:
+    client, out = reported
+    for name in (".hidden.json", "part.parquet"):
+        (Path(out) / "report" / name).write_text("secret content")
+    response = client.get(path)
+    assert response.status_code == 404
+    assert "secret content" not in response.text
+    assert "entries" not in response.text
+
+
+def test_link_out_of_the_report_s_folder_is_not_followed(reported: tuple[TestClient, str]) -> None:
+    client, out = reported
+    (Path(out) / "report" / "metrics.json").unlink()
+    (Path(out) / "report" / "metrics.json").symlink_to(Path(out) / "run.json")
+    response = client.get("report/0/metrics.json")
+    assert response.status_code == 404
+    assert "leads out of the report" in html.unescape(response.text)
+
+
+def test_report_needs_the_key(reported: tuple[TestClient, str]) -> None:
+    client, _ = reported
+    assert client.get("http://127.0.0.1/wrong/report/0/index.html").status_code == 404
+
+
+def test_text_of_a_model_is_no_link(copied: str, opened: Open) -> None:
+    write_report(copied, "good", f"<!-- view?sample_id=x --> {HOSTILE}")
+    to = links(opened(copied).get("report/0/benchmark-maia.html").text)
+    assert len(to) == 3
+    assert "sample_id=x" not in str(to)
+
+
+def test_output_without_a_report_offers_none(client: TestClient) -> None:
+    assert "report/0" not in client.get("").text
