@@ -122,6 +122,20 @@ class NightlyFlags(SweepFlags):
     ] = None
     summary: Annotated[Path | None, Option("--summary", help="Write the Markdown summary to this file as well.")] = None
     gpu_hour_usd: Annotated[float | None, Option("--gpu-hour-usd", min=0, help="Price of one GPU for an hour.")] = None
+    budget_usd: Annotated[
+        float | None,
+        Option(
+            "--budget-usd",
+            min=0,
+            help="Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. What was never evaluated runs first, then "
+            "what changed, then the oldest.",
+        ),
+    ] = None
+    budget_hours: Annotated[float | None, Option("--budget-hours", min=0, help="Hours a night, by estimates.")] = None
+    refresh_days: Annotated[
+        float | None,
+        Option("--refresh-days", min=0, help="Measure again what was not measured for so many days. [never]"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.dry_run.helper_models import Helper, captioners, judges, placeholder_captions
+from jobs.dry_run.helper_models import Helper, captioners, judges
 from jobs.dry_run.plan_table import helper_rows, show_plan
 from jobs.output import print_json, print_line, table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.planner import plan_sweep
+from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store

@@ -11,22 +11,17 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgePrompter
 from pipelines.benchmarks.records import JudgeRequest, Row
-from pipelines.hashing import stable_id
-from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
+from pipelines.plan.planner import longest_text, placeholder_captions
 from pipelines.plan.records import ModelPlan
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.stored_plan import PlanRow
-from pipelines.plan.token_estimate import CHARS_PER_TOKEN, estimate_tokens
+from pipelines.plan.token_estimate import estimate_tokens
 from pipelines.predict.stage import caption_plans
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import planned_rows, scoring_context
-
-_WORD = "word"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +44,6 @@ def captioners(context: SweepContext) -> list[Helper]:
         for plan in caption_plans(context, name)
         if plan.total
     ]
-
-
-def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
-    """Return captions by picture hash: existing ones, and text of the greatest length in place of the others."""
-    captions, name = dict(context.captions(builder)), builder.captioner_name
-    word = stable_id({"captioner": builder.captioner})[: len(_WORD)]  # two captioners hardly write the same
-    for caption_builder, _ in context.caption_builders(name) if name else []:
-        if caption_builder.benchmark_name == builder.benchmark_name:
-            plan = context.plans.open(dataset, caption_builder, context.spec.selection)
-            for row in plan.iter_columns():
-                captions.setdefault(row.variant, _longest_text(caption_builder, row, word))
-    return captions
 
 
 def judges(
@@ -126,7 +109,7 @@ class _QuestionCount:
                 setting=plan_row.setting,
                 variant=plan_row.variant,
                 status="ok",
-                output=_longest_text(builder, plan_row),
+                output=longest_text(builder, plan_row),
                 finish_reason="stop",
                 steps=tuple("word" for _ in builder.generation_settings(plan_row)[:-1]),
                 seed=builder.seed,
@@ -150,10 +133,3 @@ class _QuestionCount:
             self.plan.prompt_tokens += tokens.prompt_tokens
             self.plan.shared_tokens += tokens.media_tokens
             self.plan.output_tokens += sum(step.generation.max_new_tokens for step in steps)
-
-
-def _longest_text(builder: RequestBuilder, row: PlanRow, word: str = _WORD) -> str:
-    """Return a word repeated to the greatest length of the answer to a request."""
-    settings = builder.generation_settings(row)
-    characters = settings[-1][0] * CHARS_PER_TOKEN if settings else 0
-    return " ".join([word] * max(1, round(characters / len(f"{word} "))))

@@ -1,25 +1,34 @@
-"""The history of nights in a store: Parquet files named by the night's UTC time, so that names sort by time.
+"""The history of nights in a store: files named by the night's UTC time, so that names sort by time.
 
 Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
-    pairs/<night>.parquet       every (model, benchmark) of that night's configuration; written last
+    items/<night>.parquet       scores by sample, of the nights that later ones are compared with
+    changes/<night>.json        what changed that night, and what the next night is compared with
+    pairs/<night>.parquet       every (model, benchmark) of that night's configuration; completes the night
     summaries/<night>.md
+    index.html                  the last nights on one page
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from pipelines.nightly.items import ITEMS, CellKey, Items, items_table, read_items
+from pipelines.nightly.regressions import Change, Comparison, Level
 from pipelines.schemas import schema_of
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 
 MAX_NIGHTS = 100  # searched for a pair; all are read for a new pair
+PAGE = "index.html"
+_NIGHT = "%Y%m%dT%H%M%S.%fZ"
 
 METRICS = pa.schema(
     [
@@ -42,8 +51,8 @@ class Pair:
     night: str
     model: str
     benchmark: str
-    state: str  # ran | unchanged | failed
-    why: str = ""  # what changed, or what failed
+    state: str  # ran | unchanged | failed | waiting
+    why: str = ""  # what changed, what failed, or what it waits for
     fingerprint: str = ""  # '' if the pair has to run again
     parts: Mapping[str, str] = field(default_factory=dict)  # model, dataset, prompt, judge ... -> hash
     measured: str = ""  # the night of the current metrics
@@ -54,6 +63,8 @@ class Pair:
     seconds: float = 0.0  # of this model's sweep, divided among its benchmarks by requests
     cost_usd: float | None = None  # None if no price is known
     out: str = ""
+    seconds_per_request: float = 0.0  # of the last night that ran it whole; 0 if there was none
+    usd_per_request: float | None = None
 
 
 PAIRS = schema_of(Pair, {"parts": pa.map_(pa.string(), pa.string())})
@@ -61,7 +72,12 @@ PAIRS = schema_of(Pair, {"parts": pa.map_(pa.string(), pa.string())})
 
 def night_name(now: datetime) -> str:
     """Return the name of the night that starts now (UTC)."""
-    return now.strftime("%Y%m%dT%H%M%S.%fZ")
+    return now.strftime(_NIGHT)
+
+
+def night_time(name: str) -> datetime:
+    """Return when a night started."""
+    return datetime.strptime(name, _NIGHT).replace(tzinfo=UTC)
 
 
 class History:
@@ -69,15 +85,26 @@ class History:
 
     def __init__(self, uri: str) -> None:
         self.store = Store(uri)
+        self.items = lru_cache(maxsize=8)(self._items)
+        """Returns the scores by sample of a night; {} if there are none."""
+
+    def nights(self) -> list[str]:
+        """Return the names of the complete nights, the oldest first."""
+        files = self.store.list("pairs", "*.parquet")
+        return [file.path.removeprefix("pairs/").removesuffix(".parquet") for file in files]
+
+    def pairs(self, night: str) -> list[Pair]:
+        """Return the pairs of a complete night."""
+        rows = read_part(self.store, f"pairs/{night}.parquet").to_pylist()
+        return [Pair(**{**row, "parts": dict(row["parts"] or {})}) for row in rows]
 
     def last_pairs(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Pair]:
         """Return the newest record of each pair by (model, benchmark), from the last `MAX_NIGHTS` nights."""
         pairs: dict[tuple[str, str], Pair] = {}
-        for file in reversed(self.store.list("pairs", "*.parquet")[-MAX_NIGHTS:]):
+        for night in reversed(self.nights()[-MAX_NIGHTS:]):
             if pairs.keys() >= set(keys):
                 break
-            for row in read_part(self.store, file.path).to_pylist():
-                pair = Pair(**{**row, "parts": dict(row["parts"] or {})})
+            for pair in self.pairs(night):
                 if (pair.model, pair.benchmark) in keys:
                     pairs.setdefault((pair.model, pair.benchmark), pair)
         return pairs
@@ -87,11 +114,51 @@ class History:
         path = f"metrics/{night}.parquet"
         return read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
 
-    def write(self, night: str, pairs: Sequence[Pair], metrics: Iterable[Mapping[str, Any]], summary: str) -> None:
-        """Record a night; pairs are written last, which completes it."""
+    def changes(self, night: str) -> list[Change]:
+        """Return what changed in one night; [] for a night of an earlier version."""
+        return [Change(**{**raw, "key": CellKey(**raw["key"])}) for raw in self._changes(night).get("changes", [])]
+
+    def levels(self) -> list[Level]:
+        """Return what the next night is compared with, as the last complete night left it."""
+        raw = self._changes((self.nights() or [""])[-1])
+        return [Level(**level) for level in raw.get("levels", [])]
+
+    def write(
+        self,
+        night: str,
+        pairs: Sequence[Pair],
+        metrics: Iterable[Mapping[str, Any]],
+        summary: str,
+        comparison: Comparison | None = None,
+    ) -> None:
+        """Record a night; pairs are written last, which completes it. Scores that no level names are deleted then."""
+        comparison = comparison or Comparison()
+        changes, levels = comparison.changes, comparison.levels
         names = METRICS.names
         rows = [{"night": night, **{name: row.get(name) for name in names[1:]}} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
+        if comparison.items:
+            self.store.put(f"items/{night}.parquet", to_parquet(items_table(comparison.items), ITEMS))
+        record = {
+            "changes": [{**asdict(change), "key": change.key._asdict()} for change in changes],
+            "levels": [asdict(level) for level in levels],
+        }
+        self.store.put(f"changes/{night}.json", json.dumps(record, ensure_ascii=True).encode())
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         records = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
         self.store.put(f"pairs/{night}.parquet", to_parquet(records, PAIRS))
+        used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before)}
+        for file in self.store.list("items", "*.parquet"):
+            if file.path not in used:
+                self.store.delete(file.path)
+
+    def _items(self, night: str) -> Items:
+        path = f"items/{night}.parquet"
+        return read_items(read_part(self.store, path)) if self.store.exists(path) else {}
+
+    def _changes(self, night: str) -> dict[str, Any]:
+        try:
+            raw: dict[str, Any] = json.loads(self.store.get(f"changes/{night}.json"))
+        except FileNotFoundError:
+            return {}
+        return raw

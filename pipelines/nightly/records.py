@@ -8,6 +8,10 @@ from typing import Any
 
 from pipelines.hashing import stable_id
 from pipelines.nightly.history import Pair
+from pipelines.nightly.regressions import Comparison
+
+BASIS = ("cells", "dataset", "prompt")
+"""Parts of a pair under which the same samples are asked the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +29,11 @@ class PairStatus:
         """Return the hash of all parts."""
         return stable_id(dict(self.parts))
 
+    @property
+    def basis(self) -> str:
+        """Return the hash of the parts under which samples of two nights are pairs."""
+        return stable_id({name: self.parts.get(name, "") for name in BASIS})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricShift:
@@ -38,8 +47,13 @@ class MetricShift:
 
     @property
     def whole(self) -> bool:
-        """Return whether it is of no subset or category: of those many, some leave their intervals by chance."""
+        """Return whether it is of no subset or category."""
         return self.key[4] == "" and self.key[5] == ""
+
+    @property
+    def is_alarm(self) -> bool:
+        """Return whether it is a number over a whole benchmark that is gone: others leave their intervals by chance."""
+        return self.whole and self.now is None
 
 
 @dataclass(slots=True)
@@ -47,22 +61,25 @@ class NightlyResult:
     """The result of a night."""
 
     name: str
-    gpu_hour_usd: float | None = None
     pairs: list[Pair] = field(default_factory=list)
     metrics: list[dict[str, Any]] = field(default_factory=list)  # measured tonight
     shifts: list[MetricShift] = field(default_factory=list)
+    comparison: Comparison = field(default_factory=Comparison)
     warnings: list[str] = field(default_factory=list)
     over_budget: list[str] = field(default_factory=list)  # models with more failed rows than allowed
     summary: str = ""
+    report: str = ""
+    """Path of the page of the joint report; '' when none was made."""
 
     def pairs_in(self, state: str) -> list[Pair]:
-        """Return the pairs with state `ran`, `unchanged` or `failed`."""
+        """Return the pairs with state `ran`, `unchanged`, `failed` or `waiting`."""
         return [pair for pair in self.pairs if pair.state == state]
 
     @property
     def has_alarm(self) -> bool:
-        """Return whether a headline number shifted, a model failed, or too many rows failed."""
-        return bool(self.pairs_in("failed") or self.over_budget or any(shift.whole for shift in self.shifts))
+        """Return whether a score changed, a number is gone, a model failed, or too many rows failed."""
+        is_gone = any(shift.is_alarm for shift in self.shifts)
+        return bool(self.pairs_in("failed") or self.over_budget or self.comparison.alarms or is_gone)
 
     @property
     def all_failed(self) -> bool:

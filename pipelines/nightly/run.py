@@ -1,33 +1,44 @@
-"""The nightly run: run changed pairs of model and benchmark, and compare their metrics with the previous night."""
+"""The nightly run: run changed pairs of model and benchmark, and compare them with earlier nights."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from cluster.errors import ClusterError
-from cluster.lazy import open_cluster
+from cluster.lazy import LazyCluster, open_cluster
 from models.errors import ModelError
-from pipelines.errors import DamagedPartError, DatasetError, LockedError, ModelUnavailableError, UsageError
-from pipelines.ingest.dataset import Datasets
-from pipelines.nightly.cost import cost, token_difference, usage
-from pipelines.nightly.fingerprints import changed_parts, code_fingerprint, pair_fingerprint_parts
-from pipelines.nightly.history import History, Pair, night_name
-from pipelines.nightly.records import MetricShift, NightlyResult, PairStatus
-from pipelines.nightly.summary import summary
-from pipelines.plan.requests import model_builders
+from pipelines.errors import (
+    CostLimitReachedError,
+    DamagedPartError,
+    DatasetError,
+    LockedError,
+    ModelUnavailableError,
+    UsageError,
+)
+from pipelines.ingest.human_files import check_human
+from pipelines.nightly.budget import Budget, PlannedPair, plan_due
+from pipelines.nightly.cost import Usage, cost, token_difference, usage
+from pipelines.nightly.due import due_pairs
+from pipelines.nightly.history import PAGE, History, Pair, night_name
+from pipelines.nightly.items import CellKey, Items, ItemScores
+from pipelines.nightly.joint import JointOutput
+from pipelines.nightly.page import history_page
+from pipelines.nightly.records import NightlyResult, PairStatus
+from pipelines.nightly.regressions import compare_nights
+from pipelines.nightly.shifts import metric_pairs, metric_shifts
+from pipelines.nightly.summary import row_notes, summary
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.records import CellCount
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
-from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
+from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import PinnedSweep, pin_newest
 from pipelines.sweep.run import run_sweep
 
@@ -37,34 +48,6 @@ _ERRORS_OF_ONE_MODEL = (
     *(ModelUnavailableError, ModelError, ClusterError),
     *(UsageError, DatasetError, DamagedPartError, LockedError),
 )  # any other error, such as an unreachable store or a bug, ends the night
-_KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
-
-
-def due_pairs(spec: RunSpec, history: History) -> list[PairStatus]:
-    """Return all pairs of a configuration with the reason to run each, or ''; DatasetError if one was not ingested."""
-    datasets = Datasets()
-    builders = {
-        (model, builder.benchmark_name): (builder, dataset)
-        for model in spec.models
-        for builder, dataset in reversed(model_builders(spec, model, datasets))  # of several sets of prompts the first
-    }
-    last = history.last_pairs(builders)
-    statuses = []
-    for (model, name), (builder, dataset) in builders.items():
-        before = last.get((model, name))
-        parts = pair_fingerprint_parts(spec, builder, dataset)
-        status = PairStatus(model=model, benchmark=name, parts=parts, why="", before=before)
-        statuses.append(replace(status, why=_reason(before, status)))
-    return statuses
-
-
-def _reason(before: Pair | None, status: PairStatus) -> str:
-    if before is None:
-        return "new"
-    if before.fingerprint == status.fingerprint:
-        return ""
-    changed = changed_parts(before.parts, status.parts)
-    return f"changed: {', '.join(changed)}" if changed else "failed the last time"
 
 
 def pin_tonight(spec: RunSpec) -> PinnedSweep:
@@ -72,47 +55,197 @@ def pin_tonight(spec: RunSpec) -> PinnedSweep:
 
     A branch that moved changes its model, which is run again.
     """
-    models: dict[str, Any] = {}
-    for model in spec.models:
-        models |= load_run(Store(_output_of(spec, model))).get("models", {})
-    return pin_newest(spec, {"models": models})
+    return pin_newest(spec, load_run(Store(spec.out)))
 
 
 def run_night(
     spec: RunSpec,
     history: History,
     *,
-    gpu_hour_usd: float | None = None,
+    budget: Budget | None = None,
+    refresh_days: float | None = None,
     progress: ProgressListener | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> NightlyResult:
-    """Run the due pairs, compare their metrics, and record the night.
+    """Run the due pairs that the budget can pay, compare their scores, and record the night.
 
-    Each model has an output of its own under `spec.out` for each version of the code, so that results of different code
-    are never mixed; a night that was killed resumes in the same folder. Raises DatasetError if a benchmark was never
-    ingested, LockedError if another night is running, StoreError and ClusterError.
+    All nights share the output `spec.out`, whose report shows every pair as it was last measured. A night that was
+    killed resumes. Raises DatasetError if a benchmark was never ingested, UsageError for an unusable file of people's
+    work, LockedError if another night is running, StoreError and ClusterError.
     """
     history.store.check_writable()
-    night = NightlyResult(name=night_name(clock()), gpu_hour_usd=gpu_hour_usd)
+    check_human(spec.human, Store(spec.data))
+    start = clock()
+    result = NightlyResult(name=night_name(start))
     with run_lock(history.store):  # two concurrent nights would each miss the other's result
-        _run_due_pairs(spec, history, night, progress or NullProgress())
-    return night
+        pinned = pin_tonight(spec)
+        spec = pinned.spec
+        result.warnings += pinned.warnings
+        statuses = due_pairs(spec, history, refresh_days=refresh_days, now=start)
+        due = [status for status in statuses if status.why]
+        with open_cluster(spec.address) if due or spec.human else nullcontext() as cluster:
+            night = _Night(spec, history, budget or Budget(), result, progress or NullProgress())
+            night.run(statuses, due)
+            night.compare(statuses)
+            if cluster is not None:
+                night.report(cluster, statuses)
+        night.record(statuses)
+    return result
 
 
-def _run_due_pairs(spec: RunSpec, history: History, night: NightlyResult, progress: ProgressListener) -> None:
-    pinned = pin_tonight(spec)
-    spec = pinned.spec
-    night.warnings += pinned.warnings
-    statuses = due_pairs(spec, history)
-    night.pairs = [_unchanged(night.name, status) for status in statuses if not status.why]
-    with open_cluster(spec.address) if any(status.why for status in statuses) else nullcontext():
-        for model in spec.models:
-            due = [status for status in statuses if status.model == model and status.why]
-            if due:
-                _run_model(spec, model, due, night, progress)
-    night.shifts = list(_shifts(night, statuses, history))
-    night.summary = summary(night, {pair.model for pair in statuses if spec.models[pair.model].is_random})
-    history.write(night.name, night.pairs, night.metrics, night.summary)
+def planned_pairs(
+    spec: RunSpec, history: History, budget: Budget, refresh_days: float | None = None
+) -> list[PlannedPair]:
+    """Return all pairs, the due ones first and in the order of a night, without running any."""
+    spec = pin_tonight(spec).spec
+    statuses = due_pairs(spec, history, refresh_days=refresh_days)
+    due = plan_due(spec, [status for status in statuses if status.why], JointOutput(spec).staging.uri, budget)
+    return [*due, *(PlannedPair(status) for status in statuses if not status.why)]
+
+
+class _Night:
+    """One night while it runs."""
+
+    def __init__(
+        self, spec: RunSpec, history: History, budget: Budget, result: NightlyResult, progress: ProgressListener
+    ) -> None:
+        self.spec, self.history, self.budget, self.result, self.progress = spec, history, budget, result, progress
+        self.joint = JointOutput(spec)
+        self._start = time.monotonic()
+        self._items: dict[CellKey, ItemScores] = {}
+
+    def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
+        """Run the due pairs model by model, in the order of their first pairs."""
+        self.result.pairs = [_unchanged(self.result.name, status) for status in statuses if not status.why]
+        if due:
+            self.joint.delete_stale()
+        planned = plan_due(self.spec, due, self.joint.staging.uri, self.budget)
+        self.result.pairs += [_waiting(self.result.name, pair.status, pair.why) for pair in planned if pair.is_waiting]
+        ready = [pair for pair in planned if not pair.is_waiting]
+        for model in dict.fromkeys(pair.model for pair in ready):
+            of_model = [pair for pair in ready if pair.model == model]
+            seconds = sum(pair.estimate.seconds for pair in of_model if pair.estimate)
+            if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
+                self._run_model(model, [pair.status for pair in of_model])
+            else:
+                why = "waits: earlier models took more of the budget than estimated"
+                pairs = [_waiting(self.result.name, pair.status, f"{pair.why}; {why}") for pair in of_model]
+                self.result.pairs += pairs
+
+    def _run_model(self, model: str, due: Sequence[PairStatus]) -> None:
+        """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
+        benchmarks = tuple(status.benchmark for status in due)
+        sweep = replace(
+            self.spec,
+            models={model: self.spec.models[model]},
+            benchmarks=benchmarks,
+            prompt_sets={name: names for name, names in self.spec.prompt_sets.items() if name in benchmarks},
+            out=self.joint.staging.uri,
+            human=(),
+            cost_limit=self._cost_limit(),
+        )
+        self.joint.prepare(due)
+        before, start = usage(sweep), time.monotonic()
+        try:
+            result = run_sweep(sweep, progress=self.progress)
+            costs = self._costs(sweep, result, before, time.monotonic() - start)
+            items = self.joint.items()
+            is_complete = self.spec.fail_on_error.allows(result.failed, max(result.requests, 1))
+            self.joint.promote(due, is_complete=is_complete)
+        except _ERRORS_OF_ONE_MODEL as error:
+            if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
+                log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
+            state = _waiting if isinstance(error, CostLimitReachedError) else _failed
+            costs = self._costs(sweep, None, before, time.monotonic() - start)
+            pairs = [state(self.result.name, status, str(error)) for status in due]
+            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in pairs]
+            return
+        self._items |= items
+        rates = {} if _is_resumed(before, model) else _rates(costs, result)
+        pairs = [_ran(self.result.name, status, result, is_complete=is_complete) for status in due]
+        self.result.pairs += [
+            replace(pair, out=self.spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in pairs
+        ]
+        self.result.over_budget += [] if is_complete else [model]
+        self.result.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
+        self.result.warnings += [warning for warning in result.warnings if warning not in self.result.warnings]
+
+    def _cost_limit(self) -> float | None:
+        """Return what is left of the budget and of `--cost-limit`, in dollars."""
+        limits = [limit for limit in (self.spec.cost_limit, self.budget.usd) if limit is not None]
+        return max(min(limits) - self.result.cost_usd, 1e-9) if limits else None
+
+    def _costs(
+        self, sweep: RunSpec, result: SweepResult | None, before: Usage, seconds: float
+    ) -> dict[str, dict[str, Any]]:
+        """Return seconds, tokens and dollars by benchmark; seconds by requests, or evenly if the sweep failed."""
+        used = {key: token_difference(tokens, before[key]) for key, tokens in usage(sweep).items()}
+        costs = {}
+        for name in sweep.benchmarks:
+            share = _requests(result, name) / max(result.requests, 1) if result else 1 / len(sweep.benchmarks)
+            costs[name] = {
+                "seconds": round(seconds * share, 3),
+                "input_tokens": sum(tokens[0] for key, tokens in used.items() if key[1] == name),
+                "output_tokens": sum(tokens[1] for key, tokens in used.items() if key[1] == name),
+                "cost_usd": cost(sweep, name, used, seconds * share, self.budget.gpu_hour_usd),
+            }
+        return costs
+
+    def compare(self, statuses: Sequence[PairStatus]) -> None:
+        """Compare tonight's scores and metrics with those of earlier nights."""
+        night, history = self.result, self.history
+        ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
+        bases = {(s.model, s.benchmark): s.basis for s in statuses if (s.model, s.benchmark) in ran}
+        pairs = metric_pairs(night, statuses, history)
+        levels = history.levels()
+        night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
+        night.shifts = list(metric_shifts(night, statuses, history))
+
+    def _items_of(self, night: str) -> Items:
+        return self._items if night == self.result.name else self.history.items(night)
+
+    def report(self, cluster: LazyCluster, statuses: Sequence[PairStatus]) -> None:
+        """Report all pairs together, if one ran or people's files are given."""
+        night = self.result
+        if self.joint.is_empty() or not (night.pairs_in("ran") or self.spec.human):
+            return
+        bases = {(status.model, status.benchmark): status.basis for status in statuses}
+        stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
+        try:
+            result = self.joint.report(cluster, self.progress, stale, row_notes(night, stale))
+        except _ERRORS_OF_ONE_MODEL as error:
+            night.warnings.append(f"the joint report was not made: {error}")
+            log.error("the joint report: %s", error)  # noqa: TRY400  the message is for people
+        else:
+            night.report = result.report
+
+    def record(self, statuses: Sequence[PairStatus]) -> None:
+        """Write the night's summary, its records, and the page of all nights."""
+        night, history = self.result, self.history
+        night.summary = summary(night, {s.model for s in statuses if self.spec.models[s.model].is_random})
+        history.write(night.name, night.pairs, night.metrics, night.summary, night.comparison)
+        history.store.put(PAGE, history_page(history).encode())
+
+
+def _requests(result: SweepResult, name: str) -> int:
+    return sum(count.requests for count in result.counts if count.benchmark == name)
+
+
+def _is_resumed(before: Usage, model: str) -> bool:
+    """Return whether the staging folder held answers of a model before it ran: its time is not that of all requests."""
+    return any(sum(tokens) for (kind, _, name), tokens in before.items() if (kind, name) == ("predictions", model))
+
+
+def _rates(costs: Mapping[str, Mapping[str, Any]], result: SweepResult) -> dict[str, dict[str, Any]]:
+    """Return seconds and dollars a request by benchmark, for the estimates of later nights."""
+    return {
+        name: {
+            "seconds_per_request": values["seconds"] / requests,
+            "usd_per_request": None if values["cost_usd"] is None else values["cost_usd"] / requests,
+        }
+        for name, values in costs.items()
+        if (requests := _requests(result, name))
+    }
 
 
 def _unchanged(night: str, status: PairStatus) -> Pair:
@@ -121,95 +254,46 @@ def _unchanged(night: str, status: PairStatus) -> Pair:
     return replace(pair, input_tokens=0, output_tokens=0)
 
 
-def _run_model(
-    spec: RunSpec, model: str, due: Sequence[PairStatus], night: NightlyResult, progress: ProgressListener
-) -> None:
-    """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
-    out = _output_of(spec, model)
-    benchmarks = tuple(status.benchmark for status in due)
-    sets = {name: names for name, names in spec.prompt_sets.items() if name in benchmarks}
-    sweep = replace(spec, models={model: spec.models[model]}, benchmarks=benchmarks, prompt_sets=sets, out=out)
-    before = usage(sweep)
-    start = time.monotonic()
-    try:
-        result = run_sweep(sweep, progress=progress)
-    except _ERRORS_OF_ONE_MODEL as error:
-        if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
-            log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
-        night.pairs += [_failed(night.name, status, str(error), out) for status in due]
-        return
-    night.warnings += [warning for warning in result.warnings if warning not in night.warnings]
-    seconds = time.monotonic() - start
-    within_budget = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
-    if not within_budget:
-        night.over_budget.append(model)
-    used = {key: token_difference(tokens, before[key]) for key, tokens in usage(sweep).items()}
-    for status in due:
-        counts = [count for count in result.counts if count.benchmark == status.benchmark]
-        share = sum(count.requests for count in counts) / max(result.requests, 1)
-        night.pairs.append(
-            replace(
-                _ran(night.name, status, counts, within_budget=within_budget),
-                seconds=round(seconds * share, 3),
-                input_tokens=sum(tokens[0] for key, tokens in used.items() if key[1] == status.benchmark),
-                output_tokens=sum(tokens[1] for key, tokens in used.items() if key[1] == status.benchmark),
-                cost_usd=cost(sweep, status.benchmark, used, seconds * share, night.gpu_hour_usd),
-                out=out,
-            )
-        )
-    night.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
-
-
-def _output_of(spec: RunSpec, model: str) -> str:
-    return f"{spec.out.rstrip('/')}/{part_folder('', '', model).rpartition('model=')[2]}/{code_fingerprint()}"
-
-
-def _ran(night: str, status: PairStatus, counts: Sequence[CellCount], *, within_budget: bool) -> Pair:
+def _ran(night: str, status: PairStatus, result: SweepResult, *, is_complete: bool) -> Pair:
     """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
     return Pair(
         **_identity(night, status),
         state="ran",
         why=status.why,
-        fingerprint=status.fingerprint if within_budget else "",
+        parts=status.parts,
+        fingerprint=status.fingerprint if is_complete else "",
         measured=night,
-        requests=sum(count.requests for count in counts),
-        failed=sum(count.error for count in counts),
+        requests=_requests(result, status.benchmark),
+        failed=sum(count.error for count in result.counts if count.benchmark == status.benchmark),
     )
 
 
-def _failed(night: str, status: PairStatus, message: str, out: str) -> Pair:
+def _failed(night: str, status: PairStatus, message: str) -> Pair:
     return Pair(
         **_identity(night, status),
         state="failed",
-        why=" ".join(message.split())[:500],
+        why=_one_line(message),
+        parts=status.parts,
         measured=status.before.measured if status.before else "",
-        out=out,
     )
 
 
+def _waiting(night: str, status: PairStatus, message: str) -> Pair:
+    """Return the record of a pair that was not run; it stays due for the same reason."""
+    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state="waiting")
+    fields = {**_identity(night, status), "state": "waiting", "why": _one_line(message)}
+    return replace(before, **fields, seconds=0.0, cost_usd=0.0, input_tokens=0, output_tokens=0)
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())[:500]
+
+
 def _identity(night: str, status: PairStatus) -> dict[str, Any]:
-    return {"night": night, "model": status.model, "benchmark": status.benchmark, "parts": status.parts}
-
-
-def _shifts(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:
-    """Compare the numbers of tonight with those of the last night that measured the same pair."""
-    now = {tuple(str(row[name]) for name in _KEY): row for row in night.metrics}
-    ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
-    earlier: dict[str, list[dict[str, Any]]] = {}
-    for status in statuses:
-        since = status.before.measured if status.before else ""
-        if not since or (status.model, status.benchmark) not in ran:
-            continue
-        if since not in earlier:
-            earlier[since] = history.metrics(since)
-        for row in earlier[since]:
-            if (row["model"], row["benchmark"]) != (status.model, status.benchmark):
-                continue
-            if row["value"] is None or row["ci_low"] is None or row["ci_high"] is None:
-                continue
-            key = tuple(str(row[name]) for name in _KEY)
-            value = now.get(key, {}).get("value")
-            if value is None or not row["ci_low"] <= value <= row["ci_high"]:
-                yield MetricShift(
-                    key=key, before=row["value"], now=value, interval=(row["ci_low"], row["ci_high"]), since=since
-                )
+    rates = ("seconds_per_request", "usd_per_request")
+    return {
+        **({name: getattr(status.before, name) for name in rates} if status.before else {}),
+        "night": night,
+        "model": status.model,
+        "benchmark": status.benchmark,
+    }

@@ -6,50 +6,92 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.nightly.regressions import ALPHA
 
 if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
     from pipelines.nightly.records import MetricShift, NightlyResult
+    from pipelines.nightly.regressions import Change
 
+_RULE = (
+    "A score moved if its samples differ from the level that it had since its last move; each move is reported once. "
+    f"At most {ALPHA:.1%} of the nights report a move where nothing changed."
+)
 MAX_SHIFTS = 40  # rows of the table; the Parquet file has all
 
 
 def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     """Return the summary of a night; `free_models` cost nothing."""
-    ran, failed, unchanged = (night.pairs_in(state) for state in ("ran", "failed", "unchanged"))
-    whole_shifts = [shift for shift in night.shifts if shift.whole]
-    part_shifts = [shift for shift in night.shifts if not shift.whole]
-    lines = [f"# Nightly {_day(night.name)}: {_verdict(night, whole_shifts)}", ""]
-    counts = (
-        f"{len(ran)} pairs run, {len(unchanged)} unchanged and not run, {len(failed)} failed. "
-        f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
-    )
+    ran, failed, unchanged, waiting = (night.pairs_in(state) for state in ("ran", "failed", "unchanged", "waiting"))
+    gone = [shift for shift in night.shifts if shift.is_alarm]
+    other_shifts = [shift for shift in night.shifts if not shift.is_alarm]
+    returned = [change for change in night.comparison.changes if not change.is_alarm]
+    lines = [f"# Nightly {_day(night.name)}: {_verdict(night, gone)}", ""]
+    counts = f"{len(ran)} pairs run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
+    counts += f", {len(waiting)} wait for the budget. " if waiting else ". "
+    counts += f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
     lines += [counts, ""]
-    if whole_shifts:
-        lines += ["## Moved", "", *_shifts_table(whole_shifts), ""]
+    if night.comparison.alarms or gone:
+        lines += ["## Moved", ""]
+        lines += [*_changes_table(night, night.comparison.alarms), ""] if night.comparison.alarms else []
+        lines += [*_shifts_table(gone), ""] if gone else []
+    if returned:
+        lines += ["## Returned", "", *_changes_table(night, returned), ""]
     if failed or night.over_budget:
         lines += ["## Failed", "", *_failures(night, failed), ""]
     if ran:
         lines += ["## Run", "", *_pairs_table(night, ran, free_models), ""]
-    if part_shifts:
+    if waiting:
+        lines += ["## Waiting", "", *(f"- {_pair(pair)}: {_safe(pair.why)}" for pair in waiting), ""]
+    if other_shifts:
         lines += [
-            f"<details><summary>Subsets and categories that moved: {len(part_shifts)}; some of so many do by chance"
+            f"<details><summary>Outside their earlier interval: {len(other_shifts)}; of so many, some are by chance"
         ]
-        lines += ["</summary>", "", *_shifts_table(part_shifts[:MAX_SHIFTS]), "", "</details>", ""]
+        lines += ["</summary>", "", *_shifts_table(other_shifts[:MAX_SHIFTS]), "", "</details>", ""]
     if night.warnings:
         lines += ["## Notes", "", *(f"- {_safe(warning)}" for warning in night.warnings), ""]
-    lines += ["A number moved if it left the 95% interval of its previous measurement."]
+    lines += [_RULE]
     return "\n".join(lines) + "\n"
 
 
-def _verdict(night: NightlyResult, whole_shifts: Sequence[MetricShift]) -> str:
+def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]]) -> list[str]:
+    """Return notes on the rows of the joint report that were not measured tonight, one sentence each."""
+    days: dict[str, list[str]] = {}
+    notes = []
+    for pair in night.pairs:
+        name = f"{pair.model} on {pair.benchmark}"
+        if (pair.model, pair.benchmark) in left_out:
+            notes.append(f"{name}: no row, because its data, prompts or selection changed and it has not run since")
+        elif not pair.measured:
+            notes.append(f"{name}: no row, because it has not run yet; {pair.state}: {pair.why}")
+        elif pair.measured != night.name:
+            days.setdefault(pair.measured, []).append(name + (f" ({pair.state})" if pair.state != "unchanged" else ""))
+    return [*notes, *(f"measured on {_day(day)}: {', '.join(names)}" for day, names in sorted(days.items()))]
+
+
+def _verdict(night: NightlyResult, gone: Sequence[MetricShift]) -> str:
     verdicts = []
-    if whole_shifts:
-        verdicts.append(f"{len(whole_shifts)} numbers moved")
+    if moved := len(night.comparison.alarms) + len(gone):
+        verdicts.append(f"{moved} numbers moved")
     failed = sorted({pair.model for pair in night.pairs_in("failed")} | set(night.over_budget))
     if failed:
         verdicts.append(f"{len(failed)} models failed")
     return ", ".join(verdicts) or "all well"
+
+
+def _changes_table(night: NightlyResult, changes: Iterable[Change]) -> list[str]:
+    reasons = {(pair.model, pair.benchmark): pair.why for pair in night.pairs}
+    heads = ("benchmark", "model", "task", "setting", "score", "was", "is", "samples", "p", "since", "run because")
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for change in changes:
+        key = change.key
+        names = (_safe(name) for name in (key.benchmark, key.model, key.task, key.setting or "all", key.score))
+        now = "gone" if change.now is None else f"**{change.now:.3f}**"
+        p = f"{change.p:.1g} by {change.test}"
+        why = _safe(reasons.get((key.model, key.benchmark), ""))
+        cells = (*names, f"{change.before:.3f}", f"{now} {change.direction}", str(change.n), p, _day(change.since), why)
+        rows.append("| " + " | ".join(cells) + " |")
+    return rows
 
 
 def _shifts_table(shifts: Iterable[MetricShift]) -> list[str]:
@@ -87,11 +129,15 @@ def _headline(metrics: Iterable[Mapping[str, Any]], pair: Pair) -> str:
 
 
 def _failures(night: NightlyResult, failed: Iterable[Pair]) -> list[str]:
-    rows = [f"- {_safe(pair.model)} on {pair.benchmark}: {_safe(pair.why)}" for pair in failed]
+    rows = [f"- {_pair(pair)}: {_safe(pair.why)}" for pair in failed]
     for model in night.over_budget:
         n = sum(pair.failed for pair in night.pairs if pair.model == model)
         rows.append(f"- {_safe(model)}: more rows failed than allowed ({n}, and the judge's); retried the next night")
     return rows
+
+
+def _pair(pair: Pair) -> str:
+    return f"{_safe(pair.model)} on {pair.benchmark}"
 
 
 def _dollars(night: NightlyResult) -> str:

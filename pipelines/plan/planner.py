@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.hashing import ID_DIGITS
+from pipelines.hashing import ID_DIGITS, stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import delete_requests, load_completed
 from pipelines.plan.context import SweepContext
@@ -20,12 +20,14 @@ from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_columns import Codes, Mask, Numbers, PlanColumns, RequestKey
 from pipelines.plan.records import CompletedRequests, ModelPlan
 from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.stored_plan import PlanPart, StoredPlan
+from pipelines.plan.stored_plan import PlanPart, PlanRow, StoredPlan
+from pipelines.plan.token_estimate import CHARS_PER_TOKEN
 from pipelines.plan.unit_list import UnitFile, UnitList
 from pipelines.plan.units import Place, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
 
 _MAX_NEW_TOKENS = 0
 """Place of this setting in `RequestBuilder.generation_settings`."""
+_WORD = "word"
 
 
 def plan_model(
@@ -209,3 +211,22 @@ def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Ca
         if completed.failed and name in planned:
             retried_parts |= {unit.part for unit in plan.units if unit.retried}
         yield plan
+
+
+def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
+    """Return captions by picture hash: existing ones, and text of the greatest length in place of the others."""
+    captions, name = dict(context.captions(builder)), builder.captioner_name
+    word = stable_id({"captioner": builder.captioner})[: len(_WORD)]  # two captioners hardly write the same
+    for caption_builder, _ in context.caption_builders(name) if name else []:
+        if caption_builder.benchmark_name == builder.benchmark_name:
+            plan = context.plans.open(dataset, caption_builder, context.spec.selection)
+            for row in plan.iter_columns():
+                captions.setdefault(row.variant, longest_text(caption_builder, row, word))
+    return captions
+
+
+def longest_text(builder: RequestBuilder, row: PlanRow, word: str = _WORD) -> str:
+    """Return a word repeated to the greatest length of the answer to a request."""
+    settings = builder.generation_settings(row)
+    characters = settings[-1][0] * CHARS_PER_TOKEN if settings else 0
+    return " ".join([word] * max(1, round(characters / len(f"{word} "))))

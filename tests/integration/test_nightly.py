@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,6 +11,11 @@ import pytest
 
 from cluster.connect import connect
 from jobs.cli.main import run
+from models.spec import ModelSpec
+from pipelines.nightly.history import PAGE, History
+from pipelines.nightly.records import NightlyResult
+from pipelines.nightly.run import run_night
+from pipelines.plan.run_spec import FailureBudget, RunSpec
 
 
 def pairs(history: Path) -> list[dict]:
@@ -65,6 +71,9 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert (fourth["steady"]["state"], fourth["other"]["state"]) == ("ran", "failed")
     assert fourth["other"]["measured"] == third["other"]["measured"]
     assert "no/such" in summary.read_text()
+    joint = json.loads((out / "report" / "metrics.json").read_text())
+    assert {row["model"] for row in joint} == {"steady", "other"}  # that of the third night
+    assert "other on maia (failed)" in (out / "report" / "report.md").read_text()
     # Night 5: it is back as in the third night, and runs again because the last attempt failed.
     models.write_text(f"steady: {{engine: random, seed: 5}}\nother: {random}\n")
     assert run(["nightly", "--config", str(config), "--json", "--dry-run"]) == 0
@@ -76,3 +85,35 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     history_rows = pq.ParquetFile(max((history / "metrics").glob("*.parquet"))).read().to_pylist()
     assert {row["model"] for row in history_rows} == {"steady"}
     assert len(list((history / "summaries").glob("*.md"))) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data: str, tmp_path: Path) -> None:
+    spec = RunSpec(
+        data=maia_data, out=str(tmp_path / "out"), models={}, benchmarks=("maia",), tasks=("vsv",),
+        settings=("black-video",),
+    )  # fmt: skip
+    history, journal = History(str(tmp_path / "history")), tmp_path / "calls"
+
+    def night(limit: str = "false", **faults: object) -> NightlyResult:
+        models = {"a": ModelSpec(engine="random", faults=faults)}
+        return run_night(replace(spec, models=models, fail_on_error=FailureBudget(limit)), history)
+
+    with connect(None):
+        results = [night(), night(answer="zzz"), night(answer="zzzz"), night()]
+        assert [result.has_alarm for result in results] == [False, True, False, False]
+        (fell, *_) = results[1].comparison.alarms
+        assert (fell.key.model, fell.direction, fell.now, fell.test) == ("a", "fell", 0.0, "paired")
+        assert {change.direction for change in results[3].comparison.changes} == {"returned"}
+        assert "## Moved" in results[1].summary
+        assert "## Returned" in results[3].summary
+        assert "fell: " in history.store.get(PAGE).decode()
+
+        flaky = {"fail_share": 0.2, "journal": str(journal)}
+        first = night("true", **flaky)
+        assert first.over_budget == ["a"]
+        calls = len(journal.read_text().splitlines())
+        second = night("true", **flaky)
+        assert [pair.why for pair in second.pairs] == ["failed the last time"]
+        assert 0 < len(journal.read_text().splitlines()) - calls < calls / 2

@@ -28,7 +28,7 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "trust-remote-code", "prompt-version", "history",
-        "cost-limit", "summary", "gpu-hour-usd",
+        "cost-limit", "summary", "gpu-hour-usd", "human", "budget-usd", "budget-hours", "refresh-days",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.dry_run.helper_models import captioners, judges, placeholder_captions
+from jobs.dry_run.helper_models import captioners, judges
 from models.catalog_loader import load_models
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.context import SweepContext
-from pipelines.plan.planner import plan_sweep
+from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.import_predictions import import_rows

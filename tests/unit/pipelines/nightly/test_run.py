@@ -11,11 +11,10 @@ import pytest
 from jobs.cli.main import run
 from pipelines.errors import ModelUnavailableError
 from pipelines.nightly.history import History, Pair
-from pipelines.nightly.records import NightlyResult, PairStatus
-from pipelines.nightly.run import _shifts, due_pairs
+from pipelines.nightly.run import due_pairs
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric, random
+from tests.unit.pipelines.nightly.cases import EARLIER, NOW, random
 
 
 @pytest.fixture
@@ -97,21 +96,3 @@ def test_night_in_which_all_pairs_fail_is_recorded_and_exits_with_3(
     if as_json:
         assert [pair["state"] for pair in json.loads(captured.out)["pairs"]] == ["failed"]
     assert len(History(str(tmp_path / "out" / "history")).last_pairs({("random", "maia")})) == 1
-
-
-@pytest.mark.parametrize(
-    ("now", "is_shifted"),
-    [(0.5, False), (0.4, False), (0.6, False), (0.61, True), (0.39, True), (None, True)],
-)
-def test_number_outside_its_previous_interval_is_a_shift(tmp_path: Path, now: float | None, is_shifted: bool) -> None:
-    history = History(str(tmp_path))
-    before = Pair(night=EARLIER, model="m", benchmark="maia", state="ran", measured=EARLIER)
-    history.write(EARLIER, [before], [metric(0.5), metric(0.5, metric="unsure", ci_low=None, ci_high=None)], "")
-    night = NightlyResult(name=NOW, pairs=[replace(before, night=NOW, measured=NOW)], metrics=[metric(now)])
-    statuses = [PairStatus(model="m", benchmark="maia", parts={}, why="new", before=before)]
-    shifts = list(_shifts(night, statuses, history))
-    assert bool(shifts) is is_shifted
-    night.shifts = shifts
-    assert night.has_alarm is is_shifted
-    night.shifts = [replace(shift, key=(*shift.key[:5], "Spatial-Total", shift.key[6])) for shift in shifts]
-    assert not night.has_alarm

@@ -1,0 +1,142 @@
+"""The output that all nights share: its report shows every pair, each as the last night measured it.
+
+A model runs in a staging folder of the present version of the code. When it has ended, its answers replace the earlier
+ones: a pair that fails keeps its row, answers of different code are never mixed, and a night that was killed resumes.
+Captions and verdicts stay from night to night, as in any output, so that models share them and prompts stay equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cluster.lazy import LazyCluster
+from pipelines.nightly.fingerprints import code_fingerprint
+from pipelines.nightly.items import CellKey, ItemScores, entry_items
+from pipelines.nightly.records import PairStatus
+from pipelines.plan.context import SweepContext
+from pipelines.plan.prune import prune_plans
+from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
+from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.status import write_counts
+from pipelines.progress import ProgressListener
+from pipelines.storage.lock import run_lock
+from pipelines.storage.parts import part_folder
+from pipelines.storage.store import Store
+from pipelines.sweep.evaluate import score_and_report, score_human_entries
+from pipelines.sweep.human_entries import add_human_entries
+from pipelines.sweep.result import SweepResult
+
+_STAGING = "staging"
+_SHARED = ("captions", "judgements")  # folders that models share
+_ANSWERS = ("predictions", "scores")
+
+
+class JointOutput:
+    """The output of all nights under `spec.out`, and the staging folder of this version of the code."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = replace(spec, cost_limit=None)
+        self.out = Store(spec.out)
+        self.staging = self.out.sub(f"{_STAGING}/{code_fingerprint()}")
+
+    def delete_stale(self) -> None:
+        """Delete what other versions of the code left in their staging folders."""
+        current = f"{_STAGING}/{code_fingerprint()}/"
+        for file in self.out.list(_STAGING):
+            if not file.path.startswith(current):
+                self.out.delete(file.path)
+
+    def prepare(self, due: Sequence[PairStatus]) -> None:
+        """Prepare the staging folder for the due pairs of one model."""
+        self.staging.delete("run.json")  # or earlier models would be scored and reported again
+        for status in due:
+            marker = _marker(status)
+            if not _holds(self.staging, marker, status.fingerprint):
+                self._delete_answers(status)
+                self.staging.put(marker, status.fingerprint.encode())
+            for kind in _SHARED:
+                _copy(self.out, self.staging, f"{kind}/benchmark={status.benchmark}", again=False)
+
+    def items(self) -> dict[CellKey, ItemScores]:
+        """Return the scores in the staging folder by sample."""
+        entries: Iterable[ManifestEntry] = load_run(self.staging).get("entries", [])
+        return {key: scores for entry in entries for key, scores in entry_items(self.staging, entry).items()}
+
+    def promote(self, due: Sequence[PairStatus], *, is_complete: bool) -> None:
+        """Replace the pairs' answers in the joint output by those of the staging folder.
+
+        Complete ones leave the staging folder, so that the next run measures them anew; others are retried there.
+        """
+        with run_lock(self.out):
+            for status in due:
+                for kind in _SHARED:
+                    _copy(self.staging, self.out, f"{kind}/benchmark={status.benchmark}")
+                for kind in _ANSWERS:
+                    _mirror(self.staging, self.out, part_folder(kind, status.benchmark, status.model))
+            self._record()
+        for status in due if is_complete else ():
+            self._delete_answers(status)
+
+    def report(
+        self, cluster: LazyCluster, progress: ProgressListener, left_out: set[tuple[str, str]], notes: Sequence[str]
+    ) -> SweepResult:
+        """Report all pairs, but those `left_out` by (model, benchmark); import people's files first."""
+        result = SweepResult(warnings=list(notes))
+        context = SweepContext.open(self.spec, progress=progress)
+        with run_lock(self.out) as context.lock_token:
+            run, people = add_human_entries(context, load_run(self.out))
+            score_human_entries(context, people, cluster)
+            prune_plans(context, run["entries"])
+            shown = [entry for entry in run["entries"] if (entry.model, entry.benchmark) not in left_out]
+            score_and_report(context, {**run, "entries": shown}, cluster, result, stages=("report",))
+            write_counts(self.out, result.counts)
+        return result
+
+    def is_empty(self) -> bool:
+        """Return whether no pair was measured yet."""
+        return not load_run(self.out)
+
+    def _record(self) -> None:
+        staged, earlier = load_run(self.staging), load_run(self.out)
+        entries = {(entry.benchmark, entry.model): entry for entry in earlier.get("entries", [])}
+        entries |= {(entry.benchmark, entry.model): entry for entry in staged["entries"]}
+        save_run(
+            self.out,
+            {**earlier, "spending": [*earlier.get("spending", []), *staged.get("spending", [])]},
+            sweep=self.spec.to_manifest(),
+            entries=[entries[key] for key in sorted(entries)],
+            parts={name: staged[name] for name in ("models", "datasets", "prompts")},
+        )
+
+    def _delete_answers(self, status: PairStatus) -> None:
+        for kind in _ANSWERS:
+            for file in self.staging.list(part_folder(kind, status.benchmark, status.model)):
+                self.staging.delete(file.path)
+
+
+def _marker(status: PairStatus) -> str:
+    return f"{part_folder('pairs', status.benchmark, status.model)}/fingerprint"
+
+
+def _holds(store: Store, path: str, text: str) -> bool:
+    try:
+        return store.get(path).decode("utf-8", "replace") == text
+    except FileNotFoundError:
+        return False
+
+
+def _copy(source: Store, target: Store, folder: str, *, again: bool = True) -> set[str]:
+    """Copy the files of a folder, existing ones `again`; return the paths."""
+    existing = set() if again else {file.path for file in target.list(folder)}
+    paths = {file.path for file in source.list(folder)}
+    for path in sorted(paths - existing):
+        target.put(path, source.get(path))
+    return paths
+
+
+def _mirror(source: Store, target: Store, folder: str) -> None:
+    paths = _copy(source, target, folder)
+    for file in target.list(folder):
+        if file.path not in paths:
+            target.delete(file.path)

@@ -1,0 +1,176 @@
+"""The page of the last nights: one line a model and benchmark, in one HTML file without scripts or other files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipelines.benchmarks import benchmark
+from pipelines.nightly.history import History, Pair, night_time
+from pipelines.nightly.regressions import Change
+from pipelines.report.figures.canvas import Point, path
+from pipelines.report.pages.environment import environment, inline_file
+
+NIGHTS: Final = 60
+"""The most nights that the page shows."""
+_WIDTH, _HEIGHT, _MARGIN = 180.0, 36.0, 4.0
+_PACKAGE = "pipelines.nightly"
+
+_CellName = tuple[str, str, str]  # task, setting, metric
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A metric over a whole benchmark in one night."""
+
+    night: str
+    value: float
+    low: float
+    high: float
+    has_interval: bool
+
+    @property
+    def text(self) -> str:
+        """The value with its interval."""
+        return f"{self.value:.3f}" + (f" ({self.low:.3f} to {self.high:.3f})" if self.has_interval else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkLine:
+    """A curve with its intervals, as paths of an SVG of fixed size."""
+
+    line: str
+    band: str
+    points: tuple[tuple[float, float, str, str], ...]  # x, y, class, text
+    width: float = _WIDTH
+    height: float = _HEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLine:
+    """One metric of a pair under a task and setting over the nights."""
+
+    name: str
+    latest: str
+    spark: SparkLine
+
+
+@dataclass(slots=True)
+class _PairHistory:
+    """What the nights recorded of a pair, the oldest first."""
+
+    records: list[Pair] = field(default_factory=list)
+    cells: dict[_CellName, list[Measurement]] = field(default_factory=dict)
+    changes: list[tuple[str, Change]] = field(default_factory=list)  # with the night that reported it
+
+
+def history_page(history: History) -> str:
+    """Return the page of the last nights of a history."""
+    nights = history.nights()[-NIGHTS:]
+    pairs: dict[tuple[str, str], _PairHistory] = {}
+    for night in nights:
+        for record in history.pairs(night):
+            pairs.setdefault((record.model, record.benchmark), _PairHistory()).records.append(record)
+        for change in history.changes(night):
+            if entry := pairs.get(change.key[:2]):
+                entry.changes.append((night, change))
+        for row in history.metrics(night):
+            if (entry := pairs.get((row["model"], row["benchmark"]))) and _is_shown(row):
+                cell = (row["task"], row["setting"], row["metric"])
+                entry.cells.setdefault(cell, []).append(_measurement(night, row))
+    css, css_source = inline_file("history.css", _PACKAGE)
+    policy = f"default-src 'none'; style-src {css_source}; base-uri 'none'; form-action 'none'"
+    last = nights[-1] if nights else ""
+    content = {
+        "nights": len(nights),
+        "first_day": _day(nights[0]) if nights else "",
+        "last_day": _day(last) if nights else "",
+        "pairs": [_line(key, pairs[key], nights, last) for key in sorted(pairs, key=lambda key: (key[1], key[0]))],
+    }
+    return environment(_PACKAGE).get_template("history.html.j2").render(policy=policy, css=css, **content)
+
+
+def _is_shown(row: Mapping[str, Any]) -> bool:
+    definition = benchmark(row["benchmark"])
+    is_whole = row["subset"] == "" and row["category"] == "" and row["value"] is not None
+    return is_whole and row["metric"] in {definition.headline, *definition.secondary_metrics}
+
+
+def _measurement(night: str, row: Mapping[str, Any]) -> Measurement:
+    value, low, high = row["value"], row["ci_low"], row["ci_high"]
+    has_interval = low is not None and high is not None
+    return Measurement(night, value, low if has_interval else value, high if has_interval else value, has_interval)
+
+
+def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last: str) -> dict[str, Any]:
+    record = entry.records[-1]
+    alarms = {(night, change.key.task, change.key.setting) for night, change in entry.changes if change.is_alarm}
+    definition = benchmark(key[1])
+    order = [definition.headline, *definition.secondary_metrics]
+    names = sorted(entry.cells, key=lambda cell: (order.index(cell[2]), cell[:2]))
+    cells = [_cell(name, entry.cells[name], nights, alarms) for name in names]
+    runs = [item for item in entry.records if item.state == "ran"]
+    state = record.state if record.night == last else "not configured"
+    return {
+        "model": key[0],
+        "benchmark": key[1],
+        "main": cells[0] if cells else None,
+        "cells": cells,
+        "measured": _day(record.measured) if record.measured else "",
+        "changed": _changed(runs[-1]) if runs else "",
+        "state": state,
+        "why": record.why if state in ("failed", "waiting") else "",
+        "alarm": next((_describe(change) for night, change in entry.changes if night == last and change.is_alarm), ""),
+        "changes": [{"day": _day(night), "text": _describe(change)} for night, change in reversed(entry.changes)],
+        "runs": [{"day": _day(run.night), "why": run.why, "failed": run.failed} for run in reversed(runs)],
+    }
+
+
+def _changed(run: Pair) -> str:
+    return run.why.removeprefix("changed: ").partition(";")[0]
+
+
+def _describe(change: Change) -> str:
+    key = change.key
+    now = "" if change.now is None else f" to {change.now:.3f}"
+    where = f"{key.task} {key.setting or 'in all settings'}"
+    return f"{key.score} of {where} {change.direction}: {change.before:.3f}{now}, p {change.p:.1g} by {change.test}"
+
+
+def _cell(
+    name: _CellName, values: Sequence[Measurement], nights: Sequence[str], alarms: set[tuple[str, str, str]]
+) -> CellLine:
+    task, setting, metric = name
+    marked = {night for night, *cell in alarms if cell == [task, setting]}
+    return CellLine(
+        name=f"{metric.replace('_', ' ')}, {task} {setting}",
+        latest=values[-1].text,
+        spark=_spark(values, nights, marked),
+    )
+
+
+def _spark(values: Sequence[Measurement], nights: Sequence[str], marked: set[str]) -> SparkLine:
+    bottom, top = min(value.low for value in values), max(value.high for value in values)
+    step = (_WIDTH - 2 * _MARGIN) / max(1, len(nights) - 1)
+    places = {night: _MARGIN + number * step for number, night in enumerate(nights)}
+
+    def at(night: str, value: float) -> Point:
+        share = (value - bottom) / (top - bottom) if top > bottom else 0.5
+        return round(places[night], 1), round(_HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN), 1)
+
+    curve = [at(value.night, value.value) for value in values]
+    lows, highs = ([at(v.night, getattr(v, end)) for v in values] for end in ("low", "high"))
+    points = [
+        (*point, "alarm" if value.night in marked else "end" if value is values[-1] else "", value)
+        for point, value in zip(curve, values, strict=True)
+    ]
+    return SparkLine(
+        line=path(curve),
+        band=path([*lows, *reversed(highs)], closed=True),
+        points=tuple((x, y, kind, f"{_day(value.night)}: {value.text}") for x, y, kind, value in points),
+    )
+
+
+def _day(night: str) -> str:
+    return f"{night_time(night):%Y-%m-%d}"

@@ -1,0 +1,223 @@
+"""Which scores changed between nights: paired by sample, with a bound on false alarms, each change reported once.
+
+Two nights of an unchanged system differ by the noise of single answers alone, so that the scores of a sample on both
+nights may be swapped. Sums of such symmetric differences have a tail of at most 3.18 times the normal one (Bentkus and
+Dzindzalieta 2015, Bernoulli 21:2), whatever the scores are: no approximation, and as small as a night's thousands of
+tests need. Bonferroni's correction over the tests of a night bounds the chance of any false alarm in it by `ALPHA`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.nightly.items import CellKey, Items, ItemScores
+
+ALPHA: Final = 0.005
+"""The most that the chance of any false alarm in one night may be."""
+RETURN_LEVELS: Final = (0.001, 0.05)
+"""A score has returned if its p-value against the changed level is below the first, and against the one before above
+the second."""
+_TAIL: Final = 3.1787  # of sums of symmetric variables, in units of the normal tail
+_NORMAL_95: Final = 1.959964
+
+PairName: TypeAlias = tuple[str, str]
+"""Model and benchmark."""
+Direction = Literal["fell", "rose", "returned", "gone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """What the scores of a model on a benchmark are compared with: the night that measured their present level."""
+
+    model: str
+    benchmark: str
+    night: str
+    basis: str = ""  # hash of the data, the prompts and the selection: samples of another basis are no pairs
+    before: str = ""  # while a change is open: the night of the level before it
+    is_new: bool = False  # that night reported the change: chosen for being extreme, the next measurement replaces it
+
+    @property
+    def pair(self) -> PairName:
+        """Model and benchmark."""
+        return self.model, self.benchmark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A score or metric that changed tonight; `returned` is good news and no alarm."""
+
+    key: CellKey
+    direction: Direction
+    before: float
+    now: float | None  # None: there is no such score any more
+    n: int  # samples
+    p: float  # before the correction
+    test: Literal["paired", "intervals"]
+    since: str  # the night of the earlier level
+
+    @property
+    def is_alarm(self) -> bool:
+        """Return whether somebody should look."""
+        return self.direction != "returned"
+
+
+def change_p(now: ItemScores, before: ItemScores) -> float:
+    """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any."""
+    here, there = _common(now, before)
+    rows = np.minimum(now.rows[here], before.rows[there])
+    differences = (now.totals[here] / now.rows[here] - before.totals[there] / before.rows[there]) * rows
+    size = math.sqrt(float(np.square(differences).sum()))
+    if size <= 1e-12 * len(rows):
+        return 1.0
+    return min(1.0, _TAIL * math.erfc(abs(float(differences.sum())) / size / math.sqrt(2)))
+
+
+def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the places of the common samples in both."""
+    if np.array_equal(now.samples, before.samples):
+        every = np.arange(len(now.samples))
+        return every, every
+    return np.intersect1d(now.samples, before.samples, assume_unique=True, return_indices=True)[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A night compared with earlier ones."""
+
+    items: Items = field(default_factory=dict)  # tonight's scores
+    changes: Sequence[Change] = ()
+    levels: Sequence[Level] = ()  # what the next night is compared with
+
+    @property
+    def alarms(self) -> list[Change]:
+        """Return the changes that somebody should look at."""
+        return [change for change in self.changes if change.is_alarm]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPair:
+    """A metric over a whole benchmark in an earlier night and tonight, as rows of `metrics.json`."""
+
+    before: Mapping[str, Any]
+    now: Mapping[str, Any]
+    since: str
+
+
+def compare_nights(
+    night: str,
+    now: Items,
+    levels: Sequence[Level],
+    items_of: Callable[[str], Items],
+    *,
+    bases: Mapping[PairName, str],
+    metrics: Sequence[MetricPair] = (),
+) -> Comparison:
+    """Compare tonight's scores with their levels.
+
+    A change is reported once: the new level is then what the next nights are compared with, until values return.
+
+    Args:
+        night: Name of tonight.
+        now: Scores of the pairs that ran.
+        levels: Levels after the last night; those of pairs that did not run stay.
+        items_of: Returns the scores of an earlier night.
+        bases: Basis of each pair that ran. Where it is another than that of a level, tonight is the new level.
+        metrics: Those of the pairs with another basis, which are compared by their intervals.
+    """
+    pairs = [
+        _PairScores(level, _of_pair(now, level), _of_pair(items_of(level.night), level), items_of)
+        for level in levels
+        if bases.get(level.pair) == level.basis
+    ]
+    threshold = ALPHA / max(1, sum(len(pair.present) for pair in pairs) + len(metrics))
+    changes = [change for pair in metrics if (change := _interval_change(pair, threshold))]
+    current = {pair: Level(model=pair[0], benchmark=pair[1], night=night, basis=basis) for pair, basis in bases.items()}
+    current |= {level.pair: level for level in levels if level.pair not in bases}
+    for pair in pairs:
+        of_pair, current[pair.level.pair] = pair.compare(night, threshold)
+        changes += of_pair
+    return Comparison(items=now, changes=changes, levels=list(current.values()))
+
+
+def _of_pair(items: Items, level: Level) -> Items:
+    return {key: scores for key, scores in items.items() if (key.model, key.benchmark) == level.pair}
+
+
+@dataclass(frozen=True, slots=True)
+class _PairScores:
+    """The scores of a pair tonight and at its level, which changes as a whole: no other score repeats a change."""
+
+    level: Level
+    now: Items
+    present: Items
+    items_of: Callable[[str], Items]
+
+    def compare(self, night: str, threshold: float) -> tuple[list[Change], Level]:
+        """Return what changed, and the level from now on."""
+        level = self.level
+        p_values = {key: change_p(self.now[key], old) for key, old in self.present.items() if key in self.now}
+        if returned := self._returned(p_values):
+            return returned, replace(level, night=level.before, before="", is_new=False)
+        changes = [
+            self._change(key, p, "fell" if self.now[key].mean < self.present[key].mean else "rose")
+            for key, p in p_values.items()
+            if p < threshold
+        ]
+        changes += [self._change(key, 0.0, "gone") for key in self.present if key not in self.now]
+        if changes:
+            return changes, replace(level, night=night, before=level.before or level.night, is_new=True)
+        has_new_scores = any(key not in self.present for key in self.now)
+        return [], replace(level, night=night, is_new=False) if level.is_new or has_new_scores else level
+
+    def _returned(self, p_values: Mapping[CellKey, float]) -> list[Change]:
+        """Return the scores that are as before the open change."""
+        before = self.items_of(self.level.before) if self.level.before else {}
+        return [
+            self._change(key, p, "returned")
+            for key, p in p_values.items()
+            if p < RETURN_LEVELS[0] and key in before and change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
+        ]
+
+    def _change(self, key: CellKey, p: float, direction: Direction) -> Change:
+        now, before = self.now.get(key), self.present[key]
+        return Change(
+            key=key,
+            direction=direction,
+            before=before.mean,
+            now=None if now is None else now.mean,
+            n=len(before.samples if now is None else now.samples),
+            p=p,
+            test="paired",
+            since=self.level.night,
+        )
+
+
+def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
+    """Return the change of a metric whose samples cannot be paired; both 95% intervals are read as normal ones."""
+    before, now = pair.before, pair.now
+    error = math.hypot(_standard_error(before), _standard_error(now))
+    p = math.erfc(abs(now["value"] - before["value"]) / error / math.sqrt(2)) if error else 1.0
+    if p >= threshold:
+        return None
+    return Change(
+        key=CellKey(*(str(now[name]) for name in ("model", "benchmark", "task", "setting", "metric"))),
+        direction="fell" if now["value"] < before["value"] else "rose",
+        before=before["value"],
+        now=now["value"],
+        n=int(now["n"]),
+        p=p,
+        test="intervals",
+        since=pair.since,
+    )
+
+
+def _standard_error(row: Mapping[str, Any]) -> float:
+    """Return it with a floor: all right, or all wrong, is no certainty."""
+    error: float = (row["ci_high"] - row["ci_low"]) / (2 * _NORMAL_95)
+    return max(error, 1.0 / max(1, row["n"]) if row["unit"] == "fraction" else 0.0)

@@ -1,0 +1,130 @@
+"""Whole nights with the guessing model, which needs no cluster: the joint output, failures, budgets, ages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.spec import Price
+from pipelines.errors import ModelUnavailableError
+from pipelines.nightly import run as nightly_run
+from pipelines.nightly.budget import Budget
+from pipelines.nightly.history import History
+from pipelines.nightly.records import NightlyResult
+from pipelines.nightly.run import run_night
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.store import Store
+from pipelines.sweep.status import status_rows
+from tests.unit.pipelines.nightly.cases import random
+
+Night = Callable[..., NightlyResult]
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path) -> RunSpec:
+    return RunSpec(
+        data=maia_data, out=str(tmp_path / "out"), models={"a": random(), "b": random(seed=2)}, benchmarks=("maia",),
+        tasks=("vsv",), settings=("black-video",),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(str(tmp_path / "history"))
+
+
+@pytest.fixture
+def night(history: History) -> Night:
+    numbers = count()
+
+    def run(spec: RunSpec, **more: Any) -> NightlyResult:
+        start = datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=next(numbers))
+        return run_night(spec, history, clock=lambda: start, **more)
+
+    return run
+
+
+def states(result: NightlyResult) -> dict[str, str]:
+    return {pair.model: pair.state for pair in result.pairs}
+
+
+def rows(spec: RunSpec) -> dict[str, float]:
+    """Return the accuracy of each row of the joint report."""
+    metrics = json.loads(Store(spec.out).get("report/metrics.json"))
+    return {
+        row["model"]: row["value"]
+        for row in metrics
+        if row["metric"] == "statement_accuracy" and row["subset"] == row["category"] == ""
+    }
+
+
+def test_model_that_fails_costs_its_row_and_keeps_that_of_an_earlier_night(
+    spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = nightly_run.run_sweep
+
+    def fail_one(sweep: RunSpec, **more: Any) -> Any:
+        if {"bad", "b"} & set(sweep.models):
+            raise ModelUnavailableError("its weights are not here")
+        return real(sweep, **more)
+
+    night(spec)
+    earlier = rows(spec)
+    assert set(earlier) == {"a", "b"}
+    monkeypatch.setattr(nightly_run, "run_sweep", fail_one)
+    changed = replace(spec, models={"bad": random(), "a": random(seed=0), "b": random(seed=9)})
+    second = night(changed)
+    assert states(second) == {"bad": "failed", "a": "ran", "b": "failed"}
+    assert second.has_alarm
+    assert not second.all_failed
+    assert set(rows(spec)) == {"a", "b"}
+    assert rows(spec)["a"] != earlier["a"]
+    assert rows(spec)["b"] == earlier["b"]
+    report = Store(spec.out).get("report/report.md").decode()
+    assert "bad on maia: no row, because it has not run yet; failed: its weights are not here" in report
+    assert "measured on 2026-01-01 02:00 UTC: b on maia (failed)" in report
+
+
+def test_changed_code_predicts_anew_and_leaves_one_answer_to_each_request(
+    spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night(spec)
+    before = {file.path for file in Store(spec.out).list("predictions")}
+    for name in ("fingerprints", "joint"):
+        monkeypatch.setattr(f"pipelines.nightly.{name}.code_fingerprint", lambda: "other")
+    second = night(spec)
+    assert states(second) == {"a": "ran", "b": "ran"}
+    assert sum(pair.input_tokens for pair in second.pairs) > 0  # asked again
+    assert not second.has_alarm
+    assert {file.path for file in Store(spec.out).list("predictions")} == before
+    _, cells = status_rows(spec.out)
+    assert [(cell["done"], cell["requests"]) for cell in cells] == [(384, 384)] * 2
+    assert not Store(spec.out).list("staging", "*.parquet")
+
+
+def test_pairs_wait_for_the_budget_and_stay_due(spec: RunSpec, night: Night) -> None:
+    price = Price(input_per_million=1e6, output_per_million=0.0)
+    paid = replace(spec, models={"a": random(price=price), "b": random()})
+    first = night(paid, budget=Budget(usd=1.0))
+    assert states(first) == {"a": "waiting", "b": "ran"}
+    assert not first.has_alarm
+    assert "## Waiting" in first.summary
+    second = night(paid, budget=Budget(usd=1e9))
+    assert states(second) == {"a": "ran", "b": "unchanged"}
+    (pair,) = second.pairs_in("ran")
+    assert pair.why == "new"
+    assert pair.usd_per_request == pytest.approx((pair.cost_usd or 0.0) / 384)
+
+
+def test_aged_pair_is_measured_again(spec: RunSpec, night: Night) -> None:
+    night(spec)
+    assert states(night(spec, refresh_days=7)) == {"a": "unchanged", "b": "unchanged"}
+    assert states(night(spec, refresh_days=2)) == {"a": "ran", "b": "ran"}
+    assert states(night(spec, refresh_days=2)) == {"a": "unchanged", "b": "unchanged"}
