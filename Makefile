@@ -17,7 +17,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate clean install lock \
+.PHONY: chaos demo demo-real docs test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -81,6 +81,10 @@ bench-quick: $(STAMP)
 # Two minutes: 2,000 comparisons of two models with a known difference; its figures are in docs/paired-tests.md.
 simulate: $(STAMP)
 	@$(BIN)/python -m tests.bench.paired_tests
+
+# Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
+simulate-nightly: $(STAMP)
+	@$(BIN)/python -m tests.bench.nightly_simulation --repetitions 400
 
 # Skipped with a message where torch sees no GPU. Needs no Ray.
 bench-gpu: $(STAMP)

@@ -127,8 +127,8 @@ class NightlyFlags(SweepFlags):
         Option(
             "--budget-usd",
             min=0,
-            help="Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. What was never evaluated runs first, then "
-            "what changed, then the oldest.",
+            help="Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. Never evaluated pairs run first, "
+            "then changed ones, then the oldest.",
         ),
     ] = None
     budget_hours: Annotated[float | None, Option("--budget-hours", min=0, help="Hours a night, by estimates.")] = None
