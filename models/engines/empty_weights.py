@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -77,16 +78,18 @@ def _is_sharded(parameter: str, plan: dict[str, str]) -> bool:
 
 
 def _shape(text: Any) -> Shape | None:
-    heads = getattr(text, "num_attention_heads", None)
+    """Return the shape of a language model; key heads of several widths count as so many of the mean width."""
+    from models.engines.transformers.model_config import heads_of, layer_configs
+
+    layers = [heads_of(layer) for layer in layer_configs(text)]
+    queries, keys, _ = layers[0]
     sizes: dict[str, Any] = {
-        "layers": getattr(text, "num_hidden_layers", None),
+        "layers": len(layers),
         "hidden": getattr(text, "hidden_size", None),
-        "heads": heads,
-        "kv_heads": getattr(text, "num_key_value_heads", None) or heads,
-        "head_dim": getattr(text, "head_dim", None),
+        "heads": queries,
+        "kv_heads": keys,
+        "head_dim": math.ceil(sum(n * width for _, n, width in layers) / len(layers) / keys),
         "intermediate": getattr(text, "intermediate_size", None),
         "vocab": getattr(text, "vocab_size", None),
     }
-    if isinstance(heads, int) and isinstance(sizes["hidden"], int) and sizes["head_dim"] is None:
-        sizes["head_dim"] = sizes["hidden"] // heads
     return Shape(**sizes) if all(isinstance(size, int) and size > 0 for size in sizes.values()) else None

@@ -16,38 +16,41 @@ log = logging.getLogger(__name__)
 REDUCED_FRAMES = (24, 16, 8)
 
 _Clips: TypeAlias = tuple[Media, ...]  # of one call, in order of appearance
+_Group: TypeAlias = tuple[_Clips, int]  # clips, and the tokens that answers may take: those of one task
 
 
 class FrameReductionEngine:
-    """Forwards calls to an engine. Where one about a clip does not fit the context, all about it see fewer frames.
+    """Forwards calls to an engine. Where one about a clip does not fit the context, all like it see fewer frames.
 
-    Replies about clips are held back until all of a clip are there, so that none of them saw another number of frames.
-    A clip's number of frames is kept for later calls. Frames are taken uniformly from those that were decoded.
+    Those are the calls about the clip that leave equally many tokens for an answer: a task that needs a letter keeps
+    the frames that one with long answers has no room for. Their replies are held back until all are there, so that none
+    saw another number of frames, which is kept for later calls. Frames are taken uniformly from those decoded.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.warnings = engine.warnings
         self.has_own_timeout = engine.has_own_timeout
         self._engine = engine
-        self._limits: dict[_Clips, int] = {}
+        self._limits: dict[_Group, int] = {}
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call; `Answer.frames_used` says how many frames of its longest clip it saw."""
-        clips_of = {call.call_id: _clips(call, media) for call in calls}
+        groups = {call.call_id: (_clips(call, media), call.generation.max_new_tokens) for call in calls}
         pending = {call.call_id: call for call in calls}
         while pending:
-            held: dict[_Clips, list[CallReply]] = {}
+            held: dict[_Group, list[CallReply]] = {}
             try:
-                for reply in self._forward(list(pending.values()), clips_of, media):
-                    if clips := clips_of.get(reply.call_id):
-                        held.setdefault(clips, []).append(reply)
+                for reply in self._forward(list(pending.values()), groups, media):
+                    group = groups.get(reply.call_id)
+                    if group is not None and group[0]:
+                        held.setdefault(group, []).append(reply)
                     else:
                         yield reply
             except Exception:
                 yield from self._finished(held, media)
                 raise
-            exceeding = [clips for clips, replies in held.items() if any(map(_exceeds_context, replies))]
-            again = {clips: held.pop(clips) for clips in exceeding if self._reduce(clips, media)}
+            exceeding = [group for group, replies in held.items() if any(map(_exceeds_context, replies))]
+            again = {group: held.pop(group) for group in exceeding if self._reduce(group, media)}
             yield from self._finished(held, media)
             pending = {reply.call_id: pending[reply.call_id] for replies in again.values() for reply in replies}
 
@@ -56,38 +59,40 @@ class FrameReductionEngine:
         self._engine.close()
 
     def _forward(
-        self, calls: Sequence[Call], clips_of: Mapping[str, _Clips], media: Mapping[Media, Frames]
+        self, calls: Sequence[Call], groups: Mapping[str, _Group], media: Mapping[Media, Frames]
     ) -> Iterator[CallReply]:
         shorter: dict[Media, Frames] = {}
         shown = []
         for call in calls:
-            clips = clips_of[call.call_id]
-            limit = self._limits.get(clips)
-            names = {clip: replace(clip, frames=min(limit, len(media[clip].pixels))) for clip in clips} if limit else {}
+            group = groups[call.call_id]
+            limit = self._limits.get(group)
+            names = (
+                {clip: replace(clip, frames=min(limit, len(media[clip].pixels))) for clip in group[0]} if limit else {}
+            )
             shorter |= {name: _thinned(media[clip], name.frames) for clip, name in names.items() if name not in shorter}
             shown.append(_renamed(call, names) if names else call)
         return self._engine.generate(shown, {**media, **shorter} if shorter else media)
 
     def _finished(
-        self, held: Mapping[_Clips, Sequence[CallReply]], media: Mapping[Media, Frames]
+        self, held: Mapping[_Group, Sequence[CallReply]], media: Mapping[Media, Frames]
     ) -> Iterator[CallReply]:
-        for clips, replies in held.items():
-            frames = self._shown(clips, media)
+        for group, replies in held.items():
+            frames = self._shown(group, media)
             yield from (_with_frames(reply, frames) for reply in replies)
 
-    def _reduce(self, clips: _Clips, media: Mapping[Media, Frames]) -> bool:
-        """Reduce the frames of clips by one step; return whether there was one."""
-        shown = self._shown(clips, media)
+    def _reduce(self, group: _Group, media: Mapping[Media, Frames]) -> bool:
+        """Reduce the frames of a group's clips by one step; return whether there was one."""
+        shown = self._shown(group, media)
         fewer = next((count for count in REDUCED_FRAMES if count < shown), None)
         if fewer is None:
             return False
-        log.info("a clip exceeds the context with %d frames; all requests about it get %d", shown, fewer)
-        self._limits[clips] = fewer
+        log.info("a clip exceeds the context with %d frames; requests about it with equal limits get %d", shown, fewer)
+        self._limits[group] = fewer
         return True
 
-    def _shown(self, clips: _Clips, media: Mapping[Media, Frames]) -> int:
-        longest = max(len(media[clip].pixels) for clip in clips)
-        return min(longest, self._limits.get(clips, longest))
+    def _shown(self, group: _Group, media: Mapping[Media, Frames]) -> int:
+        longest = max(len(media[clip].pixels) for clip in group[0])
+        return min(longest, self._limits.get(group, longest))
 
 
 def _clips(call: Call, media: Mapping[Media, Frames]) -> _Clips:

@@ -12,6 +12,7 @@ from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Call, Frames, Media
 from models.spec import Limits
 
+_PAIRED_FRAMES = ("Qwen3VL", "Glm4v")  # video processors that reject fewer frames than one temporal patch
 PixelLimit = Literal["none", "processor", "before"]  # where `max_pixels` is enforced; `before`: shrunk here
 
 
@@ -56,6 +57,8 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
     # The reference implementation of Qwen2-VL divides a clip's budget among its frames; the default here may change.
     if hasattr(video, "cap_pixels_per_frame"):
         videos_kwargs["cap_pixels_per_frame"] = True
+    if type(processor).__name__.startswith("MuseGlimmer"):
+        videos_kwargs["return_metadata"] = True  # its processor reads the times of frames there without asking for them
     pixel_limit: PixelLimit = "none" if limits.max_pixels is None else "before"
     image = getattr(processor, "image_processor", None)
     if limits.max_pixels is not None and image is not None and type(image).__name__.startswith("Qwen2VLImageProcessor"):
@@ -68,7 +71,7 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
         pixel_limit=pixel_limit,
         max_pixels=limits.max_pixels,
         max_frames=limits.max_frames,
-        min_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith("Qwen3VL") else 1,
+        min_frames=video.temporal_patch_size if type(video).__name__.startswith(_PAIRED_FRAMES) else 1,
         images_kwargs=images_kwargs,
         videos_kwargs=videos_kwargs if takes_video else {},
     )

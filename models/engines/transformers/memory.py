@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from models.engines.transformers.checkpoint import Checkpoint
+from models.engines.transformers.model_config import heads_of, layer_configs
 from models.spec import ModelSpec
 
 _MAX_ROWS = {"cuda": 256, "cpu": 64}  # rows beyond which a batch gains nothing
@@ -73,10 +74,6 @@ def _free_bytes(device: torch.device) -> int:
 
 def _bytes_per_token(checkpoint: Checkpoint) -> int:
     """Return the bytes of keys and values of one token over all layers; a guess for unknown configurations."""
-    text = checkpoint.text_config
-    queries = getattr(text, "num_attention_heads", None) or 1
-    heads = getattr(text, "num_key_value_heads", None) or queries
-    width = getattr(text, "head_dim", None) or getattr(text, "hidden_size", 4096) // queries
-    if torch.distributed.is_initialized():
-        heads = max(1, heads // torch.distributed.get_world_size())
-    return int(2 * getattr(text, "num_hidden_layers", 32) * heads * width * checkpoint.model.dtype.itemsize)
+    ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+    layers = [heads_of(layer) for layer in layer_configs(checkpoint.text_config)]
+    return 2 * sum(max(1, keys // ranks) * width for _, keys, width in layers) * int(checkpoint.model.dtype.itemsize)

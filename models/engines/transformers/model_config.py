@@ -40,6 +40,20 @@ def is_image_text_model(config: Any) -> bool:
     return "AutoModelForImageTextToText" in (getattr(config, "auto_map", None) or {})
 
 
+def layer_configs(text: Any) -> list[Any]:
+    """Return the configuration of each layer of a language model: in Gemma 4 the width of heads differs."""
+    if getattr(text, "is_heterogeneous", False):
+        return list(text.per_layer_config[:])
+    return [text] * (getattr(text, "num_hidden_layers", None) or 32)
+
+
+def heads_of(layer: Any) -> tuple[int, int, int]:
+    """Return a layer's query heads, key heads and their width; (1, 1, 4096) where its configuration names none."""
+    queries = getattr(layer, "num_attention_heads", None) or 1
+    keys = getattr(layer, "num_key_value_heads", None) or queries
+    return queries, keys, getattr(layer, "head_dim", None) or (getattr(layer, "hidden_size", None) or 4096) // queries
+
+
 def empty_model(model: LaunchedModel) -> Any:
     """Return the model without weights or memory: its modules, and transformers' tensor-parallel plan."""
     from accelerate import init_empty_weights

@@ -14,9 +14,14 @@ from models.engines.transformers.kv_cache import AttentionPass, PackedSequences,
 from models.engines.transformers.memory import chunk_ranges
 from models.errors import PrefixSharingUnsupportedError
 
+SHARED_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+"""Layers whose keys and values are all that a prefix leaves; `max_sharable_tokens` keeps prompts in one chunk."""
 _NAME = "vlmsweep_packed"
 _IGNORED_ARGUMENTS = frozenset(
-    {"dropout", "position_ids", "is_causal", "use_cache", "cache_position", "output_attentions", "logits_to_keep"}
+    {
+        *("dropout", "position_ids", "is_causal", "use_cache", "cache_position"),
+        *("output_attentions", "output_hidden_states", "output_router_logits", "logits_to_keep"),
+    }
 )
 
 
@@ -61,7 +66,7 @@ class PackedModel:
         self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
-        self.has_own_positions = hasattr(getattr(model, "model", None), "rope_deltas")
+        self.has_own_positions = hasattr(getattr(model, "model", None), "get_rope_index")
         """Pixels take positions other than their index: the position after them is known from the next token."""
 
     def encode(
@@ -72,13 +77,22 @@ class PackedModel:
         `ids` include the tokens of the pixels; `extras` are further tensors per token, [1, tokens]. A cache that holds
         other states than keys and values raises `PrefixSharingUnsupportedError`.
         """
+        from transformers import DynamicCache
+
         tokens = torch.tensor([ids], device=self._device)
+        # Granite returns the cache that it is given, and none by itself; BLIP-2 takes none.
+        cache = (
+            {}
+            if self._text_model is not self._model
+            else {"past_key_values": DynamicCache(config=self._decoder.config)}
+        )
         with self._record_positions() as positions:
             out = self._model(
                 input_ids=tokens,
                 attention_mask=torch.ones_like(tokens),
                 use_cache=True,
                 logits_to_keep=1,
+                **cache,
                 **inputs,
                 **extras,
             )
@@ -101,10 +115,7 @@ class PackedModel:
         if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
             names = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise PrefixSharingUnsupportedError(f"the cache has {len(layers)} layers of {names}")
-        unsupported = set(getattr(self._decoder.config, "layer_types", None) or ()) - {
-            "full_attention",
-            "sliding_attention",
-        }
+        unsupported = set(getattr(self._decoder.config, "layer_types", None) or ()) - SHARED_LAYERS
         if unsupported:
             raise PrefixSharingUnsupportedError(f"the language model has layers of {', '.join(sorted(unsupported))}")
 
@@ -279,8 +290,12 @@ class PackedModel:
             return
         forward = self._last_mlp.forward
 
-        def forward_ends(hidden: Tensor) -> Tensor:
-            return torch.zeros_like(hidden).index_copy_(1, ends, forward(hidden[:, ends]))
+        def forward_ends(hidden: Tensor, *by_token: Tensor | None) -> Any:
+            selected = (None if tensor is None else tensor[:, ends] for tensor in by_token)
+            out = forward(hidden[:, ends], *selected)
+            result, more = (out[0], out[1:]) if isinstance(out, tuple) else (out, ())  # ERNIE's adds router logits
+            result = torch.zeros_like(hidden).index_copy_(1, ends, result)
+            return (result, *more) if more else result
 
         self._last_mlp.forward = forward_ends
         try:

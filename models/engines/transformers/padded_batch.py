@@ -177,10 +177,17 @@ def _repeating(encoder: Any, head: Head) -> Any:
             if getattr(repeated, name, None) is not None:
                 setattr(repeated, name, _repeat(getattr(repeated, name), copies))
         if getattr(repeated, "deepstack_features", None) is not None:
-            repeated.deepstack_features = [_repeat(layer, copies) for layer in repeated.deepstack_features]
+            repeated.deepstack_features = [_repeat_layer(layer, copies) for layer in repeated.deepstack_features]
         return repeated
 
     return encode
+
+
+def _repeat_layer(layer: Any, copies: int) -> Any:
+    """Repeat the features that one layer of the language model receives, alone or with the index of that layer."""
+    if isinstance(layer, tuple) and isinstance(layer[0], int):
+        return layer[0], _repeat(layer[1], copies)
+    return _repeat(layer, copies)
 
 
 def _repeat(features: Any, copies: int) -> Any:

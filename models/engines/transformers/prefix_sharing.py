@@ -13,7 +13,7 @@ from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.kv_cache import PackedSequences, SharedSegment
-from models.engines.transformers.packed_model import PackedModel
+from models.engines.transformers.packed_model import SHARED_LAYERS, PackedModel
 from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
 from models.engines.transformers.prompt_records import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, decode
@@ -23,23 +23,33 @@ from models.messages import Media
 VERIFIED_MODEL_TYPES = frozenset(
     {
         "blip-2",
+        "ernie4_5_vl_moe",
         "gemma3",
         "gemma3_text",
+        "gemma4_unified",
+        "glm4v",
+        "glm4v_moe",
+        "granite4_vision",
         "idefics2",
         "idefics3",
         "internvl",
         "llama",
+        "llama4",
         "llava",
         "llava_next",
         "llava_next_video",
         "llava_onevision",
         "mistral",
+        "mistral3",
+        "molmo2",
+        "muse_glimmer",
         "ovis2",
         "phi4_multimodal",
         "qwen2",
         "qwen2_5_vl",
         "qwen2_vl",
         "qwen3_vl",
+        "qwen3_vl_moe",
         "smolvlm",
     }
 )
@@ -60,6 +70,9 @@ def sharing_obstacle(config: Any) -> str | None:
         return "its query transformer reads the text together with the picture; features of the vision tower are reused"
     if config.model_type == "mllama":
         return "its language model cross-attends to the picture; features of the vision tower are reused"
+    layer_types = set(getattr(config.get_text_config(), "layer_types", None) or ())
+    if other := layer_types - SHARED_LAYERS:
+        return f"its language model has layers of {', '.join(sorted(other))}, whose state after a prefix is not shared"
     return None
 
 
@@ -67,8 +80,11 @@ def max_sharable_tokens(checkpoint: Checkpoint) -> int | None:
     """Return the tokens beyond which a model scales its rotary positions differently; None for any length.
 
     Phi-4's `longrope` and the `dynamic` kind choose by the longest prompt of a batch, so cached keys no longer fit.
+    Llama 4 attends in chunks, and scales queries by their index: both change nothing in a prompt of one chunk.
     """
     text = checkpoint.text_config
+    if "chunked_attention" in (getattr(text, "layer_types", None) or ()):
+        return min(int(text.attention_chunk_size), max_packed_tokens(text) or int(text.attention_chunk_size))
     rope = getattr(text, "rope_parameters", None) or {}
     if rope.get("rope_type") not in ("longrope", "dynamic"):
         return None
@@ -77,6 +93,11 @@ def max_sharable_tokens(checkpoint: Checkpoint) -> int | None:
         or getattr(text, "original_max_position_embeddings", None)
         or text.max_position_embeddings
     )
+
+
+def max_packed_tokens(text: Any) -> int | None:
+    """Return the tokens of a pass from which on Llama 4 scales queries by their index in it; None for any length."""
+    return int(text.floor_scale) - 1 if getattr(text, "attn_temperature_tuning", False) else None
 
 
 @dataclass(slots=True)
@@ -101,7 +122,7 @@ class SharedModel:
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
         self._is_verified = checkpoint.model.config.model_type in VERIFIED_MODEL_TYPES
-        self._chunk = chunk
+        self._chunk = min(chunk, max_packed_tokens(checkpoint.text_config) or chunk)
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
         self.max_tokens = max_sharable_tokens(checkpoint)  # of prompt and answer; None for no limit

@@ -27,6 +27,11 @@ class Head:
         """Return the memory held, in bytes."""
         return int(self.ids.nbytes + sum(t.numel() * t.element_size() for t in self.inputs.values()))
 
+    @property
+    def marked(self) -> int:
+        """Return the number of tokens up to the last one that is not text by the tensors per token."""
+        return max((int(t[0].nonzero().max()) + 1 for t in self.extras.values() if t.ndim == 2 and t.any()), default=0)
+
     def by_token(self, length: int) -> dict[str, Tensor]:
         """Return the tensors per token, cut or extended to a length."""
         return {name: _resized(tensor, length) for name, tensor in self.extras.items()}
@@ -42,9 +47,13 @@ class Prompt:
     text_inputs: Mapping[str, Tensor] = field(default_factory=dict)  # [1, tokens], for a part with its own tokenizer
 
     def split(self, length: int) -> Head:
-        """Return the prompt's first tokens as a head."""
+        """Return the prompt's first tokens as a head.
+
+        Its tensors per token reach further where they mark the token that ends a picture, as ERNIE's do.
+        """
         head = self.head
-        return Head(media=head.media, ids=self.ids[:length], inputs=head.inputs, extras=head.by_token(length))
+        extras = head.by_token(max(length, head.marked))
+        return Head(media=head.media, ids=self.ids[:length], inputs=head.inputs, extras=extras)
 
 
 NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts

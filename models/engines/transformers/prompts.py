@@ -31,6 +31,7 @@ _Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]  # media, preceding
 _SEPARATORS = ("", " ")  # between a picture and text right after it: nothing, or a space (Idefics2)
 _CROSS_ATTENTION = "cross_attention_mask"  # Mllama's: the pictures that each token attends to
 _TEXT_INPUTS = ("qformer_input_ids", "qformer_attention_mask")  # InstructBLIP's, of the query transformer
+_STARTING_PROCESSORS = frozenset({"Molmo2Processor"})  # put the first token before a text by themselves
 _PIXEL_IDS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
 
 
@@ -136,7 +137,14 @@ class PromptMaker:
             messages, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues
         )
         rendered.encode()  # names half a surrogate pair; tokenizers would only report a wrong type
-        return str(rendered), count
+        return self._with_start(str(rendered)), count
+
+    def _with_start(self, rendered: str) -> str:
+        """Add the first token where the processor does so itself, and neither template nor tokenizer would."""
+        start = self._tokenizer.bos_token or self._tokenizer.eos_token
+        if type(self._processor).__name__ not in _STARTING_PROCESSORS or rendered.startswith(start):
+            return rendered
+        return f"{start}{rendered}"
 
     def _turns(self, call: Call) -> tuple[Turn, ...]:
         """Return the call's turns after the spec's system prompt, merged with the call's own system turn."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from models.engines.transformers.model_config import empty_model
+from models.engines.transformers.model_config import empty_model, heads_of, layer_configs
 from models.errors import EngineUnreachableError
 from models.launch import LaunchedModel
 
@@ -21,8 +22,13 @@ def plan_ranks(launched: LaunchedModel) -> str | None:
             f"spreads its layers over the {spec.tensor_parallel} GPUs of a replica (a CPU holds them all), "
             "and calls are answered in plain batches"
         )
-    queries, keys = heads_of(model.config.get_text_config())
+    queries, keys = _common_heads(model.config.get_text_config())
     ranks = spec.tensor_parallel
+    if keys % ranks and getattr(model.config.get_text_config(), "is_heterogeneous", False):
+        raise EngineUnreachableError(
+            f"{launched.source}: its layers have different numbers of heads, which {ranks} ranks cannot share; set "
+            f"tensor_parallel to {keys} or a divisor of it"
+        )
     if not _fits(queries, keys, ranks):
         valid = [n for n in range(1, queries + 1) if _fits(queries, keys, n)]
         raise EngineUnreachableError(
@@ -37,10 +43,10 @@ def plan_ranks(launched: LaunchedModel) -> str | None:
     return None
 
 
-def heads_of(text: Any) -> tuple[int, int]:
-    """Return query heads and key heads of a language model's configuration; (1, 1) where it names none."""
-    queries = getattr(text, "num_attention_heads", None) or 1
-    return queries, getattr(text, "num_key_value_heads", None) or queries
+def _common_heads(text: Any) -> tuple[int, int]:
+    """Return the greatest common divisors of the query heads and of the key heads of all layers."""
+    layers = [heads_of(layer) for layer in layer_configs(text)]
+    return math.gcd(*(queries for queries, _, _ in layers)), math.gcd(*(keys for _, keys, _ in layers))
 
 
 def distributed_config(model: Any, ranks: int) -> Any:
@@ -51,7 +57,7 @@ def distributed_config(model: Any, ranks: int) -> Any:
     """
     from transformers.distributed.configuration_utils import DistributedConfig
 
-    _, keys = heads_of(model.config.get_text_config())
+    _, keys = _common_heads(model.config.get_text_config())
     if keys % ranks == 0:
         return DistributedConfig(tp_size=ranks)
     _register_shared_kv(keys, ranks)
@@ -65,7 +71,7 @@ def distributed_config(model: Any, ranks: int) -> Any:
 
 def fit_heads(model: Any, ranks: int) -> None:
     """Set in the attention layers how many of their query heads share a key head in this rank."""
-    queries, keys = heads_of(model.config.get_text_config())
+    queries, keys = _common_heads(model.config.get_text_config())
     if keys % ranks == 0:
         return
     for module in model.get_decoder().modules():

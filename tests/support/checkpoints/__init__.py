@@ -1,5 +1,5 @@
 """Random checkpoints of the supported architectures."""
 
-from tests.support.checkpoints.builder import ARCHITECTURES, build_tiny
+from tests.support.checkpoints.builder import ARCHITECTURES, RECENT_ARCHITECTURES, build_tiny
 
-__all__ = ["ARCHITECTURES", "build_tiny"]
+__all__ = ["ARCHITECTURES", "RECENT_ARCHITECTURES", "build_tiny"]

@@ -11,12 +11,23 @@ from tests.support.checkpoints.configs import SIZES, Size
 from tests.support.checkpoints.families import Family
 from tests.support.checkpoints.more_configs import ALL_CONFIGS
 from tests.support.checkpoints.more_families import ALL_FAMILIES
+from tests.support.checkpoints.newest_configs import NEWEST_CONFIGS
+from tests.support.checkpoints.newest_families import NEWEST_FAMILIES
+from tests.support.checkpoints.recent_configs import RECENT_CONFIGS
+from tests.support.checkpoints.recent_families import RECENT_FAMILIES
 
-ARCHITECTURES: tuple[str, ...] = tuple(ALL_FAMILIES)
+_FAMILIES = {**ALL_FAMILIES, **RECENT_FAMILIES, **NEWEST_FAMILIES}
+_CONFIGS = {**ALL_CONFIGS, **RECENT_CONFIGS, **NEWEST_CONFIGS}
+ARCHITECTURES: tuple[str, ...] = tuple(_FAMILIES)
 """Names that `build_tiny` accepts."""
+RECENT_ARCHITECTURES: tuple[str, ...] = (*RECENT_FAMILIES, *NEWEST_FAMILIES)
+"""Those of 2025 and 2026, which no paper used."""
 
 _ZERO_INITIALIZED = ("query_tokens", "mm_input_projection_weight", "_gate", "_img_feature_extensor", "sinks")
 """Weights that start at zero, so that a random model would ignore the pixels."""
+_DECAY = "linear_attn.A_log"
+_SLOW_DECAY = -4.0
+"""Natural logarithm of the decay of linear attention: random values would forget a prompt within a few tokens."""
 
 
 def build_tiny(
@@ -44,11 +55,11 @@ def build_tiny(
     """
     from transformers.utils import logging as transformers_logging
 
-    if architecture not in ALL_FAMILIES:
+    if architecture not in _FAMILIES:
         raise ValueError(f"no small checkpoint of {architecture!r}; there are {', '.join(ARCHITECTURES)}")
     if size not in SIZES:
         raise ValueError(f"size {size!r} is not one of {', '.join(SIZES)}")
-    family = ALL_FAMILIES[architecture]
+    family = _FAMILIES[architecture]
     tokenizer = _tokenizer(family, sentences)
     folder.mkdir(parents=True, exist_ok=True)
     if family.processor is None:
@@ -56,7 +67,7 @@ def build_tiny(
         tokenizer.save_pretrained(folder)
     else:
         family.processor(tokenizer, family.template).save_pretrained(folder)
-    config = ALL_CONFIGS[architecture](SIZES[size], tokenizer)
+    config = _CONFIGS[architecture](SIZES[size], tokenizer)
     transformers_logging.disable_progress_bar()
     _model(config, tokenizer, seed, reads_images=family.processor is not None).save_pretrained(folder)
     return folder
@@ -87,6 +98,8 @@ def _model(config: Any, tokenizer: Any, seed: int, *, reads_images: bool) -> Any
         for name, weight in model.named_parameters():
             if name.endswith(_ZERO_INITIALIZED):
                 torch.nn.init.normal_(weight, std=0.5)
+            if name.endswith(_DECAY):
+                torch.nn.init.constant_(weight, _SLOW_DECAY)
     model.generation_config = GenerationConfig(
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -18,3 +18,17 @@ def test_trial_is_healthy_when_every_request_ends_once() -> None:
     assert healthy(row)
     assert not any(healthy({**row, **change}) for change in ({"exit": 1}, {"ok": 0}, {"error": 1}, {"metrics": 0}))
     assert "`qwen-vl-chat`: Published with code of its own" in page([])
+
+
+def test_page_keeps_the_lines_of_architectures_that_were_not_tried_again() -> None:
+    row = {
+        **dict.fromkeys(("role", "benchmark", "tasks", "settings"), "x"),
+        **dict.fromkeys(("ok", "error", "tokens_a_request", "cached", "metrics", "seconds"), 0),
+        "entries": ["some"],
+    }
+    first = page([{**row, "architecture": "llama"}, {**row, "architecture": "gemma4"}])
+    second = page([{**row, "architecture": "gemma4", "ok": 7}], first)
+    lines = [line for line in second.splitlines() if line.startswith(("| llama", "| gemma4"))]
+    assert [line.split(" | ")[0] for line in lines] == ["| llama", "| gemma4"]
+    assert " | 7 | " in lines[1]
+    assert page([], second) == second

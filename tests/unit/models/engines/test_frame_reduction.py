@@ -22,7 +22,7 @@ MEDIA = {CLIP: clip(32), OTHER: clip(32), PICTURE: clip(1)}
 
 
 class ContextEngine:
-    """Takes ten tokens a frame and one a word, within `context` tokens."""
+    """Takes ten tokens a frame, one a word and those of the answer, within `context` tokens."""
 
     warnings: tuple[str, ...] = ("slow",)
     has_own_timeout = True
@@ -38,7 +38,7 @@ class ContextEngine:
             words = sum(len(part.text.split()) for turn in call.turns for part in turn.parts if hasattr(part, "text"))
             tokens = 10 * sum(len(item.pixels) for item in frames) + words
             self.seen.append((call.call_id, tuple(len(item.pixels) for item in frames)))
-            too_long = tokens > self.context
+            too_long = tokens + call.generation.max_new_tokens > self.context
             outcome = Failure(type="context_length", message=str(tokens)) if too_long else Answer(text=call.call_id)
             yield CallReply(call_id=call.call_id, outcome=outcome)
 
@@ -46,8 +46,9 @@ class ContextEngine:
         self.closed = True
 
 
-def call(name: str, *parts: str | Media) -> Call:
-    return Call(call_id=name, turns=(user(*parts),), generation=Generation())
+def call(name: str, *parts: str | Media, answer: int = 1) -> Call:
+    """Make a call that may be answered with `answer` tokens."""
+    return Call(call_id=name, turns=(user(*parts),), generation=Generation(max_new_tokens=answer))
 
 
 def outcomes(engine: ContextEngine, *calls: Call) -> dict[str, int | str | None]:
@@ -60,7 +61,7 @@ def outcomes(engine: ContextEngine, *calls: Call) -> dict[str, int | str | None]
 
 
 @pytest.mark.parametrize(
-    ("context", "expected"), [(400, 32), (321, 32), (320, 24), (200, 16), (100, 8), (80, "context_length")]
+    ("context", "expected"), [(400, 32), (322, 32), (321, 24), (200, 16), (100, 8), (80, "context_length")]
 )
 def test_clip_is_shown_with_the_most_frames_that_fit(context: int, expected: int | str) -> None:
     assert outcomes(ContextEngine(context), call("x", CLIP, "word")) == {"x": expected}
@@ -69,6 +70,12 @@ def test_clip_is_shown_with_the_most_frames_that_fit(context: int, expected: int
 def test_all_calls_about_a_clip_see_the_frames_of_the_longest_one() -> None:
     calls = [call("short", CLIP, "word"), call("long", CLIP, "word " * 40), call("other", OTHER, "word")]
     assert outcomes(ContextEngine(330), *calls) == {"short": 24, "long": 24, "other": 32}
+
+
+def test_room_for_the_answer_is_that_of_the_task() -> None:
+    letters = [call(name, CLIP, "word", answer=16) for name in "ab"]
+    sentences = [call(name, CLIP, "word", answer=128) for name in "cd"]
+    assert outcomes(ContextEngine(400), *letters, *sentences) == {"a": 32, "b": 32, "c": 24, "d": 24}
 
 
 def test_calls_without_a_clip_pass_unchanged_and_at_once() -> None:

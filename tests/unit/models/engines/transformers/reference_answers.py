@@ -30,6 +30,7 @@ def _clip(frames: int, seed: int) -> Frames:
     return Frames(pixels=_pixels(frames, seed), seconds=tuple(i / 25 for i in indices), fps=25.0, total_frames=total)
 
 
+_PAIRED_FRAMES = ("Qwen3VLVideoProcessor", "Glm4vVideoProcessor")
 PICTURE = Media("image", "1" * 64)
 OTHER = Media("image", "2" * 64)
 CLIP = Media("video", "3" * 64, 32)
@@ -162,8 +163,8 @@ class ReferenceModel:
                 if part.kind == "video" and self.takes_video:
                     content.append({"type": "video"})
                     indices = [round(second * frames.fps) for second in frames.seconds]
-                    # Qwen3-VL's processor pads odd clips with their last frame, but rejects a single frame.
-                    repeats = len(indices) == 1 and type(self.processor).__name__ == "Qwen3VLProcessor"
+                    # These processors pad odd clips with their last frame, but reject a single frame.
+                    repeats = len(indices) == 1 and type(self.processor.video_processor).__name__ in _PAIRED_FRAMES
                     videos.append(np.repeat(frames.pixels, 1 + repeats, axis=0))
                     indices *= 1 + repeats
                     notes.append(
@@ -194,10 +195,14 @@ class ReferenceModel:
             kwargs = {"video_metadata": notes, "do_sample_frames": False, "input_data_format": "channels_last"}
             if hasattr(self.processor.video_processor, "cap_pixels_per_frame"):
                 kwargs["cap_pixels_per_frame"] = True
+            if type(self.processor).__name__ == "MuseGlimmerProcessor":
+                kwargs["return_metadata"] = True  # its replacement of the placeholder reads the times there
             arguments |= {"videos": [videos], "videos_kwargs": kwargs | self.videos_kwargs}
         has_bos = self.tokenizer.bos_token is not None and text.startswith(self.tokenizer.bos_token)
         text_kwargs = {"add_special_tokens": not has_bos}
-        return dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **arguments))
+        inputs = dict(self.processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **arguments))
+        inputs.pop("video_metadata", None)
+        return inputs
 
 
 def engine_of(folder: Path, *, padded: bool = False, **spec: Any) -> TransformersEngine:

@@ -221,3 +221,24 @@ def test_phi4_adapter_answers_equal_the_reference(checkpoint_of: Checkpoints, tm
     assert not near_ties(answers, {call.call_id: reference.answer(call) for call in calls})
     assert engine.no_sharing_reason is None
     assert answers != without_adapter
+
+
+def test_prompts_of_several_attention_chunks_do_not_share(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    folder = shutil.copytree(checkpoint_of("llama4"), tmp_path / "chunks")
+    config = json.loads((folder / "config.json").read_text())
+    config["text_config"] |= {"attention_chunk_size": 64, "floor_scale": 60, "attn_temperature_tuning": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    questions = ("Chi?", "perché " * 20, "Perché?", "perché " * 50, "Dove?")
+    calls = [
+        Call(call_id=str(number), turns=(user(text),), generation=Generation(max_new_tokens=8))
+        for number, text in enumerate(questions)
+    ]
+    reference = ReferenceModel(folder)
+    engine = engine_of(folder)
+    shared = engine._shared
+    assert isinstance(shared, SharedModel)
+    assert (shared.max_tokens, shared._chunk) == (59, 59)
+    replies = list(engine.generate(calls, MEDIA))
+    assert not near_ties(texts(replies), {call.call_id: reference.answer(call) for call in calls})
+    lengths = [reply.outcome.input_tokens for reply in replies if isinstance(reply.outcome, Answer)]
+    assert min(lengths) + 8 <= 59 < max(lengths)

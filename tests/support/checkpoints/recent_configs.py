@@ -1,0 +1,289 @@
+"""Configurations of small checkpoints of the models of 2025 and 2026: experts, linear attention, new towers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from jobs.demo.checkpoint import Dimensions, mrope_parameters, qwen_token_ids, text_config
+from tests.support.checkpoints.configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints, vision_config
+from tests.support.checkpoints.more_configs import WINDOW
+
+EXPERTS = 4
+"""Experts of a layer, of which a token uses two; together as wide as the dense layer."""
+
+
+def head_dim(dims: Dimensions) -> int:
+    return dims.hidden // dims.heads
+
+
+def expert_width(dims: Dimensions) -> int:
+    """Return the width of one expert: the matrix products of experts take multiples of four numbers."""
+    return dims.inner // (EXPERTS + 1) // 8 * 8
+
+
+def _experts(dims: Dimensions) -> dict[str, int]:
+    return {"num_experts": EXPERTS, "num_experts_per_tok": 2, "moe_intermediate_size": expert_width(dims)}
+
+
+def grid_tower(dims: Dimensions, **more: Any) -> dict[str, Any]:
+    """Return a vision tower on a grid of patches, by the names of the Qwen-VL family."""
+    return {
+        "depth": dims.vision_layers,
+        "hidden_size": dims.vision_hidden,
+        "intermediate_size": dims.vision_inner,
+        "num_heads": dims.vision_heads,
+        "patch_size": 14,
+        "out_hidden_size": dims.hidden,
+        "initializer_range": float(dims.vision_hidden**-0.5),
+        **more,
+    }
+
+
+def _qwen3_vl_moe(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Qwen3VLMoeConfig
+
+    rope = {**mrope_parameters(dims), "mrope_interleaved": True}
+    return Qwen3VLMoeConfig(
+        text_config=text_config(dims, tokenizer, rope_parameters=rope, head_dim=head_dim(dims), **_experts(dims)),
+        vision_config=grid_tower(dims, num_position_embeddings=64, deepstack_visual_indexes=[0, 1]),
+        **qwen_token_ids(tokenizer),
+    )
+
+
+def qwen3_5_text(dims: Dimensions, tokenizer: Any, **more: Any) -> dict[str, Any]:
+    """Return a language model with two layers of linear attention before each layer of full attention."""
+    pairs = head_dim(dims) // 8  # a quarter of a head is rotated
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 1e7,
+        "partial_rotary_factor": 0.25,
+        "mrope_section": [pairs - 2 * (pairs // 4), pairs // 4, pairs // 4],
+        "mrope_interleaved": True,
+    }
+    return text_config(
+        dims,
+        tokenizer,
+        rope_parameters=rope,
+        head_dim=head_dim(dims),
+        layer_types=["linear_attention", "linear_attention", "full_attention"] * (dims.layers // 3),
+        linear_num_key_heads=dims.kv_heads,
+        linear_num_value_heads=dims.heads,
+        linear_key_head_dim=head_dim(dims),
+        linear_value_head_dim=head_dim(dims),
+        **more,
+    )
+
+
+def _qwen3_5(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Qwen3_5Config
+
+    return Qwen3_5Config(
+        text_config=qwen3_5_text(dims, tokenizer),
+        vision_config=grid_tower(dims, num_position_embeddings=64),
+        **qwen_token_ids(tokenizer),
+    )
+
+
+def _qwen3_5_moe(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Qwen3_5MoeConfig
+
+    experts = {**_experts(dims), "shared_expert_intermediate_size": expert_width(dims)}
+    return Qwen3_5MoeConfig(
+        text_config=qwen3_5_text(dims, tokenizer, **experts),
+        vision_config=grid_tower(dims, num_position_embeddings=64),
+        **qwen_token_ids(tokenizer),
+    )
+
+
+def _mistral3(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Mistral3Config
+
+    return Mistral3Config(
+        text_config={"model_type": "mistral", **text_config(dims, tokenizer, head_dim=head_dim(dims))},
+        vision_config={
+            "model_type": "pixtral",
+            "hidden_size": dims.vision_hidden,
+            "intermediate_size": dims.vision_inner,
+            "num_hidden_layers": dims.vision_layers,
+            "num_attention_heads": dims.vision_heads,
+            "head_dim": dims.vision_hidden // dims.vision_heads,
+            "image_size": 112,
+            "patch_size": 14,
+            "initializer_range": float(dims.vision_hidden**-0.5),
+        },
+        image_token_index=tokenizer.convert_tokens_to_ids("[IMG]"),
+        tie_word_embeddings=False,
+    )
+
+
+def _glm_tokens(tokenizer: Any) -> dict[str, int]:
+    return {
+        "image_token_id": tokenizer.convert_tokens_to_ids("<|image|>"),
+        "video_token_id": tokenizer.convert_tokens_to_ids("<|video|>"),
+        **{
+            f"{kind}_{end}_token_id": tokenizer.convert_tokens_to_ids(f"<|{word}_of_{kind}|>")
+            for kind in ("image", "video")
+            for end, word in (("start", "begin"), ("end", "end"))
+        },
+    }
+
+
+def _glm4v(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Glm4vConfig
+
+    rope = {**mrope_parameters(dims), "partial_rotary_factor": 1.0}
+    return Glm4vConfig(
+        text_config=text_config(dims, tokenizer, rope_parameters=rope),
+        vision_config=grid_tower(dims, image_size=112),
+        **_glm_tokens(tokenizer),
+    )
+
+
+def _glm4v_moe(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Glm4vMoeConfig
+
+    experts = {
+        "n_routed_experts": EXPERTS,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": expert_width(dims),
+        "first_k_dense_replace": 1,
+    }
+    rope = {**mrope_parameters(dims), "partial_rotary_factor": 1.0}
+    return Glm4vMoeConfig(
+        text_config=text_config(dims, tokenizer, rope_parameters=rope, head_dim=head_dim(dims), **experts),
+        vision_config=grid_tower(dims, image_size=112),
+        **_glm_tokens(tokenizer),
+    )
+
+
+def _gemma4(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Gemma4Config
+
+    return Gemma4Config(
+        text_config=text_config(
+            dims,
+            tokenizer,
+            head_dim=head_dim(dims),
+            global_head_dim=2 * head_dim(dims),
+            sliding_window=WINDOW,
+            hidden_size_per_layer_input=16,
+            vocab_size_per_layer_input=len(tokenizer),
+            num_kv_shared_layers=dims.layers // 3,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (dims.layers // 3),
+        ),
+        vision_config={
+            "hidden_size": dims.vision_hidden,
+            "intermediate_size": dims.vision_inner,
+            "num_hidden_layers": dims.vision_layers,
+            "num_attention_heads": dims.vision_heads,
+            "num_key_value_heads": dims.vision_heads,
+            "head_dim": dims.vision_hidden // dims.vision_heads,
+            "patch_size": 16,
+            "position_embedding_size": 256,
+            "initializer_range": float(dims.vision_hidden**-0.5),
+        },
+        tie_word_embeddings=False,
+        **gemma4_tokens(tokenizer),
+    )
+
+
+def gemma4_tokens(tokenizer: Any) -> dict[str, int]:
+    names = {"boi_token_id": "<|image>", "eoi_token_id": "<image|>", "image_token_id": "<|image|>"}
+    names |= {"boa_token_id": "<|audio>", "eoa_token_index": "<audio|>", "audio_token_id": "<|audio|>"}
+    names["video_token_id"] = "<|video|>"
+    return {name: tokenizer.convert_tokens_to_ids(token) for name, token in names.items()}
+
+
+def _llama4(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Llama4Config
+
+    width = 4 * dims.vision_hidden  # four patches are shuffled into a token
+    return Llama4Config(
+        text_config=text_config(
+            dims,
+            tokenizer,
+            intermediate_size=expert_width(dims),
+            intermediate_size_mlp=dims.inner,
+            head_dim=head_dim(dims),
+            num_local_experts=EXPERTS,
+        ),
+        vision_config={
+            **vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14),
+            "vision_output_dim": dims.vision_hidden,
+            "projector_input_dim": dims.vision_hidden,
+            "projector_output_dim": dims.vision_hidden,
+            "intermediate_size": width,
+        },
+        boi_token_index=tokenizer.convert_tokens_to_ids("<|image_start|>"),
+        eoi_token_index=tokenizer.convert_tokens_to_ids("<|image_end|>"),
+        image_token_index=tokenizer.convert_tokens_to_ids("<|patch|>"),
+    )
+
+
+def _lfm3_vl(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Lfm3VlConfig
+
+    return Lfm3VlConfig(
+        text_config={
+            "model_type": "lfm3",
+            **text_config(dims, tokenizer, head_dim=head_dim(dims), sliding_window=WINDOW),
+        },
+        vision_config={
+            "hidden_size": dims.vision_hidden,
+            "intermediate_size": dims.vision_inner,
+            "num_hidden_layers": dims.vision_layers,
+            "num_attention_heads": dims.vision_heads,
+            "num_key_value_heads": dims.vision_heads // 2,
+            "patch_size": 14,
+            "initializer_range": float(dims.vision_hidden**-0.5),
+        },
+        projector_hidden_size=dims.hidden,
+        tie_word_embeddings=False,
+        **qwen_token_ids(tokenizer),
+    )
+
+
+def _granite4_vision(dims: Dimensions, tokenizer: Any) -> Any:
+    from transformers import Granite4VisionConfig
+
+    tower = vision_config(dims, image_size=CLIP_SIDE, patch_size=14, vision_use_head=False)
+    return Granite4VisionConfig(
+        text_config=text_config(dims, tokenizer, attention_multiplier=head_dim(dims) ** -0.5),
+        vision_config={"model_type": "siglip_vision_model", **tower},
+        qformer_config={
+            "model_type": "blip_2_qformer",
+            "num_hidden_layers": 1,
+            "intermediate_size": dims.vision_inner,
+            "cross_attention_frequency": 1,
+            "use_qformer_text_input": False,
+            "initializer_range": float(dims.vision_hidden**-0.5),
+        },
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        image_seq_length=(CLIP_SIDE // 28) ** 2,
+        image_grid_pinpoints=pinpoints(CLIP_SIDE),
+        vision_feature_select_strategy="full",
+        downsample_rate="2/4",
+        deepstack_layer_map=[[0, 0], [1, 1]],
+        spatial_vision_layer=-1,
+        spatial_target_layers=[2, 3, 4, 5],
+    )
+
+
+RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Any]] = MappingProxyType(
+    {
+        "qwen3_vl_moe": _qwen3_vl_moe,
+        "qwen3_5": _qwen3_5,
+        "qwen3_5_moe": _qwen3_5_moe,
+        "mistral3": _mistral3,
+        "glm4v": _glm4v,
+        "glm4v_moe": _glm4v_moe,
+        "gemma4": _gemma4,
+        "llama4": _llama4,
+        "lfm3_vl": _lfm3_vl,
+        "granite4_vision": _granite4_vision,
+    }
+)
+"""(dimensions, tokenizer) -> configuration of the whole model."""
