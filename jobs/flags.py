@@ -55,6 +55,14 @@ class SweepFlags:
     cost_limit: Annotated[
         str | None, Option("--cost-limit", help="Dollars that this run may spend, by the prices of the models file.")
     ] = None
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch",
+            help="Send requests to endpoints in batches, at half the price and within a day; for models, judges and "
+            "captioners with engine openai whose provider has /v1/batches.",
+        ),
+    ] = False
     seed: Annotated[int, Option("--seed", help="Seed of draws such as the order of options.")] = 42
     sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
     scorers: Annotated[

@@ -9,6 +9,9 @@ import time
 from jobs.output import print_error
 from pipelines.logging_context import logs_are_json
 
+NOTE_EVERY_S = 60.0
+"""Shortest time between two sentences on what a phase waits for, where there is no terminal."""
+
 
 class Progress:
     """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere."""
@@ -18,12 +21,14 @@ class Progress:
         self._quiet = quiet
         self._title, self._total, self._done, self._failed = "", 0, 0, 0
         self._start = self._shown = 0.0
+        self._note, self._noted = "", float("-inf")
 
     def phase(self, title: str, total: int) -> None:
         """Begin a phase of `total` rows."""
         self.finish()
         self._title, self._total, self._done, self._failed = title, total, 0, 0
         self._start, self._shown = time.monotonic(), 0.0
+        self._note = ""
         if self._live:
             self._show()
 
@@ -33,6 +38,15 @@ class Progress:
         self._failed += failed
         if self._live and time.monotonic() - self._shown > 0.2:
             self._show()
+
+    def note(self, text: str) -> None:
+        """Show what the phase waits for."""
+        self._note = text
+        if self._live:
+            self._show()
+        elif not self._quiet and time.monotonic() - self._noted >= NOTE_EVERY_S:
+            self._noted = time.monotonic()
+            self._print(text)
 
     def finish(self) -> None:
         """End the phase."""
@@ -44,12 +58,14 @@ class Progress:
             seconds = time.monotonic() - self._start
             failed = f", {self._failed} failed" if self._failed else ""
             total = f" of {self._total}" if self._total else ""
-            line = f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s"
-            if logs_are_json():
-                logging.getLogger("vlmsweep").info("%s", line)
-            else:
-                print_error(line)
+            self._print(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s")
         self._title = ""
+
+    def _print(self, line: str) -> None:
+        if logs_are_json():
+            logging.getLogger("vlmsweep").info("%s", line)
+        else:
+            print_error(line)
 
     def _show(self) -> None:
         self._shown = time.monotonic()
@@ -58,7 +74,8 @@ class Progress:
         left = f", {_span((self._total - self._done) / rate)} left" if rate and self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
         total = f"/{self._total}" if self._total else ""
-        line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}"
+        note = f"; {self._note}" if self._note else ""
+        line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}{note}"
         sys.stderr.write(f"\r\x1b[2K{line}")
         sys.stderr.flush()
 

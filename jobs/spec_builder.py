@@ -69,7 +69,12 @@ def external_spec(flags: SweepFlags) -> RunSpec:
 
 
 def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
-    return trust_remote_code(load_models(flags.models_file or []), names(flags.trust_remote_code))
+    catalog = trust_remote_code(load_models(flags.models_file or []), names(flags.trust_remote_code))
+    return {name: _in_batches(spec) for name, spec in catalog.items()} if flags.batch else catalog
+
+
+def _in_batches(spec: ModelSpec) -> ModelSpec:
+    return spec.model_copy(update={"batch": True}) if spec.is_endpoint else spec
 
 
 def _spec(
@@ -78,7 +83,10 @@ def _spec(
     judges = tuple(select_models(names(flags.judge), catalog).items())
     captioner_names, own_captions = _captioners(flags)
     captioners = tuple(select_models(captioner_names, catalog).items())
-    for name, spec in {**models, **dict((*judges, *captioners))}.items():
+    named = {**models, **dict((*judges, *captioners))}
+    if flags.batch and named and not any(spec.is_endpoint for spec in named.values()):
+        raise UsageError("--batch: no model of this run has engine openai; the others have no batch endpoint")
+    for name, spec in named.items():
         _check(name, spec, dry_run=flags.dry_run, here=not (flags.address or ray_address()))
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")

@@ -45,6 +45,15 @@ class EngineUnreachableError(ModelError):
     exit_code = 3
 
 
+class BatchApiError(EngineUnreachableError):
+    """A call of a provider's batch endpoint failed, after retries where it may be repeated."""
+
+    def __init__(self, message: str, *, status: int | None = None, is_transient: bool = False) -> None:
+        super().__init__(message)
+        self.status = status  # of HTTP; None without a reply
+        self.is_transient = is_transient  # a later call may succeed
+
+
 class EngineDiedError(ModelError):
     """Processes of the engine are gone and no call is known to be the cause: the engine must be built again."""
 

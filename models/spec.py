@@ -108,6 +108,11 @@ class Price(_StrictModel):
         """Return the cost of these tokens; cached ones count in full, so that a limit errs to the safe side."""
         return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
 
+    def scaled(self, factor: float) -> Price:
+        """Return this price times a factor."""
+        scaled = {name: getattr(self, name) * factor for name in ("input_per_million", "output_per_million")}
+        return self.model_copy(update=scaled)
+
 
 class FaultInjection(_StrictModel):
     """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
@@ -174,6 +179,13 @@ class ModelSpec(_StrictModel):
     """How turns are written for a tokenizer without a chat template; overrides an existing template."""
     system: str | None = None  # a system prompt; none by default
     price: Price | None = None
+    batch: bool = False  # send requests through the provider's batch endpoint; set by `--batch` too
+    batch_price_factor: float = Field(default=0.5, ge=0.0, le=1.0)  # of `price`, in batches
+    batch_max_requests: PositiveInt = 50_000  # of one batch; this and the next are limits of the provider
+    batch_max_bytes: PositiveInt = 200_000_000  # of one batch's file
+    batch_max_in_flight: PositiveInt = 10  # batches at the provider at one time
+    batch_window: str = "24h"  # within which the provider is to finish a batch
+    batch_poll_s: PositiveFloat = 60.0  # longest pause between two looks at the batches in flight
     cost_limit: PositiveFloat | None = None  # dollars of one engine, by `price`; then calls fail with `cost_limit`
     fault_injection: FaultInjection = Field(
         default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
@@ -232,6 +244,8 @@ class ModelSpec(_StrictModel):
         unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
         if unsent and self.engine != "openai":
             raise ValueError(f"{', '.join(unsent)}: only engine openai sends requests")
+        if self.batch and self.engine != "openai":
+            raise ValueError("batch: only engine openai has a batch endpoint")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.offload and self.engine not in ("auto", "transformers"):
@@ -251,6 +265,11 @@ class ModelSpec(_StrictModel):
         if self.reasoning is None and self.reasoning_tokens is None:
             return None
         return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens
+
+    @property
+    def billed_price(self) -> Price | None:
+        """The price of a token as requests are sent: in batches, `batch_price_factor` of the list price."""
+        return self.price.scaled(self.batch_price_factor) if self.price and self.batch else self.price
 
     @property
     def is_endpoint(self) -> bool:

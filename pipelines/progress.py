@@ -16,6 +16,10 @@ class ProgressListener(Protocol):
         """Add finished rows, `failed` of which failed."""
         ...
 
+    def note(self, text: str) -> None:
+        """Say in a sentence what the phase waits for; it replaces the sentence before."""
+        ...
+
 
 class NullProgress:
     """A progress listener that ignores all events."""
@@ -23,3 +27,5 @@ class NullProgress:
     def phase(self, title: str, total: int) -> None: ...  # noqa: D102
 
     def advance(self, rows: int, failed: int) -> None: ...  # noqa: D102
+
+    def note(self, text: str) -> None: ...  # noqa: D102

@@ -68,7 +68,8 @@ def show_plan(
 
 def engine_summary(spec: ModelSpec) -> str:
     """Describe the engine that would run a model, and why it was chosen or is not available here."""
-    reasons = [spec.engine_reason, unavailable_reason(spec)]
+    mode = f"in batches, within {spec.batch_window}" if spec.batch else ""
+    reasons = [mode, spec.engine_reason, unavailable_reason(spec)]
     return "; ".join([f"engine {spec.engine}", *(reason for reason in reasons if reason)])
 
 
@@ -135,15 +136,17 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     local = spec.runs_locally
     placed = placement_for(spec, plan) if local else None
     price = None
-    if spec.price:
+    if billed := spec.billed_price:
         thoughts = plan.calls * (spec.thinking_tokens or 0)
-        price = f"at most ${spec.price.dollars(plan.prompt_tokens, plan.output_tokens + thoughts):,.2f}"
-        price += f" at prices of {spec.price.as_of}" if spec.price.as_of else ""
+        price = f"at most ${billed.dollars(plan.prompt_tokens, plan.output_tokens + thoughts):,.2f}"
+        price += f" at prices of {billed.as_of}" if billed.as_of else ""
+        price += f", {spec.batch_price_factor:g} of the list price" if spec.batch else ""
     return {
         "model": model,
         "benchmark": plan.builder.benchmark_name,
         "engine": spec.engine,
         "engine_reason": spec.engine_reason or None,
+        "batch": spec.batch,
         "requests": plan.total,
         "to_do": plan.to_do,
         "calls": plan.calls,

@@ -10,7 +10,7 @@ from models.engines.reasoning import ReasoningEngine
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec, ReasoningMarkers
 
-__all__ = ["build_engine"]
+__all__ = ["build_engine", "with_reasoning"]
 
 _ENGINES = {
     "openai": ("models.engines.openai.engine", "OpenAIEngine"),
@@ -40,6 +40,11 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
             f"model {name!r} runs on vllm, which is not installed: pip install 'vlmsweep[vllm]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
+    return with_reasoning(engine, spec)
+
+
+def with_reasoning(engine: Engine, spec: ModelSpec) -> Engine:
+    """Return the engine of a reasoning model with tokens to think with; any other as it is."""
     if spec.thinking_tokens is None:
         return engine
     return ReasoningEngine(engine, spec.thinking_tokens, spec.reasoning or ReasoningMarkers())

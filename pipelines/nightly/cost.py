@@ -46,7 +46,7 @@ def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_us
     total, is_known = 0.0, False
     for kind, name, model_spec in _models_of(spec):
         inputs, outputs = used[kind, benchmark, name]
-        if price := model_spec.price:
+        if price := model_spec.billed_price:
             total += (inputs * price.input_per_million + outputs * price.output_per_million) / 1e6
             is_known = True
     (model,) = spec.models.values()

@@ -43,8 +43,8 @@ class CostTracker:
         """Add the tokens of one commit."""
         before = self.tokens.get(name, (0, 0))
         self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
-        if spec.price:
-            self.dollars[name] = spec.price.dollars(*self.tokens[name])
+        if price := spec.billed_price:
+            self.dollars[name] = price.dollars(*self.tokens[name])
 
     def check(self, name: str, *, is_refused: bool) -> None:
         """Raise CostLimitReachedError at the limit, or if the model's engine has refused calls because of its own."""

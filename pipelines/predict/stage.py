@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -24,6 +24,8 @@ from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
+from pipelines.predict.background import in_background
+from pipelines.predict.batches.runner import run_in_batches
 from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
@@ -73,8 +75,8 @@ def predict(
 ) -> list[str]:
     """Run every model on all its benchmarks with the same replicas; return why models are unavailable, a sentence each.
 
-    On GPUs, models run concurrently where that is estimated to be faster, except with a cost limit: what one may spend
-    depends on what the one before has left.
+    On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
+    except with a cost limit: what one may spend depends on what the one before has left.
     """
     with clip_sharing(cluster, plans, context.spec.models) as clip_folder:
         jobs = {
@@ -82,54 +84,77 @@ def predict(
             for name, model_plans in plans.items()
             if (job := model_job(context, name, context.spec.models[name], model_plans, clip_folder=clip_folder)).units
         }
-        return _run_jobs(context, cluster, plans, jobs, status=status, costs=costs)
+        runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
+        runs.run()
+    return runs.problems
 
 
-def _run_jobs(
-    context: SweepContext,
-    cluster: LazyCluster,
-    plans: Mapping[str, Sequence[ModelPlan]],
-    jobs: Mapping[str, Job],
-    *,
-    status: StatusWriter,
-    costs: CostTracker,
-) -> list[str]:
-    problems = []
+@dataclass(slots=True, kw_only=True)
+class _ModelRuns:
+    """The runs of the models of a sweep."""
 
-    def run_model(
+    context: SweepContext
+    cluster: LazyCluster
+    plans: Mapping[str, Sequence[ModelPlan]]
+    jobs: Mapping[str, Job]
+    status: StatusWriter
+    costs: CostTracker
+    problems: list[str] = field(default_factory=list)
+    """Why models are unavailable."""
+
+    def run(self) -> None:
+        """Run all models; those in batches beside the others, for they mostly wait."""
+        jobs, progress = self.jobs, self.context.progress
+        waiting = [name for name, job in jobs.items() if job.spec.batch and len(jobs) > 1 and self.costs.limit is None]
+        if not waiting:
+            self._run_together([*jobs], progress)
+            return
+        progress.phase(f"predict {', '.join(jobs)}", sum(count_requests(job.units) for job in jobs.values()))
+        shared = _SharedProgress(progress)
+        runs = {
+            name: partial(self._run_model, name, self.cluster, shared, partial(self.status.record, name))
+            for name in waiting
+        }
+        with in_background(runs):
+            self._run_together([name for name in jobs if name not in runs], shared)
+
+    def _run_together(self, names: Sequence[str], progress: ProgressListener) -> None:
+        """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
+        jobs = {name: self.jobs[name] for name in names}
+        capacity = None if all(_stays_here(job, self.cluster) for job in jobs.values()) else self.cluster.connect()
+        nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
+        if capacity and can_run_concurrently(len(jobs), nodes, self.costs.limit):
+            workloads = [model_workload(name, self.plans[name], job.spec) for name, job in jobs.items()]
+            total = sum(count_requests(job.units) for job in jobs.values())
+            progress.phase(f"predict {', '.join(jobs)}", total)
+            predict_concurrently(choose_schedule(workloads, nodes), capacity, progress, self.status, self._run_model)
+        else:
+            for name in jobs:
+                self._run_model(name, self.cluster, progress, partial(self.status.record, name))
+
+    def _run_model(
+        self,
         name: str,
         cluster: LazyCluster | ClusterInfo,
         progress: ProgressListener,
         on_receipt: Callable[[Receipt], None],
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        status.begin(name)
+        self.status.begin(name)
         try:
-            job = replace(jobs[name], is_stopped=is_stopped)
-            run_job(f"predict {name}", job, cluster, progress, costs, on_commit=on_receipt)
+            job = replace(self.jobs[name], is_stopped=is_stopped)
+            run_job(f"predict {name}", job, cluster, progress, self.costs, on_commit=on_receipt)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
             log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
-            problems.append(str(error))
+            self.problems.append(str(error))
         finally:
-            status.end(name)
-
-    capacity = None if all(_stays_here(job, cluster) for job in jobs.values()) else cluster.connect()
-    nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
-    if capacity and can_run_concurrently(len(jobs), nodes, costs.limit):
-        workloads = [model_workload(name, plans[name], job.spec) for name, job in jobs.items()]
-        total = sum(count_requests(job.units) for job in jobs.values())
-        context.progress.phase(f"predict {', '.join(jobs)}", total)
-        predict_concurrently(choose_schedule(workloads, nodes), capacity, context.progress, status, run_model)
-    else:
-        for name in jobs:
-            run_model(name, cluster, context.progress, partial(status.record, name))
-    return problems
+            self.status.end(name)
 
 
 def _stays_here(job: Job, cluster: LazyCluster) -> bool:
-    return cluster.is_embedded and fits_in_process(job)
+    return job.spec.batch or (cluster.is_embedded and fits_in_process(job))
 
 
 def model_job(
@@ -184,7 +209,9 @@ def run_job(
         count_waiting(job.model, waiting)
         try:
             job = replace(job, spec=costs.limited(job.spec))
-            if isinstance(cluster, ClusterInfo):
+            if job.spec.batch:
+                run_in_batches(job, on_receipt, progress.note)
+            elif isinstance(cluster, ClusterInfo):
                 run_units(job, cluster, on_receipt)
             elif _stays_here(job, cluster):
                 run_in_process(job, on_receipt)
@@ -196,6 +223,8 @@ def run_job(
 
 class _RowListener(Protocol):
     def advance(self, rows: int, failed: int) -> None: ...
+
+    def note(self, text: str) -> None: ...
 
 
 class _SharedProgress:
@@ -210,6 +239,10 @@ class _SharedProgress:
     def advance(self, rows: int, failed: int) -> None:
         with self._lock:
             self._progress.advance(rows, failed)
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            self._progress.note(text)
 
 
 RunModel = Callable[[str, ClusterInfo, _SharedProgress, Callable[[Receipt], None], Callable[[], bool]], None]

@@ -13,11 +13,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.endpoint_batches import BatchServer, Fate
 from tests.support.endpoint_script import (
     Action,
     Drop,
@@ -35,8 +36,11 @@ from tests.support.endpoint_script import (
 
 __all__ = [
     "Action",
+    "BatchEndpoint",
+    "BatchServer",
     "Drop",
     "EndpointRequest",
+    "Fate",
     "Half",
     "Hang",
     "Raw",
@@ -59,13 +63,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Silence."""
 
     def do_GET(self) -> None:
-        if self.path.endswith("/models"):
+        if self._is_batch_path():
+            self._batch("GET", b"")
+        elif self.path.endswith("/models"):
             self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
         else:
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        if self._is_batch_path():
+            self._batch("POST", content)
+            return
+        body = json.loads(content)
         if not self.path.endswith("/chat/completions"):
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
             return
@@ -75,6 +85,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._follow(request, endpoint.script(request))
         finally:
             endpoint.done()
+
+    def _is_batch_path(self) -> bool:
+        return self.path.startswith(("/v1/files", "/v1/batches"))
+
+    def _batch(self, method: str, content: bytes) -> None:
+        batches, path = self.server.endpoint.batches, self.path.removeprefix("/v1")
+        if batches is None:
+            self._send(404, {"error": {"message": f"no such path {self.path}"}})
+        else:
+            self._send_bytes(*batches.handle(method, path, content, self.headers.get("Content-Type", "")), {})
 
     def _follow(self, request: EndpointRequest, action: Action | str) -> None:
         if isinstance(action, str):
@@ -167,6 +187,8 @@ class ScriptedEndpoint:
 
     def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
         self.script = script
+        self.batches: BatchServer | None = None
+        """Serves files and batches, where set."""
         self.requests: list[EndpointRequest] = []
         self.most_at_once = 0
         self.stopping = threading.Event()
@@ -212,6 +234,24 @@ class ScriptedEndpoint:
     def done(self) -> None:
         with self._lock:
             self._open -= 1
+
+
+class BatchEndpoint(ScriptedEndpoint):
+    """A scripted endpoint with batches, whose requests the same script answers; `batches` has their fates."""
+
+    batches: BatchServer
+
+    def __init__(self, script: Script, fate: Callable[[int], Fate] = lambda _: Fate()) -> None:
+        super().__init__(script)
+        self.batches = BatchServer(self._answer, fate)
+
+    def _answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        request = EndpointRequest(number=0, body=body, headers={}, at=0.0)
+        action = self.script(request)
+        if isinstance(action, Status):
+            return action.status, {"error": {"message": action.message, "code": action.code}}
+        assert isinstance(action, str | Say)
+        return 200, _completion(request, Say(text=action) if isinstance(action, str) else action)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -21,6 +21,7 @@ ALLOWED = {
     "cluster/connect.py": {"socket"},  # whether --address answers
     "jobs/serve/address.py": {"socket"},  # whether the port is free
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
+    "models/engines/openai/batch_api.py": {"openai"},  # as the engine
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "models/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file

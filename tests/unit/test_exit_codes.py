@@ -21,6 +21,7 @@ EXIT_CODES = {
     "cluster.errors.ClusterError": 3,
     "cluster.errors.EncryptionError": 2,
     "cluster.errors.RunCancelledError": 3,
+    "models.errors.BatchApiError": 3,
     "models.errors.EngineContractError": 70,
     "models.errors.EngineDiedError": 3,
     "models.errors.EngineStalledError": 3,

@@ -32,7 +32,7 @@ class Budget:
         """Reserve dollars for a call, for `settle` to release; None when the limit is reached."""
         if self._price is None or self._limit is None:
             return 0.0
-        estimate = self._price.dollars(_tokens(messages), max_new_tokens)
+        estimate = self._price.dollars(estimate_tokens(messages), max_new_tokens)
         while True:
             expected = estimate * (self._ratio or 1.0)
             if self.spent >= self._limit:
@@ -57,12 +57,16 @@ class Budget:
 
     def failure(self) -> Failure:
         """Return the failure of a call that is not sent."""
-        return Failure(
-            type="cost_limit", message=f"not sent: ${self.spent:.4f} of the limit of ${self._limit:.4f} are spent"
-        )
+        return cost_limit_failure(self.spent, self._limit or 0.0)
 
 
-def _tokens(messages: Sequence[Mapping[str, Any]]) -> float:
+def cost_limit_failure(spent: float, limit: float) -> Failure:
+    """Return the failure of a call that is not sent, because so many dollars are spent already."""
+    return Failure(type="cost_limit", message=f"not sent: ${spent:.4f} of the limit of ${limit:.4f} are spent")
+
+
+def estimate_tokens(messages: Sequence[Mapping[str, Any]]) -> float:
+    """Return about as many tokens as chat messages have."""
     tokens = 0.0
     for message in messages:
         content = message["content"]

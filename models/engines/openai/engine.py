@@ -7,39 +7,19 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-from pydantic import ValidationError
 
 from models.engines.openai.budget import Budget
-from models.engines.openai.completion import Completion
+from models.engines.openai.endpoint import Endpoint, rejects_max_tokens
 from models.engines.openai.event_loop import BackgroundLoop
-from models.engines.openai.failures import (
-    LONGEST_WAIT_S,
-    FailedAttempt,
-    FailureScope,
-    backoff_s,
-    classify_status,
-    clip,
-    is_content_filter,
-    reply_text,
-)
+from models.engines.openai.failures import LONGEST_WAIT_S, FailedAttempt, FailureScope, backoff_s, transient_failure
 from models.engines.openai.health import Health
-from models.engines.openai.messages import chat_messages, data_uris
+from models.engines.openai.messages import UNSCORED, chat_messages, data_uris, request_body
 from models.engines.openai.rate_limit import AdaptiveConcurrency, RateLimiter
-from models.environment import secret
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
+from models.messages import Answer, Call, CallReply, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     import openai
-
-_NO_KEY = "no-key"  # sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint
-
-_UNSCORED = Failure(
-    type="unsupported",
-    message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
-)
 
 
 class OpenAIEngine:
@@ -67,13 +47,13 @@ class OpenAIEngine:
     ) -> None:
         """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
         self._spec = spec
-        self._clock, self._now, self._sleep = clock, now, sleep
-        self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
+        self._clock, self._sleep = clock, sleep
+        self._endpoint = Endpoint(spec, now=now)
         self._limit_name = "max_tokens"
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
-        self._health = Health(self._unreachable_message)
+        self._health = Health(self._endpoint.unreachable_message)
         self._client = self._make_client()
         # Looked up here: the client imports this part lazily, which must not delay the first attempt.
         self._create = self._client.chat.completions.with_raw_response.create
@@ -105,12 +85,7 @@ class OpenAIEngine:
 
         # `_attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
         timeout = openai.Timeout(None, connect=min(10.0, self._spec.timeout_s / 2))
-        client = openai.AsyncOpenAI(
-            api_key=self._key.get_secret_value() if self._key else _NO_KEY,
-            base_url=self._spec.base_url,
-            timeout=timeout,
-            max_retries=0,
-        )
+        client = openai.AsyncOpenAI(**self._endpoint.client_options, timeout=timeout, max_retries=0)
         # The client reads these from the environment; requests must depend on the models file alone.
         client.organization = client.project = None
         return client
@@ -133,7 +108,7 @@ class OpenAIEngine:
 
     async def _answer(self, call: Call, pictures: Mapping[Media, Sequence[str]]) -> CallReply:
         if call.scored:
-            return CallReply(call_id=call.call_id, outcome=_UNSCORED)
+            return CallReply(call_id=call.call_id, outcome=UNSCORED)
         messages = chat_messages(call, pictures, self._spec.system, self._spec.detail)
         answers_before = self._health.answers
         attempt = 0
@@ -147,7 +122,7 @@ class OpenAIEngine:
                 async with self._concurrency:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
-                    outcome = await self._attempt(self._body(call, messages, limit_name))
+                    outcome = await self._attempt(request_body(self._spec, call, messages, limit_name))
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
@@ -155,7 +130,7 @@ class OpenAIEngine:
                 self._health.record_answer()
                 outcome = replace(outcome, decoding=decoding_name(call.generation, beams=False))
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
-            if limit_name == "max_tokens" and _rejects_max_tokens(outcome.failure):
+            if limit_name == "max_tokens" and rejects_max_tokens(outcome.failure):
                 self._limit_name = "max_completion_tokens"
                 continue
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
@@ -169,24 +144,6 @@ class OpenAIEngine:
         latency = self._clock() - started
         return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency)
 
-    def _body(self, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str) -> dict[str, Any]:
-        parameters = {"temperature": call.generation.temperature, "seed": call.generation.seed}
-        for name in self._spec.omit_parameters:
-            del parameters[name]
-        optional = {
-            "top_p": self._spec.top_p,
-            "reasoning_effort": self._spec.reasoning_effort,
-            "logprobs": self._spec.logprobs or None,
-            "extra_body": self._spec.extra_body or None,
-        }
-        return {
-            "model": self._spec.model,
-            "messages": messages,
-            limit_name: call.generation.max_new_tokens,
-            **parameters,
-            **{name: value for name, value in optional.items() if value is not None},
-        }
-
     async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         import openai
 
@@ -194,67 +151,20 @@ class OpenAIEngine:
             async with asyncio.timeout(self._spec.timeout_s):
                 reply = await self._create(**body)
         except openai.APIStatusError as error:
-            return self._status_error(error)
+            return self._endpoint.failed_status(
+                error.status_code, error.body, error.response.text, error.response.headers
+            )
         except (TimeoutError, openai.APITimeoutError) as error:
             if _is_connect_error(error):
-                return _transient_failure("connection", "no connection in time", FailureScope.NO_CONNECTION)
-            return _transient_failure("timeout", f"no reply within {self._spec.timeout_s:g} s")
+                return transient_failure("connection", "no connection in time", FailureScope.NO_CONNECTION)
+            return transient_failure("timeout", f"no reply within {self._spec.timeout_s:g} s")
         except openai.APIConnectionError as error:
             scope = FailureScope.NO_CONNECTION if _is_connect_error(error) else FailureScope.ENDPOINT
             cause = error.__cause__ or error
-            return _transient_failure("connection", self._redact(f"{type(cause).__name__}: {cause}"), scope)
-        return self._parse(reply.content)
-
-    def _status_error(self, error: openai.APIStatusError) -> Answer | FailedAttempt:
-        if is_content_filter(error.body):
-            return Answer(text="", finish_reason="content_filter")
-        return classify_status(
-            error.status_code,
-            {name.lower(): value for name, value in error.response.headers.items()},
-            body=error.body,
-            text=error.response.text,
-            now=self._now(),
-            redact=self._redact,
-        )
-
-    def _parse(self, content: bytes) -> Answer | FailedAttempt:
-        try:
-            reply = Completion.model_validate_json(content)
-        except ValidationError as error:
-            start = clip(reply_text(self._redact(content.decode("utf-8", "replace"))), 200)
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(key) for key in first["loc"])
-            return _transient_failure(
-                "bad_reply", f"the reply is no chat completion ({where or 'JSON'}: {first['msg']}): {start}"
-            )
-        return reply.answer()
-
-    def _redact(self, text: str) -> str:
-        """Return the text without the key: some endpoints quote it in errors."""
-        return text.replace(self._key.get_secret_value(), "***") if self._key else text
-
-    def _unreachable_message(self, reason: str) -> str:
-        address = urlsplit(str(self._spec.base_url))
-        base_url = f"{address.scheme}://{address.netloc}{address.path}"
-        key = (
-            f"that {self._spec.api_key_env} holds a valid key with quota left"
-            if self._spec.api_key_env
-            else "whether it needs a key (api_key_env)"
-        )
-        return (
-            f"model {self._spec.model!r} at {base_url} is unavailable: {reason}. Check that base_url is right and the "
-            f"endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
-        )
-
-
-def _rejects_max_tokens(failure: Failure) -> bool:
-    return failure.type == "http_400" and "max_completion_tokens" in failure.message
+            return transient_failure("connection", self._endpoint.redact(f"{type(cause).__name__}: {cause}"), scope)
+        return self._endpoint.read_completion(reply.content)
 
 
 def _is_connect_error(error: BaseException) -> bool:
     # By name: the client runs on httpx or on httpx2, by its version.
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
-
-
-def _transient_failure(kind: str, message: str, scope: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
-    return FailedAttempt(failure=Failure(type=kind, message=message), scope=scope, is_transient=True)

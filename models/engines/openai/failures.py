@@ -43,6 +43,11 @@ class FailedAttempt:
     wait_s: float | None = None  # seconds that the endpoint asks for before the next attempt
 
 
+def transient_failure(kind: str, message: str, scope: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
+    """Return an attempt that failed without a status, for example by a timeout."""
+    return FailedAttempt(failure=Failure(type=kind, message=message), scope=scope, is_transient=True)
+
+
 def classify_status(
     status: int,
     headers: Mapping[str, str],

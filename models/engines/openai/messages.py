@@ -1,4 +1,4 @@
-"""Calls as chat messages: pictures as data URIs first, then the text."""
+"""Calls as requests for chat completions: in a message pictures as data URIs first, then the text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from models.media_sampling import shrunk_size, uniform_indices
-from models.messages import Call, Frames, Media, Text, Turn
-from models.spec import Limits
+from models.messages import Call, Failure, Frames, Media, Text, Turn
+from models.spec import Limits, ModelSpec
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -18,6 +18,42 @@ if TYPE_CHECKING:
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 _JPEG_QUALITY = 90
 _MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times larger than JPEG and fifty times slower
+
+UNSCORED = Failure(
+    type="unsupported",
+    message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
+)
+"""The outcome of a call with `scored` texts."""
+
+
+def call_messages(
+    spec: ModelSpec, call: Call, media: Mapping[Media, Frames], pictures: dict[Media, list[str]]
+) -> list[dict[str, Any]]:
+    """Return the chat messages of a call of an entry; `pictures` caches the data URIs of its media."""
+    for part in dict.fromkeys(call.media):
+        if part not in pictures:
+            pictures[part] = data_uris(part, media[part], spec.limits)
+    return chat_messages(call, pictures, spec.system, spec.detail)
+
+
+def request_body(spec: ModelSpec, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str) -> dict[str, Any]:
+    """Return the body of a call's request as arguments of the client; `limit_name` names the limit of new tokens."""
+    parameters = {"temperature": call.generation.temperature, "seed": call.generation.seed}
+    for name in spec.omit_parameters:
+        del parameters[name]
+    optional = {
+        "top_p": spec.top_p,
+        "reasoning_effort": spec.reasoning_effort,
+        "logprobs": spec.logprobs or None,
+        "extra_body": spec.extra_body or None,
+    }
+    return {
+        "model": spec.model,
+        "messages": messages,
+        limit_name: call.generation.max_new_tokens,
+        **parameters,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
 
 
 def chat_messages(

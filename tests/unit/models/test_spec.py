@@ -190,3 +190,14 @@ def test_spec_names_the_gpus_of_a_replica(
     spec = ModelSpec.model_validate({"model": "m", "tensor_parallel": 2, **settings})
     assert spec.replica_gpus == gpus
     assert (spec.needs_gpu(has_gpus=False), spec.needs_gpu(has_gpus=True)) == placed_on_gpu
+
+
+def test_batches_need_an_endpoint_and_cost_their_share_of_the_price() -> None:
+    price = {"input_per_million": 2.0, "output_per_million": 8.0}
+    plain = {"engine": "openai", "model": "m", "base_url": "http://127.0.0.1/v1", "price": price}
+    listed, halved = ModelSpec.model_validate(plain), ModelSpec.model_validate({**plain, "batch": True})
+    quarter = ModelSpec.model_validate({**plain, "batch": True, "batch_price_factor": 0.25})
+    prices = [spec.billed_price.dollars(1e6, 1e6) for spec in (listed, halved, quarter) if spec.billed_price]
+    assert prices == [10.0, 5.0, 2.5]
+    with pytest.raises(ValidationError, match="only engine openai has a batch endpoint"):
+        ModelSpec.model_validate({"engine": "random", "batch": True})

@@ -1,0 +1,88 @@
+"""An endpoint of a model: its key, and how its replies are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from models.engines.openai.completion import Completion
+from models.engines.openai.failures import (
+    FailedAttempt,
+    classify_status,
+    clip,
+    is_content_filter,
+    reply_text,
+    transient_failure,
+)
+from models.environment import secret
+from models.messages import Answer, Failure
+from models.spec import ModelSpec
+
+_NO_KEY = "no-key"  # sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint
+
+
+class Endpoint:
+    """The endpoint of one model."""
+
+    def __init__(self, spec: ModelSpec, *, now: Callable[[], float] = time.time) -> None:
+        """Read the key (`MissingSecretError` without one); `now` is Unix time, for Retry-After."""
+        self._spec, self._now = spec, now
+        self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """Return the options of a client of this endpoint."""
+        return {"api_key": self._key.get_secret_value() if self._key else _NO_KEY, "base_url": self._spec.base_url}
+
+    def read_completion(self, content: bytes) -> Answer | FailedAttempt:
+        """Return the answer in the body of a reply; `bad_reply` where it is no chat completion."""
+        try:
+            reply = Completion.model_validate_json(content)
+        except ValidationError as error:
+            start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200)
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(key) for key in first["loc"])
+            return transient_failure(
+                "bad_reply", f"the reply is no chat completion ({where or 'JSON'}: {first['msg']}): {start}"
+            )
+        return reply.answer()
+
+    def failed_status(
+        self, status: int, error: object, text: str, headers: Mapping[str, str] | None = None
+    ) -> Answer | FailedAttempt:
+        """Return the outcome of an error status; `error` is the error object of the reply, `text` the raw reply."""
+        if is_content_filter(error):
+            return Answer(text="", finish_reason="content_filter")
+        names = {name.lower(): value for name, value in (headers or {}).items()}
+        return classify_status(status, names, body=error, text=text, now=self._now(), redact=self.redact)
+
+    def redact(self, text: str) -> str:
+        """Return the text without the key: some endpoints quote it in errors."""
+        return text.replace(self._key.get_secret_value(), "***") if self._key else text
+
+    @property
+    def address(self) -> str:
+        """Return the address without its query, for messages."""
+        address = urlsplit(str(self._spec.base_url))
+        return f"{address.scheme}://{address.netloc}{address.path}"
+
+    def unreachable_message(self, reason: str) -> str:
+        """Return a sentence that names the model, the address, the reason and what to check."""
+        key = (
+            f"that {self._spec.api_key_env} holds a valid key with quota left"
+            if self._spec.api_key_env
+            else "whether it needs a key (api_key_env)"
+        )
+        return (
+            f"model {self._spec.model!r} at {self.address} is unavailable: {reason}. Check that base_url is right and "
+            f"the endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
+        )
+
+
+def rejects_max_tokens(failure: Failure) -> bool:
+    """Return whether a server refused a request because it calls the limit `max_completion_tokens`."""
+    return failure.type == "http_400" and "max_completion_tokens" in failure.message

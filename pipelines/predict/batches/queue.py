@@ -1,0 +1,301 @@
+"""The batches of one model at its provider: sent, followed, collected; none is paid twice, whatever dies when."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import IO, Any
+
+from models.engines.openai.batch_api import BatchApi, BatchState, describe
+from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
+from models.engines.openai.budget import cost_limit_failure, estimate_tokens
+from models.engines.openai.failures import backoff_s
+from models.engines.openai.messages import call_messages, request_body
+from models.errors import BatchApiError
+from models.messages import Answer, Call, Failure, Frames, Media
+from models.spec import ModelSpec
+from pipelines.hashing import stable_id
+from pipelines.predict.batches.batch_file import BatchFile
+from pipelines.predict.batches.records import BatchRecord, BatchRecords
+from pipelines.predict.batches.replay import EARLY, Outcome
+
+log = logging.getLogger(__name__)
+
+MAX_SENDS = 3
+"""How often a request is sent in a run whose batches end without a result for it."""
+FIND_PAUSE_S = 2.0
+"""Before a provider is searched again for a batch that may just have been created."""
+
+
+class BatchQueue:
+    """Calls that are sent in batches, by custom id, and their outcomes.
+
+    A record is written before a batch is created, and names it in the batch's metadata. So a run that died between the
+    creation and the second write finds the batch in the provider's list, and does not pay for it again.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        api: BatchApi,
+        records: BatchRecords,
+        *,
+        check_owner: Callable[[], None],
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        """`check_owner` raises where this run may not write the output, and so must not send; `now` is Unix time."""
+        self._spec, self._api, self._records = spec, api, records
+        self._check_owner, self._now, self._sleep = check_owner, now, sleep
+        self.capacity = spec.batch_max_in_flight
+        """Batches that may be at the provider at one time."""
+        self._file = BatchFile(max_requests=spec.batch_max_requests, max_bytes=spec.batch_max_bytes)
+        is_openai = str(spec.base_url).startswith("https://api.openai.com/")
+        self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
+        self._holders: dict[str, str] = {}  # key of the batch that holds a call, '' while its file is filled
+        self._ended: dict[str, BatchRecord] = {}
+        self._sends: Counter[str] = Counter()
+        self._spent = 0.0  # dollars, in this run
+        self.outcomes: dict[str, Outcome] = {}
+        self.in_flight: dict[str, BatchRecord] = {}
+        """At the provider and not collected, by key; batches of requests that this run does not plan among them."""
+        self.used: set[str] = set()
+        """Keys of the batches that this run waits for."""
+        self.lost: list[BatchRecord] = []
+        """Batches that the provider does not know any more, or whose results it has deleted."""
+        self.done: dict[str, int] = {}
+        """Requests of each batch that the provider has answered, as of the last look."""
+
+    def restore(self) -> None:
+        """Read what earlier runs have sent, and find batches whose id they could not record any more."""
+        for record in self._records.load():
+            if record.is_ended:
+                self._ended[record.key] = record
+                results = read_results(self._records.results(record.key), self._api.endpoint)
+                # A failure of an earlier run was not billed, and may be retried.
+                self.outcomes.update((name, outcome) for name, outcome in results if isinstance(outcome, Answer))
+            elif record.batch_id:
+                self._follow(record)
+            else:
+                self._adopt(record)
+
+    def holds(self, custom_id: str) -> bool:
+        """Return whether a call is in a batch that has not ended, or in the next one; this run will wait for it."""
+        key = self._holders.get(custom_id)
+        if key:
+            self.used.add(key)
+        return key is not None
+
+    @property
+    def followed(self) -> list[BatchRecord]:
+        """Return the batches in flight that this run waits for."""
+        return [record for key, record in self.in_flight.items() if key in self.used]
+
+    def add(
+        self, custom_id: str, call: Call, media: Mapping[Media, Frames], pictures: dict[Media, list[str]], folder: str
+    ) -> bool:
+        """Add a call to the next batch; False if it must wait until a batch in flight has ended.
+
+        Either there are as many as may be, or what they cost decides whether the limit allows more. What cannot be
+        sent gets a failure at once.
+        """
+        try:
+            messages = call_messages(self._spec, call, media, pictures)
+        except (OSError, ValueError) as error:  # of Pillow: the picture cannot be encoded
+            self.outcomes[custom_id] = Failure(type=type(error).__name__, message=str(error))
+            return True
+        line = request_line(custom_id, request_body(self._spec, call, messages, self._limit_name))
+        if len(line) > self._spec.batch_max_bytes:
+            text = f"a request of {len(line):,} bytes exceeds batch_max_bytes; lower max_pixels or max_frames"
+            self.outcomes[custom_id] = Failure(type="too_large", message=text)
+            return True
+        price, limit = self._spec.billed_price, self._spec.cost_limit
+        dollars = price.dollars(estimate_tokens(messages), call.generation.max_new_tokens) if price else 0.0
+        if limit is not None and self._spent + self._reserved() + dollars > limit:
+            if self._reserved():
+                return False
+            self.outcomes[custom_id] = cost_limit_failure(self._spent, limit)
+            return True
+        if not self._file.has_room(line):
+            self.flush()
+            if self._file:
+                return False
+        request_id = call.call_id.rpartition("/")[0]
+        self._file.add(custom_id, line, request_id=request_id, folder=folder, dollars=dollars)
+        self._holders[custom_id] = ""
+        return True
+
+    def flush(self) -> None:
+        """Send what was added since the last batch, unless as many batches are in flight as may be.
+
+        Raises:
+            BatchApiError: the provider refuses the batch or cannot be reached.
+        """
+        if self._file and len(self.followed) < self.capacity:
+            created = self._now()
+            key = stable_id({"records": self._records.address(""), "created": created, "model": self._spec.model})
+            self._file.send(created, key, self._send)
+
+    def poll(self) -> set[str]:
+        """Look at the batches in flight; collect those that have ended, and return their calls."""
+        released: set[str] = set()
+        for record in self.followed:
+            state = self._api.retrieve(record.batch_id)
+            results = self._api.results(state) if state and state.is_ended else b""
+            if state is None or results is None:
+                self.lost.append(self.in_flight.pop(record.key))
+                continue
+            self.done[record.key] = state.done
+            if state.is_ended:
+                log.info("batch %s has ended: %s, %d requests done", record.batch_id, state.status, state.done)
+                released |= self._collect(record, state, results)
+        return released
+
+    def cancel(self) -> None:
+        """Cancel the batches that this run waits for; what is answered by then can still be collected."""
+        for record in self.followed:
+            try:
+                self._api.cancel(record.batch_id)
+            except BatchApiError as error:
+                log.warning("batch %s was not cancelled: %s", record.batch_id, error)
+
+    def forget(self, request_ids: Collection[str]) -> None:
+        """Drop what is stored of committed requests: the records of batches that serve no others."""
+        for key, record in list(self._ended.items()):
+            if not any(name.startswith(EARLY) for name in record.custom_ids):
+                self._shrink(key, record, request_ids)
+
+    def close(self) -> None:
+        """Delete the records of batches whose requests are all committed, by this run or earlier ones."""
+        for key, record in list(self._ended.items()):
+            self._shrink(key, record, set(record.request_ids) - self._records.unfinished(record))
+
+    def _shrink(self, key: str, record: BatchRecord, request_ids: Collection[str]) -> None:
+        left = tuple(request_id for request_id in record.request_ids if request_id not in request_ids)
+        self._ended[key] = replace(record, request_ids=left)
+        if not left:
+            del self._ended[key]
+            self._records.delete(key)
+            for custom_id in record.custom_ids:
+                self.outcomes.pop(custom_id, None)
+
+    def _reserved(self) -> float:
+        return self._file.dollars + sum(record.dollars for record in self.followed)
+
+    def _follow(self, record: BatchRecord) -> None:
+        self.in_flight[record.key] = record
+        self._holders |= dict.fromkeys(record.custom_ids, record.key)
+
+    def _adopt(self, record: BatchRecord) -> None:
+        """Find a batch that may have been created just before a run died; drop its record if it was not."""
+        state = self._find(record)
+        if state is None:
+            self._records.delete(record.key)
+            return
+        log.info("batch %s was created by a run that died; its results are used", state.batch_id)
+        record = replace(record, batch_id=state.batch_id)
+        self._records.put(record)
+        self._follow(record)
+
+    def _find(self, record: BatchRecord) -> BatchState | None:
+        state = self._api.find(record.key)
+        if state is None:
+            self._sleep(min(FIND_PAUSE_S, self._spec.batch_poll_s))
+            state = self._api.find(record.key)
+        return state
+
+    def _send(self, record: BatchRecord, content: IO[bytes]) -> None:
+        self._check_owner()
+        self._records.put(record)
+        file_id = self._unless_refused(record, partial(self._api.upload, f"vlmsweep-{record.key}.jsonl", content))
+        state = self._unless_refused(record, partial(self._create, record, file_id))
+        record = replace(record, batch_id=state.batch_id)
+        self._records.put(record)
+        log.info("batch %s is sent: %d requests", state.batch_id, len(record.custom_ids))
+        self._follow(record)
+        self.used.add(record.key)
+
+    def _unless_refused(self, record: BatchRecord, action: Callable[[], Any]) -> Any:
+        """Run an action of a batch; delete its record if the provider certainly did not accept it."""
+        try:
+            return action()
+        except BatchApiError as error:
+            if not error.is_transient:
+                self._records.delete(record.key)
+            raise
+
+    def _create(self, record: BatchRecord, file_id: str) -> BatchState:
+        """Create a batch; after a failure it is looked for before it is created again."""
+        for attempt in range(self._spec.retries + 1):
+            try:
+                return self._api.create(file_id, record.key)
+            except BatchApiError as error:
+                if not error.is_transient:
+                    raise
+                last = error
+            self._sleep(backoff_s(record.key, attempt))
+            if state := self._find(record):
+                return state
+        raise last
+
+    def _collect(self, record: BatchRecord, state: BatchState, results: bytes) -> set[str]:
+        """Store the results of an ended batch; return its calls, of which those without a result are sent again."""
+        del self.in_flight[record.key]
+        for custom_id in record.custom_ids:
+            self._holders.pop(custom_id, None)
+        if state.status == "failed":
+            self._records.delete(record.key)
+            self._explain_refusal(record, state)
+            return set(record.custom_ids)
+        self._records.put_results(record.key, results)
+        record = replace(record, is_ended=True)
+        self._records.put(record)
+        self._ended[record.key] = record
+        held = set(record.custom_ids)
+        self._take(held, read_results(results, self._api.endpoint))
+        self._count_unanswered(held - self.outcomes.keys(), state)
+        return held
+
+    def _take(self, held: Collection[str], results: Iterable[tuple[str, Outcome]]) -> None:
+        for custom_id, outcome in results:
+            if custom_id not in held:
+                continue
+            if needs_other_limit_name(outcome) and not self._sends[custom_id]:
+                self._limit_name = "max_completion_tokens"
+                continue
+            self.outcomes[custom_id] = outcome
+            if isinstance(outcome, Answer) and self._spec.billed_price:
+                self._spent += self._spec.billed_price.dollars(outcome.input_tokens, outcome.output_tokens)
+
+    def _count_unanswered(self, custom_ids: Collection[str], state: BatchState) -> None:
+        if custom_ids:
+            log.warning(
+                "batch %s ended (%s) without a result for %d requests; they are sent again",
+                *(state.batch_id, state.status, len(custom_ids)),
+            )
+        for custom_id in custom_ids:
+            self._sends[custom_id] += 1
+            if self._sends[custom_id] >= MAX_SENDS:
+                text = f"its batch ended {MAX_SENDS} times without a result for it, the last time as {state.status}"
+                self.outcomes[custom_id] = Failure(type="batch_unanswered", message=text)
+
+    def _explain_refusal(self, record: BatchRecord, state: BatchState) -> None:
+        """Fail the lines that the provider refused; raise where it refused the batch as a whole."""
+        lines = [problem for problem in state.problems if problem.line and problem.line <= len(record.custom_ids)]
+        for problem in lines:
+            failure = Failure(type="batch_request", message=f"{problem.code}: {problem.message}")
+            self.outcomes[record.custom_ids[problem.line - 1]] = failure  # type: ignore[operator]  # not None in `lines`
+        if lines:
+            return
+        reason = describe(state.problems)
+        if any(problem.code == "token_limit_exceeded" for problem in state.problems):
+            if self.followed:
+                log.warning("%s; its requests are sent again when another batch has ended", reason)
+                self.capacity = len(self.followed)
+                return
+            reason += "; lower batch_max_requests of its entry, so that a batch fits the provider's limit"
+        raise BatchApiError(f"the provider refused batch {record.batch_id}: {reason}")

@@ -1,0 +1,110 @@
+"""Lines of batch files, as providers write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
+from models.engines.openai.endpoint import Endpoint
+from models.messages import Answer, Failure
+from models.spec import ModelSpec
+
+KEY = "sk-planted-secret"
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    monkeypatch.setenv("BATCH_KEY", KEY)
+    return Endpoint(ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1", api_key_env="BATCH_KEY"))
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({"id": "r", "custom_id": "x-0", "response": None, "error": None, **fields}).encode()
+
+
+def response(status: int, body: Any) -> bytes:
+    return line(response={"status_code": status, "request_id": "q", "body": body})
+
+
+def completion(text: str) -> dict[str, Any]:
+    usage = {"prompt_tokens": 5, "completion_tokens": 2}
+    return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": usage}
+
+
+def only(content: bytes, endpoint: Endpoint) -> Answer | Failure:
+    ((custom_id, outcome),) = read_results(content, endpoint)
+    assert custom_id == "x-0"
+    return outcome
+
+
+def test_answer_has_text_and_tokens(endpoint: Endpoint) -> None:
+    outcome = only(response(200, completion("A\u2028B")), endpoint)
+    assert isinstance(outcome, Answer)
+    assert (outcome.text, outcome.input_tokens, outcome.output_tokens) == ("A\u2028B", 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (response(400, {"error": {"message": "maximum context length is 10"}}), "context_length"),
+        (response(500, {"error": {"message": "oops"}}), "http_500"),
+        (response(429, None), "http_429"),
+        (response(200, {"choices": []}), "bad_reply"),
+        (line(error={"code": "invalid_image", "message": "no picture"}), "batch_request"),
+    ],
+)
+def test_errors_are_failures_of_their_kind(endpoint: Endpoint, content: bytes, kind: str) -> None:
+    outcome = only(content, endpoint)
+    assert isinstance(outcome, Failure)
+    assert outcome.type == kind
+
+
+def test_content_filter_is_an_answer(endpoint: Endpoint) -> None:
+    outcome = only(response(400, {"error": {"code": "content_filter", "message": "no"}}), endpoint)
+    assert outcome == Answer(text="", finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        line(error={"code": "batch_expired", "message": "not executed in time"}),
+        line(error={"code": "batch_cancelled", "message": "cancelled"}),
+        line(),
+        response(200, completion("A"))[:-20],
+        b"\n",
+    ],
+)
+def test_requests_without_a_result_have_no_outcome(endpoint: Endpoint, content: bytes) -> None:
+    assert list(read_results(content, endpoint)) == []
+
+
+def test_key_is_removed_from_messages(endpoint: Endpoint) -> None:
+    for content in (
+        response(401, {"error": {"message": f"bad key {KEY}"}}),
+        line(error={"code": "x", "message": f"bad key {KEY}"}),
+    ):
+        outcome = only(content, endpoint)
+        assert isinstance(outcome, Failure)
+        assert KEY not in outcome.message
+
+
+def test_other_limit_name_is_recognized(endpoint: Endpoint) -> None:
+    assert needs_other_limit_name(
+        only(response(400, {"error": {"message": "use 'max_completion_tokens' instead"}}), endpoint)
+    )
+    assert not needs_other_limit_name(only(response(200, completion("max_completion_tokens")), endpoint))
+
+
+def test_request_line_holds_further_fields_in_its_body() -> None:
+    body = {"model": "m", "messages": [], "max_tokens": 3, "extra_body": {"top_k": 5}}
+    content = request_line("x-0", body)
+    assert content.endswith(b"\n")
+    assert json.loads(content) == {
+        "custom_id": "x-0",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {"model": "m", "messages": [], "max_tokens": 3, "top_k": 5},
+    }

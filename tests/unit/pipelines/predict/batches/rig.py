@@ -1,0 +1,69 @@
+"""A job of one model behind an endpoint with batches, and what it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.predict.batches.runner import run_in_batches
+from pipelines.predict.records import Job, Receipt
+from pipelines.predict.stage import model_job
+from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.store import Store
+from tests.support.endpoint import BatchEndpoint
+
+
+def entry(endpoint: BatchEndpoint, **fields: Any) -> ModelSpec:
+    """Return the entry of a model at an endpoint, with more fields."""
+    plain = {"engine": "openai", "model": "m-1", "base_url": endpoint.base_url, "batch": True, "batch_poll_s": 0.01}
+    return ModelSpec.model_validate({**plain, **fields})
+
+
+def job_of(data: str, out: Path, endpoint: BatchEndpoint, *, samples: int = 4, **fields: Any) -> Job:
+    """Return the pending work of a model `m` on MAIA, with fields of its entry."""
+    spec = ModelSpec.model_validate(
+        {
+            "engine": "openai",
+            "model": "m-1",
+            "base_url": endpoint.base_url,
+            "batch": True,
+            "batch_poll_s": 0.01,
+            **fields,
+        }
+    )
+    run = RunSpec(
+        data=data,
+        out=str(out),
+        models={"m": spec},
+        benchmarks=("maia",),
+        tasks=("vsv",),
+        settings=("1-frame",),
+        limit=Limit(last=samples),
+    )
+    context = SweepContext.open(run, lock_token="")
+    context.lock_token = "owner"  # so that the plan repairs what a dead run has left
+    job = model_job(context, "m", spec, plan_sweep(context)["m"])
+    return Job(model=job.model, spec=spec, loader=job.loader, out=job.out, units=job.units)
+
+
+def run(job: Job) -> list[Receipt]:
+    """Run a job; return its receipts."""
+    receipts = list[Receipt]()
+    run_in_batches(job, receipts.append, lambda _: None)
+    return receipts
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """Return all predictions of the model."""
+    parts = iter_parts(Store(str(out)), part_folder("predictions", "maia", "m"))
+    return [row for _, table in parts for row in table.to_pylist()]
+
+
+def records(out: Path) -> list[Path]:
+    """Return the files that batches leave in the output."""
+    return sorted(path for path in (out / "batches").rglob("*") if path.is_file())

@@ -1,0 +1,53 @@
+"""Jobs in the background end with their block, and it with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from pipelines.predict.background import in_background
+
+
+def test_block_waits_for_its_jobs_which_run_at_the_same_time() -> None:
+    together = threading.Barrier(3, timeout=30)
+    ended: list[str] = []
+
+    def job(name: str) -> Callable[[Callable[[], bool]], None]:
+        def run(is_stopped: Callable[[], bool]) -> None:
+            together.wait()
+            assert not is_stopped()
+            ended.append(name)
+
+        return run
+
+    with in_background({"a": job("a"), "b": job("b")}):
+        together.wait()
+    assert sorted(ended) == ["a", "b"]
+
+
+def wait_until(is_stopped: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    while not is_stopped():
+        pause.wait(0.01)
+
+
+def test_failing_job_stops_the_others_and_is_raised() -> None:
+    def fail(_: Callable[[], bool]) -> None:
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"), in_background({"a": fail, "b": wait_until}):
+        pass
+
+
+def test_interrupted_block_stops_its_jobs() -> None:
+    ended = threading.Event()
+
+    def job(is_stopped: Callable[[], bool]) -> None:
+        wait_until(is_stopped)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt), in_background({"a": job}):
+        raise KeyboardInterrupt
+    assert ended.is_set()
