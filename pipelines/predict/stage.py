@@ -25,7 +25,7 @@ from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.background import in_background
-from pipelines.predict.batches.runner import run_in_batches
+from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
@@ -204,6 +204,8 @@ def run_job(
 
     progress.phase(title, waiting)
     costs.check(job.model, is_refused=False)
+    if job.spec.is_endpoint and not job.spec.batch:
+        warn_of_batches(job)
     with log_context(run=job.lock_token, model=job.model):
         log.info("%s: %d requests in %d units", title, waiting, len(job.units))
         count_waiting(job.model, waiting)

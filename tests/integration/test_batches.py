@@ -44,7 +44,8 @@ class Sweep:
         hook(lambda: os.kill(process.pid, number) if process.poll() is None else None)
         _, error = process.communicate(timeout=300)
         server = self.endpoint.batches
-        server.on_create, server.on_look, server.on_upload = (lambda: None), (lambda _: None), (lambda: None)
+        server.on_create = server.on_upload = server.on_download = lambda: None
+        server.on_look = lambda _: None
         return process.returncode, error
 
     def rows(self) -> list[dict[str, object]]:
@@ -79,8 +80,11 @@ def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None
     def while_polling(kill: Callable[[], None]) -> None:
         server.on_look = lambda _: kill() if any(batch.looks == 2 for batch in server.batches) else None
 
-    codes = [sweep.signalled(hook, signal.SIGKILL)[0] for hook in (at_upload, before_record, while_polling)]
-    assert codes == [-signal.SIGKILL] * 3
+    def before_results(kill: Callable[[], None]) -> None:
+        server.on_download = kill
+
+    moments = (at_upload, before_record, while_polling, before_results)
+    assert [sweep.signalled(moment, signal.SIGKILL)[0] for moment in moments] == [-signal.SIGKILL] * len(moments)
     assert len(server.batches) == 3
     done = cli("predict", *sweep.flags)
     sweep.check_complete()

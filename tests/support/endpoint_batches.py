@@ -77,6 +77,7 @@ class BatchServer:
         self.on_upload: Callable[[], None] = lambda: None
         self.on_create: Callable[[], None] = lambda: None
         """Called when a batch exists, before its reply is sent."""
+        self.on_download: Callable[[], None] = lambda: None
         self.on_look: Callable[[int], None] = lambda _: None
         """Called with the number of looks so far, before the reply."""
         self.is_listed = True
@@ -103,6 +104,7 @@ class BatchServer:
             case ("POST", ["files"]):
                 reply = self._upload(body, content_type)
             case ("GET", ["files", name, "content"]):
+                self.on_download()
                 reply = self.files.get(name)
             case ("POST", ["batches"]):
                 reply = self._create(json.loads(body))
@@ -186,7 +188,8 @@ class BatchServer:
             code, body = self._answer(line["body"])
             result = {"custom_id": line["custom_id"], "response": {"status_code": code, "body": body}, "error": None}
             (outputs if code < 400 else errors).append(result)
-            self.billed[line["custom_id"]] += code < 400
+            if code < 400:
+                self.billed[line["custom_id"]] += 1
         for line in batch.lines[count:]:
             if status in ("expired", "cancelled"):
                 error = {"code": f"batch_{status}", "message": "ended before"}

@@ -257,3 +257,14 @@ def run_in_batches(job: Job, on_receipt: Callable[[Receipt], None], note: Callab
         if isinstance(error, BatchApiError):
             raise ModelUnavailableError(f"model {job.model!r}: {error}") from error
         raise error
+
+
+def warn_of_batches(job: Job) -> None:
+    """Warn where a run that is not in batches may pay for requests that batches hold."""
+    records = [record for record in BatchRecords(Store(job.out), job.model).load() if not record.is_ended]
+    if records:
+        log.warning(
+            "model %r: %d requests are in batches at its provider, which a run with --batch collects; this run sends "
+            "and pays those of them that it needs again",
+            *(job.model, sum(len(record.custom_ids) for record in records)),
+        )

@@ -27,19 +27,19 @@ COMMANDS = {
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
-        "trust-remote-code", "prompt-version", "history",
+        "batch", "trust-remote-code", "prompt-version", "history",
         "cost-limit", "summary", "gpu-hour-usd", "human", "budget-usd", "budget-hours", "refresh-days",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "dry-run", "seed", "prompts",
-        "trust-remote-code", "prompt-version",
+        "batch", "trust-remote-code", "prompt-version",
         "human",
     },
     "score": {
         "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
         "judge", "scorer", "address", "fail-on-error", "cost-limit", "seed", "prompts",
-        "trust-remote-code", "prompt-version", "captioner",
+        "batch", "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
@@ -48,7 +48,7 @@ COMMANDS = {
     "submit": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts",
-        "trust-remote-code", "prompt-version", "env", "submission-id",
+        "batch", "trust-remote-code", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
         "cost-limit", "human",
     },

@@ -24,7 +24,9 @@ def entry(endpoint: BatchEndpoint, **fields: Any) -> ModelSpec:
     return ModelSpec.model_validate({**plain, **fields})
 
 
-def job_of(data: str, out: Path, endpoint: BatchEndpoint, *, samples: int = 4, **fields: Any) -> Job:
+def job_of(
+    data: str, out: Path, endpoint: BatchEndpoint, *, samples: int = 4, setting: str = "1-frame", **fields: Any
+) -> Job:
     """Return the pending work of a model `m` on MAIA, with fields of its entry."""
     spec = ModelSpec.model_validate(
         {
@@ -42,7 +44,7 @@ def job_of(data: str, out: Path, endpoint: BatchEndpoint, *, samples: int = 4, *
         models={"m": spec},
         benchmarks=("maia",),
         tasks=("vsv",),
-        settings=("1-frame",),
+        settings=(setting,),
         limit=Limit(last=samples),
     )
     context = SweepContext.open(run, lock_token="")

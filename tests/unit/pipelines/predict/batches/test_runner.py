@@ -16,7 +16,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.predict.batches.runner import BatchRunner, run_in_batches
+from pipelines.predict.batches.runner import BatchRunner, run_in_batches, warn_of_batches
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
@@ -207,6 +207,30 @@ def test_other_name_of_the_token_limit_is_learned(maia_data: str, tmp_path: Path
     check_complete(tmp_path, endpoint)
 
 
+def test_clip_that_exceeds_the_context_is_sent_with_fewer_frames(maia_data: str, tmp_path: Path) -> None:
+    def script(request: EndpointRequest) -> Any:
+        return Status(status=400, message="maximum context length") if len(request.pictures) > 16 else "A"
+
+    with BatchEndpoint(script) as endpoint:
+        run(job_of(maia_data, tmp_path, endpoint, setting="32-frames"))
+        assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS] * 3  # 32, 24 and 16 frames
+    check_complete(tmp_path, endpoint)
+    assert {row["frames_used"] for row in rows(tmp_path)} == {16}
+
+
+def test_run_without_batches_warns_of_those_at_the_provider(
+    maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with BatchEndpoint(always("A"), lambda _: Fate(lost=True)) as endpoint:
+        job = job_of(maia_data, tmp_path, endpoint)
+        warn_of_batches(job)
+        assert not caplog.messages
+        with pytest.raises(ModelUnavailableError):
+            run(job)
+        warn_of_batches(job)
+    assert f"{REQUESTS} requests are in batches at its provider" in caplog.text
+
+
 def test_interrupted_run_cancels_and_keeps_what_is_finished(maia_data: str, tmp_path: Path) -> None:
     stop = threading.Event()
     with BatchEndpoint(always("A"), lambda _: Fate(looks=99, answered=0.25)) as endpoint:
@@ -222,11 +246,8 @@ def test_interrupted_run_cancels_and_keeps_what_is_finished(maia_data: str, tmp_
 
 
 def test_batches_of_requests_outside_this_run_are_left_alone(maia_data: str, tmp_path: Path) -> None:
-    stop = threading.Event()
     with BatchEndpoint(always("A"), lambda _: Fate(looks=99)) as endpoint:
-        endpoint.batches.on_look = lambda looks: stop.set()
         job = job_of(maia_data, tmp_path, endpoint, samples=12, batch_max_requests=64)
-        endpoint.batches.on_create = lambda: stop.set() if len(endpoint.batches.batches) == 2 else None
         runner = BatchRunner(job, list[Any]().append, note=lambda _: None, stop=threading.Event())
         runner._queue.restore()
         runner._visit_ready()
