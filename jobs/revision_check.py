@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from models.engines.hub import DEFAULT_REVISION, HubAnswer, Question, ask_hub, hub_id, is_commit
 from models.errors import HubUnreachableError
-from models.hub import DEFAULT_REVISION, HubAnswer, Question, ask_hub, hub_id, is_commit
 from models.spec import ModelSpec
 
 CHECK_HEADS: Final = ("model", "checkpoint", "revision", "main at the hub", "state")

@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from models.engines.hub import cached_folder
 from models.errors import EngineUnreachableError
 from models.gguf_header import gguf_file
 from models.gpu_memory import ModelSize, model_size
-from models.hub import cached_folder
 from models.launch import LaunchedModel
 from models.spec import ModelSpec, Shape
 

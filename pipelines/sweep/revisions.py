@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from models.engines.hub import DEFAULT_REVISION, HubAnswer, ask_hub, cached_commit, hub_id, is_commit
 from models.errors import UnknownRevisionError
-from models.hub import DEFAULT_REVISION, HubAnswer, ask_hub, cached_commit, hub_id, is_commit
 from models.spec import ModelSpec
 from pipelines.plan.context import helper_models
 from pipelines.plan.run_spec import RunSpec
@@ -31,7 +31,7 @@ class PinnedSweep:
 
 def keep_revisions(spec: RunSpec, run: Mapping[str, Any]) -> RunSpec:
     """Return a sweep with the commits that its output was begun with; `run` is the output's `run.json`."""
-    return _with_models(spec, lambda name, model: _kept(model, run.get("models", {}).get(name)) or model)
+    return _with_models(spec, lambda name, model: _as_recorded(model, run.get("models", {}).get(name)) or model)
 
 
 def pin_revisions(
@@ -86,7 +86,7 @@ def _is_same(model: ModelSpec, recorded: Mapping[str, Any] | None) -> bool:
     return bool(requested == (model.revision or DEFAULT_REVISION))
 
 
-def _kept(model: ModelSpec, recorded: Mapping[str, Any] | None) -> ModelSpec | None:
+def _as_recorded(model: ModelSpec, recorded: Mapping[str, Any] | None) -> ModelSpec | None:
     if recorded is None or not hub_id(model) or is_commit(model.revision) or not _is_same(model, recorded):
         return None
     return _at(model, str(recorded.get("revision") or DEFAULT_REVISION))
@@ -116,9 +116,9 @@ def _resolve(
     stored: dict[str, str] = {}
     for name, (model_id, revision) in questions.items():
         if answers[name].state == "unreachable":
-            kept = _kept(models[name], recorded.get(name))
-            commit = (kept.revision if kept else None) or ("" if spec.address else cached_commit(model_id, revision))
-            stored |= {name: commit} if is_commit(commit) else {}
+            earlier = _as_recorded(models[name], recorded.get(name))
+            commit = earlier.revision if earlier else "" if spec.address else cached_commit(model_id, revision)
+            stored |= {name: commit} if commit and is_commit(commit) else {}
     commits = stored | {name: answer.commit for name, answer in answers.items() if answer.commit}
     for name, commit in commits.items():
         log.info("model %s: %s of %s is commit %s", name, questions[name][1], questions[name][0], commit)

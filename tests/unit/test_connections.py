@@ -24,7 +24,7 @@ ALLOWED = {
     "models/engines/openai/batch_api.py": {"openai"},  # as the engine
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
-    "models/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file
+    "models/engines/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
     "pipelines/score/text_scorers.py": {"huggingface_hub", "requests"},  # whether the hub is there, for scorers by name

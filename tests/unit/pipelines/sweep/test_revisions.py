@@ -16,7 +16,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.revisions import keep_revisions, pin_newest, pin_revisions
 from tests.support.hub import COMMITS, LocalHub
-from tests.unit.models.test_hub import write_cache
+from tests.unit.models.engines.test_hub import write_cache
 
 FIRST, SECOND, THIRD, FOURTH = COMMITS
 ALL = ("predict", "score", "report")

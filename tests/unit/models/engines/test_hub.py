@@ -9,7 +9,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from models.hub import ask_hub, cached_commit, hub_id, is_commit
+from models.engines.hub import ask_hub, cached_commit, hub_id, is_commit
 from models.spec import ModelSpec
 from tests.support.hub import COMMITS, LocalHub
 
