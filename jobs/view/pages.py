@@ -160,6 +160,7 @@ class Pages:
                 link=partial(link, root),
                 item_query=item_query,
                 outputs=self._outputs,
+                reported=[output for output in self._outputs if output.has_report()],
                 problems=[(output.label, problem) for output in self._outputs for problem in output.problems],
                 loading=None if self._loader.loaded.is_set() else (self._loader.done, self._loader.total),
                 **values,
