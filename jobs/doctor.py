@@ -16,8 +16,8 @@ from cluster.errors import ClusterError
 from cluster.hardware import Node, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
 from models.engines.empty_weights import measured_size
+from models.engines.offload import plan_offload
 from models.gpu_memory import Placement, bytes_per_weight, plan_placement
-from models.offload_plan import plan_offload
 from models.spec import ModelSpec
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote

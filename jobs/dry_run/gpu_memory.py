@@ -9,9 +9,9 @@ from typing import Any
 from cluster.hardware import local_gpus, local_memory
 from jobs.doctor import CheckResult, models_here
 from models.engines.empty_weights import measured_size
+from models.engines.offload import OffloadPlan, offload_rows, plan_offload
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, plan_placement
-from models.offload_plan import OffloadPlan, offload_rows, plan_offload
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 

@@ -71,7 +71,7 @@ def media_rules(processor: Any | None, limits: Limits) -> MediaRules:
         pixel_limit=pixel_limit,
         max_pixels=limits.max_pixels,
         max_frames=limits.max_frames,
-        min_frames=video.temporal_patch_size if type(video).__name__.startswith(_PAIRED_FRAMES) else 1,
+        min_frames=getattr(video, "temporal_patch_size", 1) if type(video).__name__.startswith(_PAIRED_FRAMES) else 1,
         images_kwargs=images_kwargs,
         videos_kwargs=videos_kwargs if takes_video else {},
     )

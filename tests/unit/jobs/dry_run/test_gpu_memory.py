@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from jobs.dry_run import gpu_memory
+from models.engines.offload import offload_rows
 from models.gpu_memory import BatchShape, MemoryNeed
-from models.offload_plan import offload_rows
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from tests.unit.jobs.dry_run.test_plan_table import BUILDER

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from models.engine_choice import choose_engine
+from models.engines.offload import DISK_BYTES_PER_S, HOST_BYTES_PER_S, WEIGHTS_SHARE, plan_offload
 from models.engines.weights import weights_bytes
-from models.offload_plan import DISK_BYTES_PER_S, HOST_BYTES_PER_S, WEIGHTS_SHARE, plan_offload
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 
