@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 MAX_SENDS = 3
 """How often a request is sent in a run whose batches end without a result for it."""
-FIND_PAUSE_S = 2.0
+FIND_PAUSE_S = 10.0
 """Before a provider is searched again for a batch that may just have been created."""
 
 
