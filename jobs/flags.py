@@ -124,6 +124,10 @@ class NightlyFlags(SweepFlags):
     benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.")] = (
         "vague,vflute,maia,mate,unpie"
     )
+    text_models: Annotated[
+        str | None,
+        Option("--text-models", help="Models that answer without pictures or clips, for MAIA's joint Unimodal row."),
+    ] = None
     history: Annotated[
         str | None,
         Option("--history", help="Location of the nights' records: a folder or s3://bucket/key. [OUT/history]"),

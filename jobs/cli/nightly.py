@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from pipelines.errors import ModelUnavailableError, UsageError
 if TYPE_CHECKING:
     from pipelines.nightly.budget import PlannedPair
     from pipelines.nightly.records import NightlyResult
+    from pipelines.plan.run_spec import RunSpec
 
 
 @takes(NightlyFlags)
@@ -27,21 +28,20 @@ def nightly(flags: NightlyFlags) -> int:
     Exit codes: 0 all is well; 1 a score moved, a model failed, or more rows failed than --fail-on-error allows; 2 wrong
     configuration; 3 nothing could be run; 130 interrupted.
     """
-    from jobs.spec_builder import build_run_spec
     from pipelines.nightly.budget import Budget
     from pipelines.nightly.history import PAGE, History
     from pipelines.nightly.run import planned_pairs, run_night
 
     prepare(verbose=flags.verbose)
-    spec = build_run_spec(flags)
-    history = History(flags.history or f"{spec.out.rstrip('/')}/history")
+    specs = _specs(flags)
+    history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")
     budget = Budget(usd=flags.budget_usd, hours=flags.budget_hours, gpu_hour_usd=flags.gpu_hour_usd)
     if flags.dry_run:
-        _show_due(planned_pairs(spec, history, budget, flags.refresh_days), as_json=flags.json)
+        _show_due(planned_pairs(specs, history, budget, flags.refresh_days), as_json=flags.json)
         return 0
     progress = Progress(quiet=flags.json)
     with results_only_on_stdout():
-        night = run_night(spec, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
+        night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
     progress.finish()
     _show_night(night, flags.summary, as_json=flags.json)
     if not flags.json:
@@ -49,6 +49,27 @@ def nightly(flags: NightlyFlags) -> int:
     if night.all_failed:
         raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
     return 1 if night.has_alarm else 0
+
+
+def _specs(flags: NightlyFlags) -> list[RunSpec]:
+    """Return the sweep of the models, and that of the text models in the settings that make their joint row."""
+    from jobs.spec_builder import build_run_spec
+    from pipelines.benchmarks import benchmark
+
+    spec = build_run_spec(flags)
+    if not flags.text_models:
+        return [spec]
+    chosen = {name: benchmark(name) for name in spec.benchmarks}
+    joint = {name: entry.explicit_settings for name, entry in chosen.items() if entry.ensemble}
+    if not any(joint.values()):
+        raise UsageError("--text-models: none of these benchmarks has a row that text models make together; maia has")
+    settings = ",".join(setting for names in joint.values() for setting in names)
+    benchmarks = ",".join(name for name, names in joint.items() if names)
+    text = replace(flags, models=flags.text_models, benchmarks=benchmarks, tasks=None, settings=settings)
+    text_spec = build_run_spec(replace(text, judge=None, captioner=None, scorers=None, human=None))
+    if both := sorted({*spec.models} & {*text_spec.models}):
+        raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")
+    return [spec, text_spec]
 
 
 def _show_night(night: NightlyResult, summary: Path | None, *, as_json: bool) -> None:

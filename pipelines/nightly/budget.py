@@ -96,12 +96,16 @@ class PlannedPair:
         )
 
 
-def plan_due(spec: RunSpec, due: Iterable[PairStatus], out: str, budget: Budget) -> list[PlannedPair]:
+def plan_due(specs: Sequence[RunSpec], due: Iterable[PairStatus], out: str, budget: Budget) -> list[PlannedPair]:
     """Return the due pairs in the order of the night; without a limit nothing is estimated and nothing waits."""
     ordered = run_order(due)
     if not budget.is_limited or not ordered:
         return [PlannedPair(status) for status in ordered]
-    return budget.plan(ordered, estimate_pairs(spec, ordered, out, budget.gpu_hour_usd))
+    estimates: dict[tuple[str, str], Estimate] = {}
+    for spec in specs:
+        if of_spec := [status for status in ordered if status.model in spec.models]:
+            estimates |= estimate_pairs(spec, of_spec, out, budget.gpu_hour_usd)
+    return budget.plan(ordered, estimates)
 
 
 def estimate_pairs(spec: RunSpec, due: Sequence[PairStatus], out: str, gpu_hour_usd: float | None) -> Estimates:

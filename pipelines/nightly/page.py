@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -45,15 +45,6 @@ class SparkLine:
     points: tuple[tuple[float, float, str, str], ...]  # x, y, class, text
     width: float = _WIDTH
     height: float = _HEIGHT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellLine:
-    """One metric of a pair under a task and setting over the nights."""
-
-    name: str
-    latest: str
-    spark: SparkLine
 
 
 @dataclass(slots=True)
@@ -106,9 +97,8 @@ def _measurement(night: str, row: Mapping[str, Any]) -> Measurement:
 def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last: str) -> dict[str, Any]:
     record = entry.records[-1]
     alarms = {(night, change.key.task, change.key.setting) for night, change in entry.changes if change.is_alarm}
-    definition = benchmark(key[1])
-    order = [definition.headline, *definition.secondary_metrics]
-    names = sorted(entry.cells, key=lambda cell: (order.index(cell[2]), cell[:2]))
+    order = _cell_order(key[1])
+    names = sorted(entry.cells, key=order)
     cells = [_cell(name, entry.cells[name], nights, alarms) for name in names]
     runs = [item for item in entry.records if item.state == "ran"]
     state = record.state if record.night == last else "not configured"
@@ -127,6 +117,21 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
     }
 
 
+def _cell_order(name: str) -> Callable[[_CellName], tuple[int, ...]]:
+    """Return the order of the cells of a benchmark: the headline first, tasks and settings as it declares them."""
+    definition = benchmark(name)
+    metrics = [definition.headline, *definition.secondary_metrics]
+    tasks = [*definition.tasks, *definition.derived_tasks]
+    settings = list(dict.fromkeys(setting for names in definition.tasks.values() for setting in names))
+    return lambda cell: (
+        metrics.index(cell[2]),
+        *(
+            names.index(part) if part in names else len(names)
+            for names, part in ((tasks, cell[0]), (settings, cell[1]))
+        ),
+    )
+
+
 def _changed(run: Pair) -> str:
     return run.why.removeprefix("changed: ").partition(";")[0]
 
@@ -140,14 +145,15 @@ def _describe(change: Change) -> str:
 
 def _cell(
     name: _CellName, values: Sequence[Measurement], nights: Sequence[str], alarms: set[tuple[str, str, str]]
-) -> CellLine:
+) -> dict[str, Any]:
+    """Return one metric of a pair under a task and setting over the nights."""
     task, setting, metric = name
-    marked = {night for night, *cell in alarms if cell == [task, setting]}
-    return CellLine(
-        name=f"{metric.replace('_', ' ')}, {task} {setting}",
-        latest=values[-1].text,
-        spark=_spark(values, nights, marked),
-    )
+    marked = {night for night, *cell in alarms if cell in ([task, setting], [task, ""])}
+    return {
+        "name": f"{metric.replace('_', ' ')}, {task} {setting}",
+        "latest": values[-1].text,
+        "spark": _spark(values, nights, marked),
+    }
 
 
 def _spark(values: Sequence[Measurement], nights: Sequence[str], marked: set[str]) -> SparkLine:

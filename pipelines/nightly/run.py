@@ -25,10 +25,11 @@ from pipelines.ingest.human_files import check_human
 from pipelines.nightly.budget import Budget, PlannedPair, plan_due
 from pipelines.nightly.cost import Usage, cost, token_difference, usage
 from pipelines.nightly.due import due_pairs
-from pipelines.nightly.history import PAGE, History, Pair, night_name
+from pipelines.nightly.history import PAGE, History, night_name
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.nightly.joint import JointOutput
 from pipelines.nightly.page import history_page
+from pipelines.nightly.pairs import failed_pair, ran_pair, requests_of, unchanged_pair, waiting_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
 from pipelines.nightly.regressions import compare_nights
 from pipelines.nightly.shifts import metric_pairs, metric_shifts
@@ -50,16 +51,21 @@ _ERRORS_OF_ONE_MODEL = (
 )  # any other error, such as an unreachable store or a bug, ends the night
 
 
-def pin_tonight(spec: RunSpec) -> PinnedSweep:
+Specs = Sequence[RunSpec]
+"""Parts of a configuration with models and settings of their own; the first one's output and people's files count."""
+
+
+def _pin_tonight(specs: Specs) -> list[PinnedSweep]:
     """Return a configuration with today's commits; where the hub is unreachable, with those of the last nights.
 
     A branch that moved changes its model, which is run again.
     """
-    return pin_newest(spec, load_run(Store(spec.out)))
+    run = load_run(Store(specs[0].out))
+    return [pin_newest(spec, run) for spec in specs]
 
 
 def run_night(
-    spec: RunSpec,
+    specs: Specs,
     history: History,
     *,
     budget: Budget | None = None,
@@ -69,58 +75,62 @@ def run_night(
 ) -> NightlyResult:
     """Run the due pairs that the budget can pay, compare their scores, and record the night.
 
-    All nights share the output `spec.out`, whose report shows every pair as it was last measured. A night that was
-    killed resumes. Raises DatasetError if a benchmark was never ingested, UsageError for an unusable file of people's
-    work, LockedError if another night is running, StoreError and ClusterError.
+    All nights share one output, whose report shows every pair as it was last measured. A night that was killed resumes.
+    Raises DatasetError if a benchmark was never ingested, UsageError for an unusable file of people's work, LockedError
+    if another night is running, StoreError and ClusterError.
     """
     history.store.check_writable()
-    check_human(spec.human, Store(spec.data))
+    check_human(specs[0].human, Store(specs[0].data))
     start = clock()
     result = NightlyResult(name=night_name(start))
     with run_lock(history.store):  # two concurrent nights would each miss the other's result
-        pinned = pin_tonight(spec)
-        spec = pinned.spec
-        result.warnings += pinned.warnings
-        statuses = due_pairs(spec, history, refresh_days=refresh_days, now=start)
+        pinned = _pin_tonight(specs)
+        specs = [part.spec for part in pinned]
+        result.warnings += dict.fromkeys(warning for part in pinned for warning in part.warnings)
+        statuses = [
+            status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days, now=start)
+        ]
         due = [status for status in statuses if status.why]
-        with open_cluster(spec.address) if due or spec.human else nullcontext() as cluster:
-            night = _Night(spec, history, budget or Budget(), result, progress or NullProgress())
+        with open_cluster(specs[0].address) if due or specs[0].human else nullcontext() as cluster:
+            night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
             night.run(statuses, due)
             night.compare(statuses)
             if cluster is not None:
                 night.report(cluster, statuses)
-        night.record(statuses)
+        night.record()
     return result
 
 
 def planned_pairs(
-    spec: RunSpec, history: History, budget: Budget, refresh_days: float | None = None
+    specs: Specs, history: History, budget: Budget, refresh_days: float | None = None
 ) -> list[PlannedPair]:
     """Return all pairs, the due ones first and in the order of a night, without running any."""
-    spec = pin_tonight(spec).spec
-    statuses = due_pairs(spec, history, refresh_days=refresh_days)
-    due = plan_due(spec, [status for status in statuses if status.why], JointOutput(spec).staging.uri, budget)
-    return [*due, *(PlannedPair(status) for status in statuses if not status.why)]
+    specs = [part.spec for part in _pin_tonight(specs)]
+    statuses = [status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days)]
+    due = [status for status in statuses if status.why]
+    planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)
+    return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
 
 
 class _Night:
     """One night while it runs."""
 
     def __init__(
-        self, spec: RunSpec, history: History, budget: Budget, result: NightlyResult, progress: ProgressListener
+        self, specs: Specs, history: History, budget: Budget, result: NightlyResult, progress: ProgressListener
     ) -> None:
-        self.spec, self.history, self.budget, self.result, self.progress = spec, history, budget, result, progress
-        self.joint = JointOutput(spec)
+        self.specs, self.history, self.budget, self.result, self.progress = specs, history, budget, result, progress
+        self.joint = JointOutput(specs[0])
         self._start = time.monotonic()
         self._items: dict[CellKey, ItemScores] = {}
 
     def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
         """Run the due pairs model by model, in the order of their first pairs."""
-        self.result.pairs = [_unchanged(self.result.name, status) for status in statuses if not status.why]
+        name = self.result.name
+        self.result.pairs = [unchanged_pair(name, status) for status in statuses if not status.why]
         if due:
             self.joint.delete_stale()
-        planned = plan_due(self.spec, due, self.joint.staging.uri, self.budget)
-        self.result.pairs += [_waiting(self.result.name, pair.status, pair.why) for pair in planned if pair.is_waiting]
+        planned = plan_due(self.specs, due, self.joint.staging.uri, self.budget)
+        self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
         ready = [pair for pair in planned if not pair.is_waiting]
         for model in dict.fromkeys(pair.model for pair in ready):
             of_model = [pair for pair in ready if pair.model == model]
@@ -129,17 +139,18 @@ class _Night:
                 self._run_model(model, [pair.status for pair in of_model])
             else:
                 why = "waits: earlier models took more of the budget than estimated"
-                pairs = [_waiting(self.result.name, pair.status, f"{pair.why}; {why}") for pair in of_model]
-                self.result.pairs += pairs
+                late = [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
+                self.result.pairs += late
 
     def _run_model(self, model: str, due: Sequence[PairStatus]) -> None:
         """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
         benchmarks = tuple(status.benchmark for status in due)
+        spec = next(spec for spec in self.specs if model in spec.models)
         sweep = replace(
-            self.spec,
-            models={model: self.spec.models[model]},
+            spec,
+            models={model: spec.models[model]},
             benchmarks=benchmarks,
-            prompt_sets={name: names for name, names in self.spec.prompt_sets.items() if name in benchmarks},
+            prompt_sets={name: names for name, names in spec.prompt_sets.items() if name in benchmarks},
             out=self.joint.staging.uri,
             human=(),
             cost_limit=self._cost_limit(),
@@ -150,21 +161,21 @@ class _Night:
             result = run_sweep(sweep, progress=self.progress)
             costs = self._costs(sweep, result, before, time.monotonic() - start)
             items = self.joint.items()
-            is_complete = self.spec.fail_on_error.allows(result.failed, max(result.requests, 1))
+            is_complete = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
             self.joint.promote(due, is_complete=is_complete)
         except _ERRORS_OF_ONE_MODEL as error:
             if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
                 log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
-            state = _waiting if isinstance(error, CostLimitReachedError) else _failed
+            state = waiting_pair if isinstance(error, CostLimitReachedError) else failed_pair
             costs = self._costs(sweep, None, before, time.monotonic() - start)
-            pairs = [state(self.result.name, status, str(error)) for status in due]
-            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in pairs]
+            records = [state(self.result.name, status, str(error)) for status in due]
+            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in records]
             return
         self._items |= items
         rates = {} if _is_resumed(before, model) else _rates(costs, result)
-        pairs = [_ran(self.result.name, status, result, is_complete=is_complete) for status in due]
+        records = [ran_pair(self.result.name, status, result, is_complete=is_complete) for status in due]
         self.result.pairs += [
-            replace(pair, out=self.spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in pairs
+            replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
         ]
         self.result.over_budget += [] if is_complete else [model]
         self.result.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
@@ -172,7 +183,7 @@ class _Night:
 
     def _cost_limit(self) -> float | None:
         """Return what is left of the budget and of `--cost-limit`, in dollars."""
-        limits = [limit for limit in (self.spec.cost_limit, self.budget.usd) if limit is not None]
+        limits = [limit for limit in (self.specs[0].cost_limit, self.budget.usd) if limit is not None]
         return max(min(limits) - self.result.cost_usd, 1e-9) if limits else None
 
     def _costs(
@@ -182,7 +193,7 @@ class _Night:
         used = {key: token_difference(tokens, before[key]) for key, tokens in usage(sweep).items()}
         costs = {}
         for name in sweep.benchmarks:
-            share = _requests(result, name) / max(result.requests, 1) if result else 1 / len(sweep.benchmarks)
+            share = requests_of(result, name) / max(result.requests, 1) if result else 1 / len(sweep.benchmarks)
             costs[name] = {
                 "seconds": round(seconds * share, 3),
                 "input_tokens": sum(tokens[0] for key, tokens in used.items() if key[1] == name),
@@ -207,7 +218,7 @@ class _Night:
     def report(self, cluster: LazyCluster, statuses: Sequence[PairStatus]) -> None:
         """Report all pairs together, if one ran or people's files are given."""
         night = self.result
-        if self.joint.is_empty() or not (night.pairs_in("ran") or self.spec.human):
+        if self.joint.is_empty() or not (night.pairs_in("ran") or self.specs[0].human):
             return
         bases = {(status.model, status.benchmark): status.basis for status in statuses}
         stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
@@ -219,16 +230,14 @@ class _Night:
         else:
             night.report = result.report
 
-    def record(self, statuses: Sequence[PairStatus]) -> None:
+    def record(self) -> None:
         """Write the night's summary, its records, and the page of all nights."""
         night, history = self.result, self.history
-        night.summary = summary(night, {s.model for s in statuses if self.spec.models[s.model].is_random})
+        night.summary = summary(
+            night, {name for s in self.specs for name, model in s.models.items() if model.is_random}
+        )
         history.write(night.name, night.pairs, night.metrics, night.summary, night.comparison)
         history.store.put(PAGE, history_page(history).encode())
-
-
-def _requests(result: SweepResult, name: str) -> int:
-    return sum(count.requests for count in result.counts if count.benchmark == name)
 
 
 def _is_resumed(before: Usage, model: str) -> bool:
@@ -244,56 +253,5 @@ def _rates(costs: Mapping[str, Mapping[str, Any]], result: SweepResult) -> dict[
             "usd_per_request": None if values["cost_usd"] is None else values["cost_usd"] / requests,
         }
         for name, values in costs.items()
-        if (requests := _requests(result, name))
-    }
-
-
-def _unchanged(night: str, status: PairStatus) -> Pair:
-    assert status.before is not None
-    pair = replace(status.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
-    return replace(pair, input_tokens=0, output_tokens=0)
-
-
-def _ran(night: str, status: PairStatus, result: SweepResult, *, is_complete: bool) -> Pair:
-    """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
-    return Pair(
-        **_identity(night, status),
-        state="ran",
-        why=status.why,
-        parts=status.parts,
-        fingerprint=status.fingerprint if is_complete else "",
-        measured=night,
-        requests=_requests(result, status.benchmark),
-        failed=sum(count.error for count in result.counts if count.benchmark == status.benchmark),
-    )
-
-
-def _failed(night: str, status: PairStatus, message: str) -> Pair:
-    return Pair(
-        **_identity(night, status),
-        state="failed",
-        why=_one_line(message),
-        parts=status.parts,
-        measured=status.before.measured if status.before else "",
-    )
-
-
-def _waiting(night: str, status: PairStatus, message: str) -> Pair:
-    """Return the record of a pair that was not run; it stays due for the same reason."""
-    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state="waiting")
-    fields = {**_identity(night, status), "state": "waiting", "why": _one_line(message)}
-    return replace(before, **fields, seconds=0.0, cost_usd=0.0, input_tokens=0, output_tokens=0)
-
-
-def _one_line(message: str) -> str:
-    return " ".join(message.split())[:500]
-
-
-def _identity(night: str, status: PairStatus) -> dict[str, Any]:
-    rates = ("seconds_per_request", "usd_per_request")
-    return {
-        **({name: getattr(status.before, name) for name in rates} if status.before else {}),
-        "night": night,
-        "model": status.model,
-        "benchmark": status.benchmark,
+        if (requests := requests_of(result, name))
     }

@@ -98,7 +98,7 @@ def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data
 
     def night(limit: str = "false", **faults: object) -> NightlyResult:
         models = {"a": ModelSpec(engine="random", faults=faults)}
-        return run_night(replace(spec, models=models, fail_on_error=FailureBudget(limit)), history)
+        return run_night([replace(spec, models=models, fail_on_error=FailureBudget(limit))], history)
 
     with connect(None):
         results = [night(), night(answer="zzz"), night(answer="zzzz"), night()]

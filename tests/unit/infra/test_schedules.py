@@ -14,7 +14,7 @@ import typer.main
 import yaml
 
 from jobs.cli.main import app
-from models.catalog_loader import load_models, select_models
+from models.catalog_loader import CATALOG, load_models, select_models
 from pipelines.benchmarks import benchmark
 from tests.support.paths import ROOT
 
@@ -34,11 +34,24 @@ def test_nightly_configuration_is_valid(name: str) -> None:
     }
     assert set(config) <= flags
     assert {"models", "data", "out", "history"} <= set(config)
-    assert set(select_models([*config["models"], config["judge"]], load_models())) == {
-        *config["models"],
-        config["judge"],
-    }
+    named = [*config["models"], *config["text-models"], config["judge"], config["captioner"]]
+    assert set(select_models(named, load_models())) == {*named}
+    assert not {*config["models"]} & {*config["text-models"]}
     assert [benchmark(item).name for item in config["benchmarks"]] == config["benchmarks"]
+
+
+def test_nightly_runs_every_model_that_fits_a_node_and_brings_no_code() -> None:
+    config, models = yaml.safe_load(CONFIGS["infra/nightly.yaml"]), load_models()
+    text = yaml.safe_load((CATALOG / "text.yaml").read_text())
+    on_one_gpu = select_models(["fits:80GB"], models)
+    fitting = {
+        name
+        for name, spec in models.items()
+        if name in on_one_gpu or (spec.runs_locally and 1 < spec.tensor_parallel <= 8)
+        if not (spec.remote_code or spec.unsupported or spec.withdrawn or name in text)
+    }
+    assert {*config["models"]} == fitting | {"gpt-4o", "random"}
+    assert {*config["text-models"]} == {name for name in text if "maia" in models[name].papers}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -29,6 +29,7 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "history",
         "cost-limit", "summary", "gpu-hour-usd", "human", "budget-usd", "budget-hours", "refresh-days",
+        "text-models",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",

@@ -83,7 +83,7 @@ def test_estimates_use_the_speed_of_the_last_night(spec: RunSpec, tmp_path: Path
     due = due_pairs(spec, history)
     estimate = estimate_pairs(spec, due, str(tmp_path / "staging"), None)["m", "maia"]
     assert estimate.usd == estimate.seconds / 4 > 0
-    (pair,) = plan_due(spec, due, str(tmp_path / "staging"), Budget(usd=1.0))
+    (pair,) = plan_due([spec], due, str(tmp_path / "staging"), Budget(usd=1.0))
     assert pair.is_waiting
 
 

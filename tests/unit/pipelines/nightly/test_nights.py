@@ -46,7 +46,7 @@ def night(history: History) -> Night:
 
     def run(spec: RunSpec, **more: Any) -> NightlyResult:
         start = datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=next(numbers))
-        return run_night(spec, history, clock=lambda: start, **more)
+        return run_night([spec], history, clock=lambda: start, **more)
 
     return run
 
