@@ -23,7 +23,7 @@ from pipelines.progress import ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
-from pipelines.sweep.evaluate import score_and_report, score_human_entries
+from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.result import SweepResult
 
@@ -86,7 +86,8 @@ class JointOutput:
         context = SweepContext.open(self.spec, progress=progress)
         with run_lock(self.out) as context.lock_token:
             run, people = add_human_entries(context, load_run(self.out))
-            score_human_entries(context, people, cluster)
+            if people:  # with the judge, which their own words may need
+                score_and_report(context, {**run, "entries": people}, cluster, result, stages=("score",))
             prune_plans(context, run["entries"])
             shown = [entry for entry in run["entries"] if (entry.model, entry.benchmark) not in left_out]
             score_and_report(context, {**run, "entries": shown}, cluster, result, stages=("report",))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.nightly.history import History, Pair, night_name
+import numpy as np
+
+from pipelines.nightly.history import History, Pair, night_name, night_time
+from pipelines.nightly.items import CellKey, ItemScores
+from pipelines.nightly.regressions import Change, Comparison, Level
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric
 
 
@@ -18,3 +22,36 @@ def test_history_returns_what_was_written(tmp_path: Path) -> None:
     assert history.metrics(NOW) == [{"night": NOW, **metric(0.5)}]
     assert history.metrics("") == history.metrics(EARLIER) == []
     assert night_name(datetime(2026, 1, 2, 2, tzinfo=UTC)) == NOW
+    assert night_time(NOW) == datetime(2026, 1, 2, 2, tzinfo=UTC)
+
+
+def comparison(*levels: Level) -> Comparison:
+    key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+    change = Change(key=key, direction="fell", before=0.5, now=None, n=3, p=0.0, test="paired", since=EARLIER)
+    return Comparison(items={key: ItemScores.of(np.array(["a"]), np.array([1.0]))}, changes=[change], levels=levels)
+
+
+def test_history_returns_changes_levels_and_the_scores_that_levels_name(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    assert history.levels() == history.changes(NOW) == []
+    first = comparison(Level(model="m", benchmark="maia", night=EARLIER, basis="b"))
+    history.write(EARLIER, [], [], "", first)
+    assert history.levels() == [*first.levels]
+    assert history.changes(EARLIER) == first.changes
+    assert list(history.items(EARLIER)) == list(first.items)
+    moved = Level(model="m", benchmark="maia", night=NOW, basis="b", before=EARLIER, is_new=True)
+    history.write(NOW, [], [], "", comparison(moved))
+    assert history.levels() == [moved]
+    assert [file.path for file in history.store.list("items")] == [f"items/{name}.parquet" for name in (EARLIER, NOW)]
+    later = NOW.replace("0102", "0103")
+    history.write(later, [], [], "", comparison(Level(model="m", benchmark="maia", night=NOW, basis="b")))
+    assert [file.path for file in history.store.list("items")] == [f"items/{NOW}.parquet"]
+    assert history.nights() == [EARLIER, NOW, later]
+
+
+def test_night_that_was_killed_leaves_the_levels_of_the_one_before(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    level = Level(model="m", benchmark="maia", night=EARLIER)
+    history.write(EARLIER, [], [], "", comparison(level))
+    history.store.put(f"changes/{NOW}.json", b'{"changes": [], "levels": []}')  # its pairs were never written
+    assert history.levels() == [level]

@@ -14,6 +14,8 @@ import pytest
 
 from models.spec import Price
 from pipelines.errors import ModelUnavailableError
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.human_files import read_human
 from pipelines.nightly import run as nightly_run
 from pipelines.nightly.budget import Budget
 from pipelines.nightly.history import History
@@ -129,3 +131,15 @@ def test_aged_pair_is_measured_again(spec: RunSpec, night: Night) -> None:
     assert states(night(spec, refresh_days=7)) == {"a": "unchanged", "b": "unchanged"}
     assert states(night(spec, refresh_days=2)) == {"a": "ran", "b": "ran"}
     assert states(night(spec, refresh_days=2)) == {"a": "unchanged", "b": "unchanged"}
+
+
+def test_people_join_the_tables_of_the_night(spec: RunSpec, night: Night, tmp_path: Path) -> None:
+    night(spec)
+    samples = Dataset.open(Store(spec.data), "maia").samples()
+    letters = "".join(f"{sample.sample_id}/{pair},ann,A\n" for sample in samples for pair in range(8))
+    file = tmp_path / "letters.csv"
+    file.write_text("pair_id,annotator,letter\n" + letters)
+    with_people = replace(spec, human=read_human([f"maia={file}"]))
+    second = night(with_people)
+    assert states(second) == {"a": "unchanged", "b": "unchanged"}
+    assert set(rows(spec)) == {"a", "b", "human:ann"}
