@@ -63,11 +63,8 @@ class JointOutput:
         entries: Iterable[ManifestEntry] = load_run(self.staging).get("entries", [])
         return {key: scores for entry in entries for key, scores in entry_items(self.staging, entry).items()}
 
-    def promote(self, due: Sequence[PairStatus], *, is_complete: bool) -> None:
-        """Replace the pairs' answers in the joint output by those of the staging folder.
-
-        Complete ones leave the staging folder, so that the next run measures them anew; others are retried there.
-        """
+    def promote(self, due: Sequence[PairStatus]) -> None:
+        """Replace the pairs' answers in the joint output by those of the staging folder."""
         with run_lock(self.out):
             for status in due:
                 for kind in _SHARED:
@@ -75,7 +72,10 @@ class JointOutput:
                 for kind in _ANSWERS:
                     _mirror(self.staging, self.out, part_folder(kind, status.benchmark, status.model))
             self._record()
-        for status in due if is_complete else ():
+
+    def clear(self, statuses: Iterable[PairStatus]) -> None:
+        """Delete the pairs' answers from the staging folder, so that their next run measures them anew."""
+        for status in statuses:
             self._delete_answers(status)
 
     def report(

@@ -97,7 +97,7 @@ def run_night(
             night.compare(statuses)
             if cluster is not None:
                 night.report(cluster, statuses)
-        night.record()
+        night.record(statuses)
     return result
 
 
@@ -162,7 +162,7 @@ class _Night:
             costs = self._costs(sweep, result, before, time.monotonic() - start)
             items = self.joint.items()
             is_complete = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
-            self.joint.promote(due, is_complete=is_complete)
+            self.joint.promote(due)
         except _ERRORS_OF_ONE_MODEL as error:
             if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
                 log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
@@ -230,7 +230,7 @@ class _Night:
         else:
             night.report = result.report
 
-    def record(self) -> None:
+    def record(self, statuses: Sequence[PairStatus]) -> None:
         """Write the night's summary, its records, and the page of all nights."""
         night, history = self.result, self.history
         night.summary = summary(
@@ -238,6 +238,9 @@ class _Night:
         )
         history.write(night.name, night.pairs, night.metrics, night.summary, night.comparison)
         history.store.put(PAGE, history_page(history).encode())
+        # Not before the night is recorded: one that is killed finds its finished models again. What failed is retried.
+        ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran") if pair.fingerprint}
+        self.joint.clear(status for status in statuses if (status.model, status.benchmark) in ran)
 
 
 def _is_resumed(before: Usage, model: str) -> bool:

@@ -143,3 +143,23 @@ def test_people_join_the_tables_of_the_night(spec: RunSpec, night: Night, tmp_pa
     second = night(with_people)
     assert states(second) == {"a": "unchanged", "b": "unchanged"}
     assert set(rows(spec)) == {"a", "b", "human:ann"}
+
+
+def test_killed_night_finds_its_finished_models_again(
+    spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = nightly_run.run_sweep
+
+    def die_at_b(sweep: RunSpec, **more: Any) -> Any:
+        if "b" in sweep.models:
+            raise KeyboardInterrupt
+        return real(sweep, **more)
+
+    monkeypatch.setattr(nightly_run, "run_sweep", die_at_b)
+    with pytest.raises(KeyboardInterrupt):
+        night(spec)
+    monkeypatch.setattr(nightly_run, "run_sweep", real)
+    second = night(spec)
+    assert states(second) == {"a": "ran", "b": "ran"}
+    assert {pair.model: pair.input_tokens > 0 for pair in second.pairs} == {"a": False, "b": True}
+    assert set(rows(spec)) == {"a", "b"}
