@@ -70,6 +70,8 @@ def sharing_obstacle(config: Any) -> str | None:
         return "its query transformer reads the text together with the picture; features of the vision tower are reused"
     if config.model_type == "mllama":
         return "its language model cross-attends to the picture; features of the vision tower are reused"
+    if getattr(config.get_text_config(), "num_kv_shared_layers", 0):
+        return "the last layers of its language model reuse the keys and values of earlier ones"
     layer_types = set(getattr(config.get_text_config(), "layer_types", None) or ())
     if other := layer_types - SHARED_LAYERS:
         return f"its language model has layers of {', '.join(sorted(other))}, whose state after a prefix is not shared"

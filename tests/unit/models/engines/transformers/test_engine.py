@@ -48,7 +48,7 @@ NOT_SHARED = {
     "lfm3_vl": "layers of conv",
     "minicpmv4_6": "layers of linear_attention",
     "minicpmv4_7": "layers of linear_attention",
-    "gemma4": "DummyLayer",
+    "gemma4": "reuse the keys and values",
 }
 """Architectures that run in padded batches, on a picture encoded once, and the reason in the log."""
 LONG_CLIPS = ("gemma4", "gemma4_unified", "granite4_vision")
