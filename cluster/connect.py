@@ -64,9 +64,9 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
     with contextlib.ExitStack() as stack:
         if not verbose:
             # Ray's native code writes to standard error about actors that Ray Data itself made that way.
-            stack.enter_context(_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
+            stack.enter_context(temporary_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
-            stack.enter_context(_environment(_embedded_settings()))
+            stack.enter_context(temporary_environment(_embedded_settings()))
             _reset_token()
             _remove_stale_files(Path(_short_temp()))
             folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
@@ -219,7 +219,8 @@ def _silent_stderr() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+def temporary_environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the length of a block, for settings that Ray takes no other way."""
     old = {name: os.environ.get(name) for name in settings}  # noqa: TID251  Ray takes these settings no other way
     os.environ.update(settings)  # noqa: TID251
     try:

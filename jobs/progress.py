@@ -71,7 +71,7 @@ class Progress:
         self._shown = time.monotonic()
         seconds = max(self._shown - self._start, 1e-9)
         rate = self._done / seconds
-        left = f", {_span((self._total - self._done) / rate)} left" if rate and self._total else ""
+        left = f", {span((self._total - self._done) / rate)} left" if rate and self._total else ""
         failed = f", {self._failed} failed" if self._failed else ""
         total = f"/{self._total}" if self._total else ""
         note = f"; {self._note}" if self._note else ""
@@ -80,7 +80,8 @@ class Progress:
         sys.stderr.flush()
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """Return a time such as `1h05m`, `2m30s` or `12s`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

@@ -92,8 +92,8 @@ def _spec(
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
     return RunSpec(
-        data=_location(flags.data, "--data"),
-        out=_location(flags.out, "--out"),
+        data=checked_location(flags.data, "--data"),
+        out=checked_location(flags.out, "--out"),
         models=models,
         benchmarks=tuple(benchmarks),
         tasks=names(flags.tasks),
@@ -193,7 +193,8 @@ def _check_gguf(name: str, spec: ModelSpec, path: Path) -> None:
         )
 
 
-def _location(uri: str, flag: str) -> str:
+def checked_location(uri: str, flag: str) -> str:
+    """Return a location with an absolute path; UsageError if it is neither a folder nor `s3://`."""
     if "://" in uri and not is_remote(uri):
         raise UsageError(f"{flag} {uri}: only folders and s3:// addresses are supported")
     return uri if is_remote(uri) else os.path.abspath(Path(uri).expanduser())  # noqa: PTH100  links stay as given

@@ -64,6 +64,14 @@ class EngineStalledError(EngineDiedError):
     """The engine was silent for longer than its model's timeout: it must be built again."""
 
 
+class TrainingDataError(ModelError):
+    """An example of a training cannot be used. The message names it, the reason and the remedy."""
+
+
+class TrainingStateError(ModelError):
+    """A checkpoint of a training does not belong to its model, or is damaged."""
+
+
 class EngineContractError(ModelError):
     """A bug of an engine: it answered a call twice, never, or one that it was not sent."""
 

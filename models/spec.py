@@ -88,6 +88,7 @@ class PublishedName(_StrictModel):
 
     benchmark: str
     name: str
+    settings: tuple[str, ...] = ()  # as published, where rows of this name in others are of another model
 
 
 class Unsupported(_StrictModel):

@@ -20,6 +20,7 @@ from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
 from jobs.cli.view import view
+from jobs.finetune.command import finetune
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
     app.command()(submit)
     app.command()(nightly)
     app.command()(generate)
+    app.command()(finetune)
     app.command()(doctor)
     app.command()(serve)
     app.command()(view)

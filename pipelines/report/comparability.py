@@ -139,6 +139,17 @@ def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str
     return tuple(dict.fromkeys(printed)) or (model,)
 
 
+def published_settings(model: str, spec: Mapping[str, Any], name: str) -> dict[str, frozenset[str]]:
+    """Return printed name -> published settings, for names under which a paper prints several models."""
+    stated = spec.get("published_as") or ()
+    catalog = load_models()
+    if not stated and model in catalog:
+        stated = [printed.model_dump() for printed in catalog[model].published_as]
+    return {
+        row["name"]: frozenset(row["settings"]) for row in stated if row["benchmark"] == name and row.get("settings")
+    }
+
+
 def is_same_model(spec: Mapping[str, Any], entry: ModelSpec) -> bool:
     """Return whether a model of `run.json` has the weights of a catalog entry, in whatever revision."""
     if spec.get("engine") == "external" or (spec.get("engine") == "random") != entry.is_random:

@@ -24,7 +24,7 @@ from pipelines.errors import StoreError, UsageError
 from pipelines.metrics.stats import wilson_ci
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import check_names
-from pipelines.report.comparability import Conditions, published_names
+from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.model import ReproductionCell, Verdict
 from pipelines.storage.store import Store
@@ -90,12 +90,15 @@ def _model_cells(
 ) -> Iterator[ReproductionCell]:
     name = conditions.entry.benchmark
     settings, steps = benchmark(name).publication.settings, printed_steps(load_published(name))
+    limited = published_settings(conditions.entry.model, conditions.spec, name)
     for printed in load_published(name):
         setting = settings.get(printed.setting, printed.setting)
         key = (printed.task, setting, printed.subset, printed.category, printed.metric)
         row = index.get((name, model, *key))
         if printed.model not in names or printed.value is None or row is None:
             continue
+        if printed.setting not in limited.get(printed.model, {printed.setting}):
+            continue  # of another model under the same name
         half_step = float(steps[printed.table, printed.metric]) / 2
         yield _cell(conditions, printed, row, half_step)
 

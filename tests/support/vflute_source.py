@@ -17,7 +17,7 @@ TEMPLATES = (
     "Is REPLACE_CLAIM in line with the scene? Reason, then close with entailment or contradiction.",
 )
 
-FIRST = {"test": 5000, "train": 20000}
+FIRST = {"test": 5000, "train": 20000, "validation": 40000}
 """Seed of the first picture of a split in the hub's form."""
 
 

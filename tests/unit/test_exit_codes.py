@@ -31,6 +31,8 @@ EXIT_CODES = {
     "models.errors.ModelError": 2,
     "models.errors.ModelsFileError": 2,
     "models.errors.PrefixSharingUnsupportedError": 70,
+    "models.errors.TrainingDataError": 2,
+    "models.errors.TrainingStateError": 2,
     "models.errors.UnknownModelError": 2,
     "models.errors.UnknownRevisionError": 2,
     "models.errors.YamlFileError": 2,
@@ -55,6 +57,7 @@ EXIT_CODES = {
 WITHOUT_EXIT_CODE = {
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
     "pipelines.benchmarks.vflute.source_text._FormError",
+    "pipelines.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
     "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
 }
 NOT_HERE = "models.engines.vllm"  # imports what is installed on GPU machines only

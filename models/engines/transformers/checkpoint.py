@@ -122,7 +122,7 @@ def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool
     spec = model.spec
     has_pictures = not text_only and is_image_text_model(load_config(model))
     auto_class = AutoModelForImageTextToText if has_pictures else AutoModelForCausalLM
-    is_rank = torch.distributed.is_initialized()
+    is_rank = spec.tensor_parallel > 1 and torch.distributed.is_initialized()  # else a worker of a training
     dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     placement: dict[str, Any] = {}
     if is_rank:

@@ -118,24 +118,27 @@ class PaddedBatchModel:
         return self._model.language_model if needs_picture else self._model
 
     def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
-        ids = torch.full((len(prompts), width), self._pad_id)
-        mask = torch.zeros_like(ids)
-        extras = {
-            name: tensor.new_zeros(len(prompts), width, *tensor.shape[2:])
-            for name, tensor in prompts[0].head.extras.items()
-        }
-        for row, prompt in enumerate(prompts):
-            length = len(prompt.ids)
-            ids[row, width - length :] = torch.from_numpy(prompt.ids)
-            mask[row, width - length :] = 1
-            for name, tensor in prompt.head.by_token(length).items():
-                extras[name][row, width - length :] = tensor[0]
-        pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
-        text_inputs = {
-            name: _padded([prompt.text_inputs[name] for prompt in prompts]) for name in prompts[0].text_inputs
-        }
-        inputs = {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **text_inputs}
+        inputs = padded_inputs(prompts, width, self._pad_id)
         return {name: tensor.to(self._device) for name, tensor in inputs.items()}
+
+
+def padded_inputs(prompts: Sequence[Prompt], width: int, pad_id: int) -> dict[str, Tensor]:
+    """Return the model's inputs for prompts with pixels of equal shape, padded on the left to `width` tokens."""
+    ids = torch.full((len(prompts), width), pad_id)
+    mask = torch.zeros_like(ids)
+    extras = {
+        name: tensor.new_zeros(len(prompts), width, *tensor.shape[2:])
+        for name, tensor in prompts[0].head.extras.items()
+    }
+    for row, prompt in enumerate(prompts):
+        length = len(prompt.ids)
+        ids[row, width - length :] = torch.from_numpy(prompt.ids)
+        mask[row, width - length :] = 1
+        for name, tensor in prompt.head.by_token(length).items():
+            extras[name][row, width - length :] = tensor[0]
+    pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
+    text_inputs = {name: _padded([prompt.text_inputs[name] for prompt in prompts]) for name in prompts[0].text_inputs}
+    return {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **text_inputs}
 
 
 def _padded(rows: Sequence[Tensor]) -> Tensor:

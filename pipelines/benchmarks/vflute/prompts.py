@@ -90,7 +90,17 @@ def _scene_graph(picture: Media, instruction: str, texts: PromptTexts, instructi
 def _exemplar(sample: Sample, index: int, shot: Mapping[str, str], texts: PromptTexts) -> tuple[Turn, Turn]:
     """Build an exemplar's question, and its answer in the form that models were fine-tuned on."""
     question = user(_media(sample, shot_role(index)), _instruction(shot, texts))
-    return question, Turn("assistant", (Text(f"{shot['explanation']}\nLABEL: {shot['label']}"),))
+    return question, Turn("assistant", (Text(solved_answer(shot["explanation"], shot["label"])),))
+
+
+def solved_answer(explanation: str, label: str) -> str:
+    """Return an answer in the form that the authors' models were fine-tuned on."""
+    return f"{explanation}\nLABEL: {label}"
+
+
+def fill_claim(template: str, claim: str) -> str:
+    """Fill a caption into an instruction's template."""
+    return template.replace(CLAIM_TOKEN, f'"{claim}"')
 
 
 def _answer_step(turns: tuple[Turn, ...]) -> Step:
@@ -103,7 +113,7 @@ def _version(row: Mapping[str, Any]) -> str:
 
 def _instruction(row: Mapping[str, Any], texts: PromptTexts) -> str:
     """Fill the claim into the instruction of the data, or into our own where the data has none."""
-    filled = row["prompt"].replace(CLAIM_TOKEN, _quoted(row))
+    filled = fill_claim(row["prompt"], row["claim"])
     return texts.fill(_version(row), instruction=filled, claim=_quoted(row))
 
 

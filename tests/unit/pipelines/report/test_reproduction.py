@@ -274,11 +274,18 @@ def test_named_scorers_of_vflute_and_the_captioner_of_unpie_must_be_the_papers()
 
 def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
     row = {"task": "entailment", "setting": "no-image", "metric": "f1_at_0", "value": 0.6477}
-    cell = one_cell("vflute", "llava-1.5-7b-vflute", row, 723)
+    cell = one_cell("vflute", "llava-1.5-7b-vflute-no-image", row, 723)
     assert (cell.published_model, cell.published_setting, cell.published) == (
         "LLaVA-7B-VF", "fine-tuned (-Image)", 0.6477
     )  # fmt: skip
     assert cell.verdict == "reproduced"
+    with_pictures = entry_of(builder_of("vflute", "llava-1.5-7b-vflute", [("entailment", "no-image")]))
+    result = results(
+        "vflute",
+        [{**row, "model": "llava-1.5-7b-vflute", "subset": "", "category": "", "n": 723}],
+        [count("vflute", "llava-1.5-7b-vflute", ("entailment", "no-image"), 723)],
+    )
+    assert cells_of(with_pictures, result, spec_of("llava-1.5-7b-vflute")) == []
 
 
 def test_people_and_models_without_published_rows_have_no_cells() -> None:

@@ -1,0 +1,1 @@
+"""The command `finetune`: its flags, its spec, its progress."""

@@ -1,0 +1,47 @@
+"""`vlmsweep finetune`: the fine-tuned models of a paper, from data that the user has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.finetune.flags import FinetuneFlags
+from jobs.options import takes
+from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+
+
+@takes(FinetuneFlags)
+def finetune(flags: FinetuneFlags) -> int:
+    """Fine-tune V-FLUTE's models with LoRA. Run the same command again to resume a training that was interrupted."""
+    from jobs.finetune.progress import TrainingProgress
+    from jobs.finetune.spec import build_finetune_spec
+    from pipelines.finetune.run import finetune as run_training
+
+    prepare(verbose=flags.verbose)
+    spec = build_finetune_spec(flags)
+    with results_only_on_stdout():
+        record = run_training(spec, TrainingProgress(quiet=flags.json))
+    if flags.json:
+        print_json(record)
+    else:
+        for line in _summary(record, spec.out, spec.variant.white):
+            print_line(line)
+    return 0
+
+
+def _summary(record: dict[str, Any], out: str, white: bool) -> list[str]:
+    """Return the lines that say what was trained, and how to run it."""
+    losses = record["losses"]
+    best = record["best_loss"]
+    chosen = (
+        "no validation rows: the last step's weights"
+        if best is None
+        else f"weights of step {record['adapter_step']}, with the lowest validation loss {best:.4f}"
+    )
+    steps, examples = record["steps"], record["data"]["train"]
+    setting = "no-image" if white else "zero-shot"
+    command = f"vlmsweep run --models-file {out}/models.yaml --models {record['model']} --benchmarks vflute"
+    return [
+        f"{record['model']}: {steps} steps on {examples} examples, loss {losses[0]:.4f} -> {losses[-1]:.4f}; {chosen}",
+        f"adapter: {out}/adapter   record: {out}/training.json",
+        f"evaluate it with: {command} --settings {setting} --data DATA --out OUT",
+    ]

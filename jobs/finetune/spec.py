@@ -1,0 +1,102 @@
+"""Build a checked `FinetuneSpec` from flags."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from jobs.finetune.flags import FinetuneFlags
+from jobs.spec_builder import checked_location, checked_model
+from models.catalog_loader import load_models, select_models
+from models.environment import ray_address
+from models.finetuning.settings import MemorySettings, TrainingSettings
+from models.spec import ModelSpec
+from pipelines.benchmarks import unknown_name
+from pipelines.errors import UsageError
+from pipelines.finetune.records import VARIANTS, FinetuneSpec, Variant
+
+
+def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
+    """Build the spec.
+
+    Raises:
+        UsageError: a name is unknown, a source is missing, or the model cannot be fine-tuned.
+    """
+    if flags.benchmark != "vflute":
+        raise unknown_name("benchmark to fine-tune for", flags.benchmark, ["vflute"])
+    if flags.variant not in VARIANTS:
+        raise unknown_name("variant", flags.variant, list(VARIANTS))
+    variant = VARIANTS[flags.variant]
+    _check_sources(flags, variant)
+    files = flags.models_file or []
+    model = _base(flags.model, select_models([flags.model], load_models(files))[flags.model], flags)
+    checked_model(flags.model, files)
+    return FinetuneSpec(
+        variant=variant,
+        model_name=flags.model,
+        model=model,
+        settings=_settings(flags, variant),
+        memory=MemorySettings(
+            micro_batch_size=flags.micro_batch_size, gradient_checkpointing=flags.gradient_checkpointing
+        ),
+        data=checked_location(flags.data, "--data") if flags.data else None,
+        evil=checked_location(flags.evil, "--evil") if flags.evil else None,
+        out=checked_location(flags.out, "--out"),
+        workers=flags.num_workers,
+        skip_bad_rows=flags.skip_bad_rows,
+        eval_every=flags.eval_every,
+        checkpoint_every=flags.checkpoint_every,
+        address=flags.address or ray_address(),
+        command=tuple(sys.argv),
+    )
+
+
+def _settings(flags: FinetuneFlags, variant: Variant) -> TrainingSettings:
+    return TrainingSettings(
+        epochs=flags.epochs or variant.epochs,
+        batch_size=flags.batch_size,
+        learning_rate=flags.learning_rate,
+        projector_learning_rate=flags.projector_learning_rate,
+        warmup_ratio=flags.warmup_ratio,
+        weight_decay=flags.weight_decay,
+        lora_rank=flags.lora_rank,
+        lora_alpha=flags.lora_alpha,
+        lora_dropout=flags.lora_dropout,
+        train_projector=flags.train_projector,
+        max_length=flags.max_length,
+        dtype=flags.dtype,
+        seed=flags.seed,
+    )
+
+
+def _check_sources(flags: FinetuneFlags, variant: Variant) -> None:
+    if variant.vflute and not flags.data:
+        raise UsageError(
+            f"--variant {variant.name} needs --data: the folder of V-FLUTE with data/train-*.parquet, from "
+            "huggingface.co/datasets/ColumbiaNLP/V-FLUTE"
+        )
+    if variant.evil and not flags.evil:
+        raise UsageError(
+            f"--variant {variant.name} needs --evil: a folder with esnlive_train.csv (github.com/maximek3/e-ViL) and "
+            "Flickr30k's pictures in flickr30k_images/"
+        )
+    if flags.evil and not variant.evil:
+        raise UsageError(
+            f"--evil: the variant {variant.name} is not trained on e-SNLI-VE; leave it out, or take evil+vf"
+        )
+
+
+def _base(name: str, model: ModelSpec, flags: FinetuneFlags) -> ModelSpec:
+    """Return the entry as it is loaded for training; UsageError if it has no weights here or is tuned already."""
+    if not model.runs_locally:
+        raise UsageError(f"--model {name}: only models with weights on this machine or the hub can be fine-tuned")
+    if model.adapter:
+        raise UsageError(f"--model {name} has an adapter already; name its base model")
+    if model.tensor_parallel > 1:
+        raise UsageError(
+            f"--model {name} is set to {model.tensor_parallel} GPUs a replica; a model is fine-tuned whole on each "
+            "GPU: take a smaller one, or set tensor_parallel: 1 in a models file where it fits"
+        )
+    folder = Path(model.model).expanduser()
+    place = str(folder.absolute()) if folder.is_dir() else model.model  # workers have another working directory
+    return model.model_copy(update={"engine": "transformers", "model": place, "dtype": flags.dtype, "offload": False})

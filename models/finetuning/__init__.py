@@ -1,0 +1,1 @@
+"""Fine-tune local models with low-rank adapters (LoRA)."""

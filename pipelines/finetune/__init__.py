@@ -1,0 +1,1 @@
+"""Fine-tune models on the training data of benchmarks, on Ray Train."""

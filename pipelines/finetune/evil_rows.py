@@ -1,0 +1,105 @@
+"""Read eViL's e-SNLI-VE as distributed: `esnlive_train.csv` with Flickr30k's pictures; neutral rows are left out.
+
+Data: github.com/maximek3/e-ViL (Kayser et al. 2021), pictures of Flickr30k.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.vflute.facts import LABELS
+from pipelines.benchmarks.vflute.prompts import fill_claim, solved_answer
+from pipelines.errors import SourceError
+from pipelines.finetune.records import ExampleRow
+from pipelines.finetune.vflute_rows import drawn_template
+
+_FILES: Final = ("esnlive_train.csv", "data/esnlive_train.csv")
+_FOLDERS: Final = (
+    *("", "flickr30k_images/", "flickr30k-images/", "flickr30k_images/flickr30k_images/", "images/"),
+    *("data/flickr30k_images/", "data/flickr30k_images/flickr30k_images/"),
+)
+"""Folders of the pictures, as archives of Flickr30k unpack."""
+_COLUMNS: Final = ("pairID", "Flickr30kID", "hypothesis", "gold_label", "explanation")
+_NEUTRAL: Final = "neutral"
+
+
+def evil_rows(source: Source) -> Iterator[ExampleRow | Rejection]:
+    """Yield the training rows that entail or contradict; a picture's bytes come with its first row.
+
+    Raises:
+        SourceError: there is no `esnlive_train.csv`, or it is unreadable or lacks a column.
+    """
+    path = next((path for path in _FILES if source.exists(path)), "")
+    if not path:
+        raise SourceError(
+            f"{source.uri}: no esnlive_train.csv; give the folder of e-SNLI-VE (github.com/maximek3/e-ViL)"
+        )
+    pictures = _Pictures(source)
+    for number, fields in _csv_rows(source, path):
+        if fields["gold_label"] == _NEUTRAL:
+            continue
+        problem = _problem(fields) or pictures.find(fields["Flickr30kID"])
+        if problem:
+            yield Rejection(file=path, item=f"line {number}", reason=problem)
+            continue
+        yield ExampleRow(
+            row_id=f"evil-{fields['pairID']}",
+            file=path,
+            instruction=fill_claim(drawn_template(fields["pairID"]), fields["hypothesis"]),
+            answer=solved_answer(fields["explanation"], fields["gold_label"]),
+            picture=f"flickr30k/{fields['Flickr30kID']}",
+            content=pictures.content(fields["Flickr30kID"]),
+        )
+
+
+class _Pictures:
+    """Finds pictures in the folders that archives unpack to, and reads each once."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._folder = ""
+        self._paths: dict[str, str | None] = {}  # None: read
+
+    def find(self, name: str) -> str:
+        """Return why there is no such picture, '' if there is one."""
+        if name in self._paths:
+            return ""
+        for folder in dict.fromkeys((self._folder, *_FOLDERS)):
+            if self._source.exists(folder + name):
+                self._folder, self._paths[name] = folder, folder + name
+                return ""
+        return f"no picture {name} in {self._source.uri} or its folder flickr30k_images"
+
+    def content(self, name: str) -> bytes | None:
+        """Return the bytes of a picture that was found; None if they were returned before."""
+        path, self._paths[name] = self._paths[name], None
+        return None if path is None else self._source.read_bytes(path)
+
+
+def _csv_rows(source: Source, path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield line number and fields."""
+    where = f"{source.uri}/{path}"
+    try:
+        reader = csv.DictReader(io.StringIO(source.read_bytes(path).decode("utf-8-sig"), newline=""), strict=True)
+        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
+        for row in reader:
+            yield reader.line_num, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"{where}: cannot be read ({error}); fetch the file again") from error
+
+
+def _problem(fields: Mapping[str, str | None]) -> str:
+    """Return what is wrong with a row, '' if nothing."""
+    blank = [name for name in _COLUMNS if not (fields.get(name) or "").strip()]
+    if blank:
+        return f"no {', '.join(blank)}"
+    if fields["gold_label"] not in LABELS:
+        return f"gold_label {fields['gold_label']!r} is not entailment, contradiction or neutral"
+    return ""

@@ -1,0 +1,76 @@
+"""Fine-tune: copy the examples, train on Ray, write the adapter with its entry."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from cluster.connect import connect
+from models.fingerprint import answer_fingerprint
+from pipelines.errors import UsageError
+from pipelines.finetune.checkpoints import delete_checkpoints
+from pipelines.finetune.example_store import delete_examples
+from pipelines.finetune.prepare import prepare_examples
+from pipelines.finetune.ray_train import train_on_ray
+from pipelines.finetune.records import CHECKPOINTS, EXAMPLES, FinetuneSpec, TrainingListener
+from pipelines.finetune.result import read_record, training_record, write_result
+from pipelines.storage.backend import is_remote
+from pipelines.storage.lock import run_lock
+from pipelines.storage.store import Store
+
+_SETTINGS: Final = "settings.json"
+
+
+def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
+    """Train, or resume a training that was interrupted, or do nothing where it is finished; return `training.json`.
+
+    Raises:
+        UsageError: the output holds a training with other settings.
+        SourceError, ModelError, ClusterError, StoreError: the data, the model, the cluster or the store cannot be used.
+    """
+    out = Store(spec.out)
+    with run_lock(out):
+        _check_settings(spec, out)
+        record = read_record(out)
+        if record is None:
+            start = time.monotonic()
+            counts = prepare_examples(spec, out, listener)
+            with connect(spec.address) as cluster:
+                listener.phase("loading the model")
+                history = train_on_ray(spec, counts, cluster, listener)
+            record = training_record(spec, counts, history, time.monotonic() - start)
+            write_result(spec, out, record)
+        delete_checkpoints(out)
+        delete_examples(out)
+        if not is_remote(out.uri):
+            for folder in (CHECKPOINTS, EXAMPLES):  # empty now
+                shutil.rmtree(Path(out.uri, folder), ignore_errors=True)
+    return record
+
+
+def _check_settings(spec: FinetuneSpec, out: Store) -> None:
+    """Store what decides the trained weights, or compare it with what an interrupted training stored."""
+    present = {
+        "variant": spec.variant.name,
+        "model": answer_fingerprint(spec.model),
+        **asdict(spec.settings),
+        "eval_every": spec.eval_every,
+    }
+    present = json.loads(json.dumps(present))
+    try:
+        stored: Mapping[str, Any] = json.loads(out.get(_SETTINGS))
+    except FileNotFoundError:
+        out.put(_SETTINGS, json.dumps(present, indent=2).encode())
+        return
+    differing = [name for name in present if stored.get(name) != present[name]]
+    if differing:
+        name = differing[0]
+        raise UsageError(
+            f"{spec.out} holds a training with other settings ({name}: {stored.get(name)} there, {present[name]} "
+            "here); give it another --out, or the same settings to resume"
+        )

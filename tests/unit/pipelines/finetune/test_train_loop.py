@@ -1,0 +1,81 @@
+"""The training loop without Ray: an interrupted training ends with the same losses and weights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from models.finetuning.settings import MemorySettings, TrainingSettings
+from models.spec import ModelSpec
+from pipelines.errors import StoreError
+from pipelines.finetune.prepare import prepare_examples
+from pipelines.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent
+from pipelines.finetune.train_loop import Worker, train
+from pipelines.storage.store import Store
+from tests.support.checkpoints import build_tiny
+from tests.support.toy_flute import write_toy
+from tests.unit.pipelines.finetune.sources import Listener
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> FinetuneSpec:
+    root = tmp_path_factory.mktemp("finetune")
+    return FinetuneSpec(
+        variant=VARIANTS["vf"],
+        model_name="tiny",
+        model=ModelSpec(engine="transformers", model=str(build_tiny(root / "tiny")), dtype="float32", device="cpu"),
+        settings=TrainingSettings(
+            epochs=2, batch_size=2, learning_rate=2e-3, lora_rank=4, lora_alpha=8, dtype="float32"
+        ),
+        memory=MemorySettings(gradient_checkpointing=False),
+        data=str(write_toy(root / "toy", train=5, validation=2, test=1)),
+        evil=None,
+        out=str(root / "whole"),
+        checkpoint_every=2,
+    )
+
+
+def run(spec: FinetuneSpec, kill_at: int = 0) -> list[TrainingEvent]:
+    events: list[TrainingEvent] = []
+
+    def report(event: TrainingEvent) -> None:
+        events.append(event)
+        if event.step == kill_at:
+            raise KilledError
+
+    counts = prepare_examples(spec, Store(spec.out), Listener())
+    train(spec, counts, Worker(), report)
+    return events
+
+
+def files(spec: FinetuneSpec) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(spec.out, "adapter").iterdir()}
+
+
+def test_killed_training_resumes_from_its_checkpoint_with_equal_losses(base: FinetuneSpec, tmp_path: Path) -> None:
+    whole = run(base)
+    assert [event.step for event in whole if not event.is_validation] == [1, 2, 3, 4, 5, 6]
+    assert [event.step for event in whole if event.is_validation] == [3, 6]
+    killed = replace(base, out=str(tmp_path / "killed"))
+    with pytest.raises(KilledError):
+        run(killed, kill_at=5)
+    assert [path.name for path in Path(killed.out, "checkpoints").glob("step-*")] == ["step-0000004.safetensors"]
+    rest = run(killed)
+    assert rest == [event for event in whole if event.step > 4]
+    assert files(killed) == files(base)
+    assert json.loads(files(base)["adapter_config.json"])["base_model_name_or_path"] == base.model.model
+
+
+def test_worker_that_does_not_see_the_output_says_so(base: FinetuneSpec, tmp_path: Path) -> None:
+    counts = ExampleCounts(train=5, validation=0, fingerprint="")
+    with pytest.raises(StoreError, match="a folder that all nodes share, or s3://"):
+        train(replace(base, out=str(tmp_path / "elsewhere")), counts, Worker(), lambda _: None)
