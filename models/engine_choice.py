@@ -21,7 +21,8 @@ _LACKS = {
     "blip-2": "models without a chat template",  # the `transformers` engine formats their conversations
     "instructblip": "models without a chat template",
     "smolvlm": "clips for SmolVLM",  # vllm 0.32 takes pictures only
-    "qwen3_vl": "clips for Qwen3-VL",  # answers on vllm 0.32 differ, and it is open why
+    "llava_next_video": "clips for LLaVA-NeXT-Video",  # vllm 0.32 ended at one in the tests
+    "llava_onevision": "several pictures for LLaVA-OneVision",  # vllm cuts each into tiles, transformers none
 }
 _REGISTRY = ("model_executor", "models", "registry.py")
 

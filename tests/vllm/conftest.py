@@ -22,7 +22,10 @@ _SMALL: dict[str, Any] = {"kv_cache_memory_bytes": 1 << 28, "limit_mm_per_prompt
 
 @pytest.fixture(scope="module")
 def open_vllm(checkpoint_of: Checkpoints) -> Iterator[OpenEngine]:
-    """Return a function that opens the engine on an architecture's checkpoint; the engine before it is closed."""
+    """Return a function that opens the engine on an architecture's checkpoint; the engine before it is closed.
+
+    With `is_shared` the engine before it is returned where it was opened in the same way.
+    """
     yield from _opener(checkpoint_of)
 
 
@@ -43,8 +46,12 @@ def _opener(checkpoint_of: Checkpoints) -> Iterator[OpenEngine]:
     from models.engines.vllm.engine import VLLMEngine
 
     running: list[Engine] = []
+    shared: list[tuple[str | Path, dict[str, Any]]] = []
 
-    def open_engine(architecture: str | Path, **more: Any) -> Engine:
+    def open_engine(architecture: str | Path, *, is_shared: bool = False, **more: Any) -> Engine:
+        if is_shared and shared == [(architecture, more)]:
+            return running[-1]
+        shared[:] = [(architecture, more)] if is_shared else []
         while running:
             running.pop().close()
         folder = checkpoint_of(architecture) if isinstance(architecture, str) else architecture

@@ -13,15 +13,15 @@ pytestmark = pytest.mark.vllm
 
 
 class TestVLLM(EngineContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def engine(self, open_vllm_here: OpenEngine) -> Engine:
-        return open_vllm_here("qwen2_5_vl")
+        return open_vllm_here("qwen2_5_vl", is_shared=True)
 
     @pytest.fixture
     def own_engine(self, open_vllm_here: OpenEngine) -> Engine:
         return open_vllm_here("qwen2_5_vl")
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def failing(self, open_vllm_here: OpenEngine) -> Engine:
         # Long enough for the short prompts and their answers, too short for the bad one.
-        return open_vllm_here("qwen2_5_vl", limits=Limits(max_model_len=200))
+        return open_vllm_here("qwen2_5_vl", limits=Limits(max_model_len=200), is_shared=True)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,14 +32,17 @@ pytestmark = [
 ]
 
 
-def test_killed_engine_process_is_reported_and_a_new_engine_answers(open_vllm: OpenEngine) -> None:
+def test_engine_process_killed_while_it_answers_is_reported_and_a_new_engine_answers(open_vllm: OpenEngine) -> None:
     engine = open_vllm("qwen2_5_vl")
     calls = calls_about((PICTURE,), limits=(4,))
     before = {reply.call_id: reply.outcome for reply in engine.generate(calls, MEDIA)}
-    cores = [child for child in psutil.Process().children(recursive=True) if "EngineCore" in child.name()]
-    assert cores, "vllm's engine is expected in a process of its own"
-    for core in cores:
-        core.kill()
+    (core,) = [child for child in psutil.Process().children(recursive=True) if "EngineCore" in child.name()]
+    core.suspend()  # so that it has not answered when it is killed
+    killer = threading.Timer(2.0, core.kill)
+    killer.start()
+    with pytest.raises(EngineDiedError):
+        list(engine.generate(calls, MEDIA))
+    killer.join()
     with pytest.raises(EngineDiedError):
         list(engine.generate(calls, MEDIA))
     after = {reply.call_id: reply.outcome for reply in open_vllm("qwen2_5_vl").generate(calls, MEDIA)}

@@ -6,6 +6,7 @@ Every rank runs the same engine on the same calls; rank 0 alone sends the answer
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import hashlib
 import json
 import os
@@ -49,6 +50,7 @@ class RankConfig:
 def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
     """Join the group, load this rank's shard, answer calls until a stop message."""
     _exit_with_parent()
+    faulthandler.enable()  # a rank that dies by a signal of its own says where, on standard error
     _set_environment(config)
     forward_logs(partial(_send, pipe), config.log_level, config.rank)
     try:

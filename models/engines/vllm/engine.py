@@ -5,9 +5,8 @@ Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so
 
 from __future__ import annotations
 
-import re
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,9 +16,11 @@ from vllm.model_executor.model_loader import get_model_cls
 
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.media_inputs import media_rules
-from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder
+from models.engines.vllm.batch import Submission, complete, rejection
+from models.engines.vllm.core_watch import CoreWatch
+from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder, processor_settings
 from models.engines.vllm.settings import engine_settings, lora_request
-from models.errors import EngineDiedError, EngineUnreachableError
+from models.errors import EngineUnreachableError
 from models.gguf_header import gguf_file
 from models.messages import (
     Answer,
@@ -35,8 +36,8 @@ from models.messages import (
 )
 from models.spec import ModelSpec
 
-_CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
-_SEEDS = 2**63
+log = logging.getLogger(__name__)
+
 _NO_TEMPLATE = (
     "the model has no chat template, and vllm gets none of ours: say `engine: transformers` in its entry, with "
     "chat_format (vicuna, or plain for unformatted text) where it is no BLIP"
@@ -44,20 +45,11 @@ _NO_TEMPLATE = (
 _UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
 
 
-@dataclass(frozen=True, slots=True)
-class _Submission:
-    """One prompt as vLLM takes it; `scored` counts its last tokens whose log-probabilities are asked for."""
-
-    call: Call
-    prompt: dict[str, Any]
-    scored: int = 0
-
-
 class VLLMEngine:
-    """Answers calls with vLLM's batches; there is no beam search.
+    """Answers calls with vLLM's batches. It has no beam search: requests with beams are decoded greedily.
 
-    All calls of a media group are submitted at once and name their media by content hash, so that vLLM's caches of
-    prefixes, encoder outputs and media hit. A batch that vLLM rejects for one prompt is halved until it is isolated.
+    All calls of a media group are submitted together and name their media by content hash, so that vLLM's caches of
+    prefixes, encoder outputs and media hit. A prompt that vLLM rejects fails alone.
 
     Processors with a chat template get media as parts of a turn. A model with a tokenizer only (InternVL2,
     Phi-3.5-vision, Molmo) gets text with vLLM's placeholders. Where a model takes no clips, it gets frames as pictures.
@@ -73,82 +65,76 @@ class VLLMEngine:
         self._spec = spec = _with_local_weights(spec)
         revision = None if Path(spec.model).is_dir() else spec.revision
         try:
-            self._llm: Any = (make or vllm.LLM)(**engine_settings(spec, revision))
             self._processor = AutoProcessor.from_pretrained(
                 spec.model, revision=revision or "main", trust_remote_code=spec.trust_remote_code
             )
+            self._llm: Any = (make or vllm.LLM)(**engine_settings(spec, revision, self._processor))
         except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
+        self._watch = CoreWatch(self._llm)
+        self._processor_settings: dict[str, Any] = {}
+        self._has_warned = False
         self._lora = lora_request(spec)
         self._max_len: int = self._llm.model_config.max_model_len
         self._template: Any = self._processor
         self._placeholder: Callable[[str, int], str | None] | None = None
         if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
             self._template = self._llm.get_tokenizer()
-            self._placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
-        self._takes_video = (
-            media_rules(self._processor, spec.limits).kind == "video"
-            if self._placeholder is None
-            else has_video_placeholder(self._placeholder)
-        )
+            placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
+            self._placeholder, self._min_frames = placeholder, 1
+            self._takes_video = has_video_placeholder(placeholder)
+        else:
+            rules = media_rules(self._processor, spec.limits)
+            self._takes_video, self._min_frames = rules.kind == "video", rules.min_frames
+            self._processor_settings = processor_settings(rules)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call; `EngineDiedError` when a process of vLLM ended: a new engine is needed."""
-        submissions: list[_Submission] = []
+        """Yield one reply for each call; `EngineDiedError` when vLLM ended or failed: a new engine is needed."""
+        submissions: list[Submission] = []
+        self._warn_of_beams(calls)
         for call in calls:
             try:
                 parts = (
-                    self._scored_texts(call, media) if call.scored else [_Submission(call, self._prompt(call, media))]
+                    self._scored_texts(call, media) if call.scored else [Submission(call, self._prompt(call, media))]
                 )
             except (ValueError, TypeError, LookupError, AttributeError) as error:
-                yield _failure_reply(call, error)
+                yield CallReply(call_id=call.call_id, outcome=rejection(error))
                 continue
             if call.scored and not all(part.scored for part in parts):
                 yield CallReply(call_id=call.call_id, outcome=_UNSCORABLE)
             else:
                 submissions += parts
         started = monotonic()
-        outputs = self._submit(submissions) if submissions else []
+        outputs = complete(self._llm, submissions, self._lora)
         call_seconds = (monotonic() - started) / max(1, len(submissions))
-        by_call: dict[str, list[tuple[_Submission, Any]]] = {}
+        by_call: dict[str, list[tuple[Submission, Any]]] = {}
         for submission, output in zip(submissions, outputs, strict=True):
             by_call.setdefault(submission.call.call_id, []).append((submission, output))
         for parts_of_call in by_call.values():
             call = parts_of_call[0][0].call
-            errors = [output for _, output in parts_of_call if isinstance(output, Exception)]
-            if errors:
-                yield _failure_reply(call, errors[0])
+            failures = [output for _, output in parts_of_call if isinstance(output, Failure)]
+            if failures:
+                yield CallReply(call_id=call.call_id, outcome=failures[0])
             else:
                 outcome = _read_scores(parts_of_call) if call.scored else self._read_output(*parts_of_call[0])
                 yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=call_seconds * len(parts_of_call))
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""
+        self._watch.close()
         core = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
         if core is not None:
             core.shutdown()
         self._llm = None
 
-    def _submit(self, submissions: Sequence[_Submission]) -> list[Any]:
-        """Return vLLM's output for each prompt, or the exception by which it was rejected."""
-        try:
-            outputs: list[Any] = self._llm.generate(
-                [submission.prompt for submission in submissions],
-                [_sampling(submission) for submission in submissions],
-                use_tqdm=False,
-                lora_request=self._lora,
-                tokenization_kwargs={"add_special_tokens": False},  # the chat template has added them
-            )
-        except Exception as error:  # vLLM's own classes, and anything that a model's preprocessing raises
-            if _is_engine_dead(error):
-                raise EngineDiedError(f"vllm's engine for {self._spec.model} died: {error}") from error
-            if len(submissions) == 1:
-                return [error]
-            middle = len(submissions) // 2
-            return [*self._submit(submissions[:middle]), *self._submit(submissions[middle:])]
-        return outputs
+    def _warn_of_beams(self, calls: Sequence[Call]) -> None:
+        """Log once that answers are not decoded as asked; each says so in its `decoding`."""
+        beams = max((call.generation.num_beams for call in calls), default=1)
+        if beams > 1 and not self._has_warned:
+            self._has_warned = True
+            log.warning("vllm has no beam search: answers are decoded greedily where %d beams are asked for", beams)
 
-    def _scored_texts(self, call: Call, media: Mapping[Media, Frames]) -> list[_Submission]:
+    def _scored_texts(self, call: Call, media: Mapping[Media, Frames]) -> list[Submission]:
         """Return one prompt for each text, tokenized as the `transformers` engine does: by itself, after the turns."""
         tokenizer = self._llm.get_tokenizer()
         prompt = self._prompt(call, media) if call.turns else {}
@@ -161,19 +147,22 @@ class VLLMEngine:
             ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
             # The first token of all has nothing to follow from.
             scored = len(ids) if before else max(0, len(ids) - 1)
-            submissions.append(_Submission(call, {"prompt_token_ids": [*before, *ids], **prompt}, scored))
+            submissions.append(Submission(call, {"prompt_token_ids": [*before, *ids], **prompt}, scored))
         return submissions
 
     def _prompt(self, call: Call, media: Mapping[Media, Frames]) -> dict[str, Any]:
-        if call.generation.num_beams > 1:
-            raise ValueError("num_beams: vllm has no batched beam search; use engine: transformers")
         turns = call.turns
         if self._spec.system and turns[0].role != "system":
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
         if not getattr(self._template, "chat_template", None):
             raise ValueError(_NO_TEMPLATE)
         continues = turns[-1].role == "assistant"
-        prompt_media = PromptMedia(self._placeholder, self._spec.limits.max_frames, takes_video=self._takes_video)
+        prompt_media = PromptMedia(
+            self._placeholder,
+            self._spec.limits.max_frames,
+            takes_video=self._takes_video,
+            min_frames=self._min_frames,
+        )
         text = self._template.apply_chat_template(
             [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns],
             tokenize=False,
@@ -182,9 +171,10 @@ class VLLMEngine:
         )
         if not prompt_media.data:
             return {"prompt": text}
-        return {"prompt": text, "multi_modal_data": prompt_media.data, "multi_modal_uuids": prompt_media.names}
+        prompt = {"prompt": text, "multi_modal_data": prompt_media.data, "multi_modal_uuids": prompt_media.names}
+        return prompt | ({"mm_processor_kwargs": self._processor_settings} if self._processor_settings else {})
 
-    def _read_output(self, submission: _Submission, output: Any) -> Answer | Failure:
+    def _read_output(self, submission: Submission, output: Any) -> Answer | Failure:
         """Return the answer; a failure where prompt and limit exceed the model's context, which would cut the answer.
 
         The `transformers` engine fails these calls too, before it computes anything.
@@ -215,16 +205,7 @@ def _with_local_weights(spec: ModelSpec) -> ModelSpec:
     return spec.model_copy(update={"model": ensure_local(spec).source}) if gguf_file(spec.model) else spec
 
 
-def _sampling(submission: _Submission) -> Any:
-    if submission.scored:
-        return vllm.SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0)
-    generation = submission.call.generation
-    return vllm.SamplingParams(
-        temperature=generation.temperature, max_tokens=generation.max_new_tokens, seed=generation.seed % _SEEDS
-    )
-
-
-def _read_scores(parts: Sequence[tuple[_Submission, Any]]) -> Answer:
+def _read_scores(parts: Sequence[tuple[Submission, Any]]) -> Answer:
     means, counts = [], []
     for submission, output in parts:
         scored = list(zip(output.prompt_token_ids, output.prompt_logprobs, strict=True))[-submission.scored :]
@@ -235,17 +216,3 @@ def _read_scores(parts: Sequence[tuple[_Submission, Any]]) -> Answer:
         input_tokens=sum(len(output.prompt_token_ids) for _, output in parts),
         cached_tokens=sum(output.num_cached_tokens or 0 for _, output in parts),
     )
-
-
-def _failure_reply(call: Call, error: Exception) -> CallReply:
-    kind = "context_length" if _CONTEXT.search(str(error)) else type(error).__name__
-    return CallReply(call_id=call.call_id, outcome=Failure(type=kind, message=str(error)))
-
-
-def _is_engine_dead(error: BaseException | None) -> bool:
-    """Look for vLLM's error by name along the chain of causes: its module differs between versions."""
-    while error is not None:
-        if type(error).__name__ == "EngineDeadError":
-            return True
-        error = error.__cause__
-    return False

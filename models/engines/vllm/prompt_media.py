@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from models.engines.transformers.media_inputs import clip_metadata
+from models.engines.transformers.media_inputs import MediaRules, clip_metadata
 from models.media_sampling import uniform_indices
 from models.messages import Frames, Media, Text, Turn
+
+_SIZES = ("size", "cap_pixels_per_frame")
 
 
 class PromptMedia:
     """Collects the media of one prompt, and the names under which vLLM caches them."""
 
     def __init__(
-        self, placeholder: Callable[[str, int], str | None] | None, max_frames: int | None, *, takes_video: bool
+        self,
+        placeholder: Callable[[str, int], str | None] | None,
+        max_frames: int | None,
+        *,
+        takes_video: bool,
+        min_frames: int = 1,
     ) -> None:
+        """Pass a clip as such or as pictures, with at most `max_frames`; a shorter clip repeats its last frame."""
         self._placeholder, self._max_frames, self._takes_video = placeholder, max_frames, takes_video
+        self._min_frames = min_frames
         self.data: dict[str, list[Any]] = {}
         self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
 
@@ -38,6 +47,7 @@ class PromptMedia:
         indices = uniform_indices(len(frames.pixels), self._max_frames)
         if not self._takes_video:
             return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in indices]
+        indices += indices[-1:] * (self._min_frames - len(indices))
         # Models that encode the time of frames (Qwen2.5-VL, Qwen3-VL) reject a clip without its metadata.
         metadata = {**clip_metadata(frames, indices), "do_sample_frames": False}
         return [self._add("video", (np.ascontiguousarray(frames.pixels[indices]), metadata), name)]
@@ -50,6 +60,13 @@ class PromptMedia:
         # On its own line, as in vLLM's chat interface; None: vLLM's processor inserts the placeholder itself.
         placeholder = self._placeholder(kind, len(self.data[kind]))
         return {"text": f"{placeholder}\n" if placeholder else ""}
+
+
+def processor_settings(rules: MediaRules) -> dict[str, Any]:
+    """Return the settings of a processor that decide the size of media, as vLLM takes them; it sets the others."""
+    settings = {"images_kwargs": rules.images_kwargs, "videos_kwargs": rules.videos_kwargs}
+    sizes = {kind: {name: given[name] for name in _SIZES if name in given} for kind, given in settings.items()}
+    return {kind: given for kind, given in sizes.items() if given}
 
 
 def has_video_placeholder(placeholder: Callable[[str, int], str | None]) -> bool:

@@ -13,7 +13,7 @@ _MAX_PICTURES = 16  # pictures of one prompt; few-shot prompts hold several
 _CACHE_SHARE = 8  # of the free memory, one part caches keys and values on CPUs: other replicas need theirs
 
 
-def engine_settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
+def engine_settings(spec: ModelSpec, revision: str | None, processor: Any) -> dict[str, Any]:
     """Return the arguments of `vllm.LLM`."""
     optional = {
         "revision": revision,
@@ -34,12 +34,21 @@ def engine_settings(spec: ModelSpec, revision: str | None) -> dict[str, Any]:
         # All GPUs of the replica are visible to this process: Ray need not place vLLM's workers again.
         **({"distributed_executor_backend": "mp"} if spec.tensor_parallel > 1 else {}),
         **({"enable_lora": True, "max_lora_rank": 256} if spec.adapter else {}),
-        **_processor_settings(),
+        **({} if _normalizes_alike(processor) else {"mm_device_do_normalize": False}),
+        **_cpu_settings(),
         **{name: value for name, value in optional.items() if value is not None},
     }
 
 
-def _processor_settings() -> dict[str, Any]:
+def _normalizes_alike(processor: Any) -> bool:
+    """Return whether pictures and clips are normalized alike: on the device vLLM 0.32 normalizes both as pictures."""
+    parts = [getattr(processor, name, None) for name in ("image_processor", "video_processor")]
+    names = ("do_normalize", "image_mean", "image_std", "do_rescale", "rescale_factor")
+    values = [[getattr(part, name, None) for name in names] for part in parts if part is not None]
+    return all(value == values[0] for value in values)
+
+
+def _cpu_settings() -> dict[str, Any]:
     """Return the settings that vLLM's CPU build needs; {} on GPUs.
 
     By default it demands 92% of the machine's memory, and compiles kernels, which takes minutes and a C++ compiler.

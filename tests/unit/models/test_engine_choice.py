@@ -63,6 +63,8 @@ def test_vllm_is_chosen_where_it_has_code_for_the_architecture() -> None:
         ({"chat_format": "vicuna"}, "chat_format"),
         ({"architecture": "blip-2"}, "without a chat template"),
         ({"architecture": "smolvlm"}, "clips for SmolVLM"),
+        ({"architecture": "llava_next_video"}, "clips for LLaVA-NeXT-Video"),
+        ({"architecture": "llava_onevision"}, "several pictures for LLaVA-OneVision"),
     ],
 )
 def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: str) -> None:

@@ -16,7 +16,14 @@ from models.errors import EngineDiedError
 from models.messages import Answer, Call, Failure, Generation
 from models.spec import Limits, ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
-from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, OTHER, PICTURE, calls_about
+from tests.unit.models.engines.transformers.reference_answers import (
+    CLIP,
+    FIRST_FRAME,
+    MEDIA,
+    OTHER,
+    PICTURE,
+    calls_about,
+)
 
 SETTINGS = frozenset(
     [
@@ -36,7 +43,7 @@ SETTINGS = frozenset(
         "tokenizer_revision",
         "max_model_len",
         "max_num_seqs",
-        *("kv_cache_memory_bytes", "enforce_eager", "skip_mm_profiling"),
+        *("kv_cache_memory_bytes", "enforce_eager", "skip_mm_profiling", "mm_device_do_normalize"),
     ]
 )
 """Of `vllm.LLM` and `vllm.EngineArgs`, those that the engine may use."""
@@ -44,7 +51,7 @@ MAX_LEN, PROMPT = 200, 9
 FACTS = {"total_num_frames", "fps", "width", "height", "duration", "frames_indices", "do_sample_frames"}
 """What `qwen2_5_vl.py` and `qwen3_vl.py` read of a clip: `VideoMetadata` of transformers, and whether to sample."""
 
-_MODULES = ("models.engines.vllm.engine", "models.engines.vllm.settings")  # these import vllm
+_MODULES = tuple(f"models.engines.vllm.{name}" for name in ("engine", "batch", "settings"))  # these import vllm
 
 
 class EngineDeadError(RuntimeError):
@@ -88,7 +95,11 @@ class FakeLLM:
     tokenizer: Any = None
     dead: bool = False
     prompts: list[Mapping[str, Any]] = field(default_factory=list)
+    waiting: list[tuple[Mapping[str, Any], SamplingParams]] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
+    """Finish reasons of the next outputs, in place of an answer."""
+    broken: bool = False
     model_config: Any = None
     ended: bool = False
 
@@ -104,7 +115,7 @@ class FakeLLM:
     def get_tokenizer(self) -> Any:
         return self.tokenizer
 
-    def generate(
+    def enqueue(
         self,
         prompts: Sequence[Mapping[str, Any]],
         sampling_params: Sequence[SamplingParams],
@@ -112,29 +123,38 @@ class FakeLLM:
         use_tqdm: bool = True,
         lora_request: Any = None,
         tokenization_kwargs: Mapping[str, Any] | None = None,
-    ) -> list[Any]:
+    ) -> list[str]:
         del lora_request
         assert not use_tqdm
         assert tokenization_kwargs == {"add_special_tokens": False}
-        assert len(prompts) == len(sampling_params)
-        self.batches.append(len(prompts))
         if self.dead:
             raise RuntimeError("request failed") from EngineDeadError("EngineCore encountered an issue")
+        for prompt in prompts:
+            if "REFUSED" in prompt.get("prompt", ""):
+                raise ValueError("The decoder prompt (length 900) is longer than the maximum model length of 200.")
+        self.waiting += zip(prompts, sampling_params, strict=True)
+        return [str(index) for index in range(len(prompts))]
+
+    def wait_for_completion(self, *, use_tqdm: bool = True) -> list[Any]:
+        assert not use_tqdm
+        if self.broken:
+            raise AssertionError("of the scheduler")
+        waiting, self.waiting = self.waiting, []
+        self.batches.append(len(waiting))
         return [
             self._score(prompt) if params.prompt_logprobs is not None else self._complete(prompt)
-            for prompt, params in zip(prompts, sampling_params, strict=True)
+            for prompt, params in waiting
         ]
 
     def _score(self, prompt: Mapping[str, Any]) -> Any:
         """Give token `t` the log-probability -t."""
         ids = prompt["prompt_token_ids"]
         logprobs = [None, *({token: SimpleNamespace(logprob=-float(token))} for token in ids[1:])]
-        return SimpleNamespace(prompt_token_ids=ids, prompt_logprobs=logprobs, num_cached_tokens=0)
+        outputs = [SimpleNamespace(finish_reason="length")]
+        return SimpleNamespace(outputs=outputs, prompt_token_ids=ids, prompt_logprobs=logprobs, num_cached_tokens=0)
 
     def _complete(self, prompt: Mapping[str, Any]) -> Any:
-        if "REFUSED" in prompt["prompt"]:
-            raise ValueError("The decoder prompt (length 900) is longer than the maximum model length of 200.")
-        assert set(prompt) <= {"prompt", "multi_modal_data", "multi_modal_uuids"}
+        assert set(prompt) <= {"prompt", "multi_modal_data", "multi_modal_uuids", "mm_processor_kwargs"}
         for kind, items in prompt.get("multi_modal_data", {}).items():
             assert len(items) == len(prompt["multi_modal_uuids"][kind]) <= self.settings["limit_mm_per_prompt"][kind]
             for item in items if kind == "video" else ():
@@ -143,7 +163,8 @@ class FakeLLM:
                 assert set(facts) == FACTS
                 assert len(facts["frames_indices"]) == len(frames)
         self.prompts.append(prompt)
-        completion = SimpleNamespace(text="A", finish_reason="stop", token_ids=(1, 2))
+        reason = self.given_up.pop() if self.given_up else "stop"
+        completion = SimpleNamespace(text="A", finish_reason=reason, token_ids=(1, 2))
         return SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * PROMPT, num_cached_tokens=4)
 
 
@@ -206,6 +227,25 @@ def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Check
     assert stand.ended
 
 
+def test_clips_are_shown_to_the_model_as_transformers_shows_them(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    folder = checkpoint_of("qwen3_vl")
+    engine, stand = opened(vllm_module, folder)
+    (reply,) = engine.generate(calls_about((CLIP,), limits=(4,))[:1], MEDIA)
+    assert isinstance(reply.outcome, Answer), reply.outcome
+    assert stand.prompts[0]["mm_processor_kwargs"] == {"videos_kwargs": {"cap_pixels_per_frame": True}}
+    parts = json.loads((folder / "processor_config.json").read_text())
+    means = [parts[name]["image_mean"] for name in ("image_processor", "video_processor")]
+    assert (means[0] == means[1]) == stand.settings.get("mm_device_do_normalize", True)
+    assert "mm_device_do_normalize" not in opened(vllm_module, checkpoint_of("idefics3"))[1].settings
+
+
+def test_limit_of_pixels_reaches_the_processor(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("qwen2_5_vl"), limits=Limits(max_pixels=112 * 112))
+    (reply,) = engine.generate(calls_about((PICTURE,), limits=(4,))[:1], MEDIA)
+    assert isinstance(reply.outcome, Answer), reply.outcome
+    assert stand.prompts[0]["mm_processor_kwargs"]["images_kwargs"]["size"]["longest_edge"] == 112 * 112
+
+
 def test_frames_are_pictures_for_a_processor_without_clips(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
     engine, stand = opened(vllm_module, checkpoint_of("idefics3"), limits=Limits(max_frames=6))
     (reply,) = engine.generate(calls_about((CLIP,), limits=(4,))[:1], MEDIA)
@@ -236,9 +276,54 @@ def test_rejected_prompt_fails_alone(vllm_module: Any, checkpoint_of: Checkpoint
     failed = {name: outcome.type for name, outcome in replies.items() if isinstance(outcome, Failure)}
     assert failed == {bad.call_id: "context_length", "scored/0": "unscorable"}
     assert len(replies) == len(calls) + 1
-    stand.dead = True
-    with pytest.raises(EngineDiedError, match="died"):
-        list(engine.generate(calls, MEDIA))
+    assert stand.batches == [len(calls) - 1], "the others are answered together"
+
+
+@pytest.mark.parametrize("way", ["dead", "broken"])
+def test_engine_that_died_or_failed_while_it_ran_must_be_rebuilt(
+    way: str, vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("llama"))
+    setattr(stand, way, True)
+    with pytest.raises(EngineDiedError, match=r"vllm's engine (died|failed while it answered)"):
+        list(engine.generate(calls_about((), limits=(4,)), MEDIA))
+
+
+@pytest.mark.parametrize(("given_up", "failed"), [(1, 0), (6, 1)], ids=["once", "twice"])
+def test_prompt_that_vllm_gives_up_is_sent_again_and_is_never_an_answer(
+    given_up: int, failed: int, vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of("llama"))
+    calls = calls_about((), limits=(4,))
+    assert len(calls) == 5
+    stand.given_up = ["error"] * given_up
+    outcomes = [reply.outcome for reply in engine.generate(calls, MEDIA)]
+    assert stand.batches == [5, min(5, given_up)]
+    assert [outcome.type for outcome in outcomes if isinstance(outcome, Failure)] == ["engine_error"] * failed
+
+
+def test_request_with_beams_is_decoded_greedily_and_says_so(
+    vllm_module: Any, checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine, _ = opened(vllm_module, checkpoint_of("llama"))
+    calls = [replace(call, generation=replace(call.generation, num_beams=3)) for call in calls_about((), limits=(4,))]
+    outcomes = [reply.outcome for reply in engine.generate(calls, MEDIA)]
+    assert {outcome.decoding for outcome in outcomes if isinstance(outcome, Answer)} == {"greedy"}
+    assert len(outcomes) == len(calls)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == "vllm has no beam search: answers are decoded greedily where 3 beams are asked for"
+
+
+@pytest.mark.parametrize(("architecture", "frames"), [("qwen3_vl", 2), ("qwen2_5_vl", 1)])
+def test_single_frame_is_repeated_for_a_processor_that_takes_pairs(
+    architecture: str, frames: int, vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    engine, stand = opened(vllm_module, checkpoint_of(architecture))
+    (reply,) = engine.generate(calls_about((FIRST_FRAME,), limits=(4,))[:1], MEDIA)
+    assert isinstance(reply.outcome, Answer), reply.outcome
+    ((pixels, facts),) = stand.prompts[0]["multi_modal_data"]["video"]
+    assert len(pixels) == len(facts["frames_indices"]) == frames
+    assert (pixels == MEDIA[FIRST_FRAME].pixels).all()
 
 
 def test_model_without_chat_template_names_the_remedy(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
