@@ -38,7 +38,9 @@ def test_entries_of_the_catalog_that_only_vllm_runs_can_run() -> None:
     coded = [name for name, spec in load_models().items() if spec.engine == "vllm" and spec.remote_code]
     entries = {name: spec for name, spec in trust_remote_code(load_models(), coded).items() if name in coded}
     assert set(entries) == {
-        *("internvl2.5-26b-mpo", "internvl2-8b", "phi-3.5-vision", "ovis2-16b", "molmo-7b-d", "molmo-7b-o")
+        *("internvl2.5-26b-mpo", "internvl2-8b", "phi-3.5-vision", "ovis2-16b", "molmo-7b-d", "molmo-7b-o"),
+        "phi-4-multimodal",
     }
     assert {unavailable_reason(spec) for spec in entries.values()} == {""}
-    assert {"InternVLChatModel", "Phi3VForCausalLM", "Ovis", "MolmoForCausalLM"} <= vllm_classes()
+    classes = {"InternVLChatModel", "Phi3VForCausalLM", "Ovis", "MolmoForCausalLM", "Phi4MMForCausalLM"}
+    assert classes <= vllm_classes()
