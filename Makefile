@@ -34,8 +34,9 @@ $(STAMP): requirements.lock pyproject.toml
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+# One setting of each benchmark; every one with ARGS=--all.
 demo: $(STAMP)
-	@$(BIN)/vlmsweep demo --out $(OUT)
+	@$(BIN)/vlmsweep demo --out $(OUT) $(ARGS)
 
 # Real answers: SmolLM2-135M-Instruct from a wheel of 93 MB answers the sample data in text alone and judges itself.
 demo-real: $(STAMP)

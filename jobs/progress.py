@@ -14,9 +14,13 @@ NOTE_EVERY_S = 60.0
 
 
 class Progress:
-    """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere."""
+    """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere.
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    Phases of less than `least_s` seconds leave no line.
+    """
+
+    def __init__(self, *, quiet: bool = False, least_s: float = 0.0) -> None:
+        self._least_s = least_s
         self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
         self._quiet = quiet
         self._title, self._total, self._done, self._failed = "", 0, 0, 0
@@ -54,8 +58,8 @@ class Progress:
             return
         if self._live:
             sys.stderr.write("\r\x1b[2K")
-        if not self._quiet:
-            seconds = time.monotonic() - self._start
+        seconds = time.monotonic() - self._start
+        if not self._quiet and seconds >= self._least_s:
             failed = f", {self._failed} failed" if self._failed else ""
             total = f" of {self._total}" if self._total else ""
             self._print(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s")

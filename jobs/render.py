@@ -121,7 +121,7 @@ def headline(result: SweepResult) -> str:
     parts = []
     if metrics := _headline_rows(result.metrics):
         names = ("benchmark", "model", "task", "setting", "metric")
-        rows = [[*(row[name] for name in names), _format_value(row), row["n"], row["n_failed"]] for row in metrics]
+        rows = [[*(row[name] for name in names), format_value(row), row["n"], row["n_failed"]] for row in metrics]
         parts.append(table(_METRIC_HEADERS, rows))
     parts.append(table(_COUNT_FIELDS, [[getattr(c, name) for name in _COUNT_FIELDS] for c in result.counts]))
     if result.report:
@@ -140,7 +140,8 @@ def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, An
     return rows
 
 
-def _format_value(row: Mapping[str, Any]) -> str:
+def format_value(row: Mapping[str, Any]) -> str:
+    """Return the value of a metric with its interval, fractions as percent."""
     value = row["value"]
     if value is None or math.isnan(value):
         return "-"

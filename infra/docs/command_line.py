@@ -37,8 +37,16 @@ def commands_page() -> str:
         "`--log-format json`, which writes log lines as JSON objects. Flags may be written with `-` or `_`. "
         "Exit codes: [exit codes](exit-codes.md)."
     )
-    sections = [_command(name, command) for name, command in sorted(group.commands.items())]
-    return page("Commands", about, *sections)
+    return page("Commands", about, *(_command(name, command) for name, command in all_commands(group)))
+
+
+def all_commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the commands of a group by name, those of groups in it as `export inspect`."""
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from all_commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
 
 
 def _command(name: str, command: Any) -> str:

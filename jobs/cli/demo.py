@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import Annotated, Final
 
 import typer
 
-from jobs.cli.run import print_result
+from jobs.cli.run import exit_code, print_result
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
-from jobs.output import prepare, results_only_on_stdout
+from jobs.output import prepare, print_line, results_only_on_stdout
 from jobs.progress import Progress
+
+_SHOWN_PHASE_S: Final = 5.0
 
 
 def demo(
     out: Annotated[str, typer.Option("--out", help="A local folder for data, model and results.")] = "demo-out",
+    all_settings: Annotated[
+        bool, typer.Option("--all", help="Run every setting of the benchmarks, not one of each, and print all tables.")
+    ] = False,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Run the main job on sample data with a tiny local model; its answers are chance."""
     from jobs.demo.main import run_demo
+    from jobs.demo.screen import screen
 
     prepare(verbose=verbose)
-    progress = Progress(quiet=json)
+    start = time.monotonic()
+    progress = Progress(quiet=json, least_s=0.0 if verbose or all_settings else _SHOWN_PHASE_S)
     with results_only_on_stdout():
-        spec, outcome = run_demo(out, progress=progress)
+        spec, result = run_demo(out, all_settings=all_settings, progress=progress)
     progress.finish()
-    return print_result(outcome, spec, as_json=json)
+    if json or all_settings or result.unavailable:
+        return print_result(result, spec, as_json=json)
+    print_line(screen(result, spec, out, time.monotonic() - start))
+    return exit_code(result, spec)

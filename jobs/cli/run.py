@@ -96,6 +96,11 @@ def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
         print_line(headline(result))
         for line in result.spending.lines():  # on standard error: the result is the same when nothing is spent again
             print_error(f"spent by {line}")
+    return exit_code(result, spec)
+
+
+def exit_code(result: SweepResult, spec: RunSpec) -> int:
+    """Return how a sweep ends: 3 where a model was unavailable, 1 where more rows failed than are allowed, else 0."""
     if result.unavailable:
         return 3
     return 0 if spec.fail_on_error.allows(result.failed, max(result.requests, 1)) else 1

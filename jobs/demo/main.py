@@ -1,4 +1,7 @@
-"""What `vlmsweep demo` runs: ingest sample data, build a tiny checkpoint, and sweep all benchmarks with it."""
+"""What `vlmsweep demo` runs: ingest sample data, build a tiny checkpoint, and sweep all benchmarks with it.
+
+Text-similarity models are left out: a fresh machine would fetch gigabytes, and the answers are chance.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,12 @@ PIXELS = 64 * 48
 """A tiny model needs no large frames, and two cores are enough for small ones."""
 ANSWER_TOKENS = 3
 CAPTION_TOKENS = 5
+QUICK_SETTINGS = ("vlm", "zero-shot", "32-frames", "0-shot")
+"""One of each benchmark, without `--all`."""
 
 
-def run_demo(out: str, *, progress: ProgressListener) -> tuple[RunSpec, SweepResult]:
-    """Run the main job under a local folder, resuming what an earlier run left.
+def run_demo(out: str, *, all_settings: bool, progress: ProgressListener) -> tuple[RunSpec, SweepResult]:
+    """Run the main job under a local folder, in one setting of each benchmark or in all; resume an earlier run.
 
     Raises:
         UsageError: `out` is no local folder.
@@ -58,6 +63,8 @@ def run_demo(out: str, *, progress: ProgressListener) -> tuple[RunSpec, SweepRes
             BASELINE: ModelSpec(engine="random", notes="guesses among the choices"),
         },
         benchmarks=BENCHMARKS,
+        settings=() if all_settings else QUICK_SETTINGS,
+        default_scorers=False,
         judges=((JUDGE, ModelSpec(engine="random", notes="tosses a coin")),),
         captioners=((CAPTIONER, _tiny(checkpoint, CAPTION_TOKENS)),),
         command=tuple(sys.argv),

@@ -79,6 +79,8 @@ class RunSpec:
     own_captions: bool = False
     """`captioner: self`: each model reads its own captions; the report says so."""
     scorers: tuple[ScorerSpec, ...] = ()
+    default_scorers: bool = True
+    """False: only `scorers`; the benchmarks' own are models of gigabytes, which a hub would send."""
     address: str | None = None
     fail_on_error: FailureBudget = FailureBudget()
     seed: int = 42
@@ -147,10 +149,11 @@ class RunSpec:
         }
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:
-        """Return the benchmark's default scorers, replaced by those that a flag names."""
+        """Return the benchmark's default scorers, replaced by those that a flag names; see `default_scorers`."""
         named = {scorer.kind: scorer for scorer in self.scorers}
         defaults = benchmark(name).default_scorers
         return [
             named.get(kind) or replace(ScorerSpec.parse(f"{kind}={text}"), named=False)
             for kind, text in defaults.items()
+            if self.default_scorers or kind in named
         ]

@@ -1,4 +1,4 @@
-"""What a phase waits for is printed, but not at every look."""
+"""Phases away from a terminal: a line each, and what they wait for, but not at every look."""
 
 from __future__ import annotations
 
@@ -26,3 +26,19 @@ def test_quiet_progress_prints_no_note(capsys: pytest.CaptureFixture[str]) -> No
     progress.phase("predict m", 4)
     progress.note("m: 0 of 4 requests answered")
     assert capsys.readouterr().err == ""
+
+
+def end_of_phase(progress: Progress, capsys: pytest.CaptureFixture[str]) -> str:
+    progress.phase("predict m", 10)
+    progress.advance(10, 2)
+    progress.finish()
+    return capsys.readouterr().err
+
+
+def test_finished_phase_leaves_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert end_of_phase(Progress(), capsys).startswith("predict m: 10 of 10, 2 failed in ")
+
+
+def test_short_phases_leave_none_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert end_of_phase(Progress(least_s=3600), capsys) == ""
+    assert end_of_phase(Progress(quiet=True), capsys) == ""

@@ -18,7 +18,7 @@ from jobs.options import names, normalize_arguments
 COMMANDS = {
     "audit": set(),
     "compare": {"models", "published"},
-    "demo": {"out"},
+    "demo": {"out", "all"},
     "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map"},

@@ -7,10 +7,12 @@ import pytest
 
 from jobs.demo import main as demo
 from jobs.demo.samples import BENCHMARKS
-from pipelines.benchmarks import benchmark_names
+from jobs.demo.screen import HEADLINES
+from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import cells_of
 from pipelines.progress import NullProgress
 from pipelines.storage.store import Store
 from pipelines.sweep.run import SweepResult
@@ -35,9 +37,9 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "run_sweep", lambda spec, *, progress: SweepResult())
 
 
-def run(out: Path) -> tuple[RunSpec, list[str]]:
+def run(out: Path, *, all_settings: bool = False) -> tuple[RunSpec, list[str]]:
     progress = RecordingProgress()
-    spec, _ = demo.run_demo(str(out), progress=progress)
+    spec, _ = demo.run_demo(str(out), all_settings=all_settings, progress=progress)
     return spec, progress.titles
 
 
@@ -46,7 +48,7 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        spec, titles = run(tmp_path)
+        spec, titles = run(tmp_path, all_settings=True)
     assert set(spec.benchmarks) == set(benchmark_names())
     assert (spec.tasks, spec.settings, spec.limit) == ((), (), None)
     assert {model.engine for model in spec.models.values()} == {"transformers", "random"}
@@ -61,18 +63,34 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
 
 
 @pytest.mark.usefixtures("no_models")
+def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None:
+    spec, _ = run(tmp_path)
+    cells = {
+        name: {(cell.task, cell.setting) for cell in cells_of(benchmark(name), spec.tasks, spec.settings)}
+        for name in BENCHMARKS
+    }
+    assert all(len({setting for _, setting in of_benchmark}) == 1 for of_benchmark in cells.values())
+    for name, (task, setting, metric) in HEADLINES.items():
+        definition = benchmark(name)
+        assert metric in (definition.headline, *definition.secondary_metrics)
+        for needed in definition.derived_tasks.get(task, (task,)):
+            assert (needed, setting) in cells[name]
+        assert spec.scorers_for(name) == [], "nothing is fetched"
+
+
+@pytest.mark.usefixtures("no_models")
 def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "BENCHMARKS", ("mate",))
-    run(tmp_path)
-    assert run(tmp_path)[1] == []
+    run(tmp_path, all_settings=True)
+    assert run(tmp_path, all_settings=True)[1] == []
     fingerprint = Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint
     (tmp_path / "data" / "mate" / "manifest.json").unlink()
     (tmp_path / "samples" / "mate" / "mm_0shot.jsonl").write_bytes(b"{")
     (tmp_path / "model").rename(tmp_path / "model.part")
-    assert run(tmp_path)[1] == ["ingest mate sample data", "build a tiny random checkpoint"]
+    assert run(tmp_path, all_settings=True)[1] == ["ingest mate sample data", "build a tiny random checkpoint"]
     assert Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint == fingerprint
 
 
 def test_demo_refuses_a_remote_folder() -> None:
     with pytest.raises(UsageError, match="local folder"):
-        demo.run_demo("s3://bucket/demo", progress=NullProgress())
+        demo.run_demo("s3://bucket/demo", all_settings=False, progress=NullProgress())
