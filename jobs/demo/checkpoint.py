@@ -87,7 +87,7 @@ def build_checkpoint(folder: Path) -> Path:
 
     tokenizer = train_tokenizer(QWEN_TOKENS)
     folder.mkdir(parents=True, exist_ok=True)
-    _processor(tokenizer).save_pretrained(folder)
+    processor(tokenizer).save_pretrained(folder)
     transformers_logging.disable_progress_bar()
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
@@ -185,10 +185,11 @@ def qwen_token_ids(tokenizer: Any) -> dict[str, int]:
     }
 
 
-def _processor(tokenizer: Any) -> Any:
+def processor(tokenizer: Any, *, most_pixels: int = 28 * 28 * 1280) -> Any:
+    """Return the processor of a Qwen2.5-VL that shrinks pictures and frames of more than `most_pixels`."""
     from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
-    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+    size = {"shortest_edge": 56 * 56, "longest_edge": most_pixels}
     return Qwen2_5_VLProcessor(
         image_processor=Qwen2VLImageProcessor(size=size),
         tokenizer=tokenizer,

@@ -1,0 +1,138 @@
+"""The demo's trained model as an instrument: pixels, the order of frames and the chat template must have their effect.
+
+Scenes are held out: the model was trained on others (`python -m tests.tools.demo_model`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.demo.main import TRAINED_MODEL
+from models.engines.transformers.engine import TransformersEngine
+from models.messages import Answer, Call, Frames, Generation, Media, Part, user
+from models.spec import ModelSpec
+from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.wording.own import build_prompt
+from tests.tools.demo_model.questions import clip_question, questions_about
+from tests.tools.demo_model.scenes import make_clip, make_scenes
+
+_SEED = 20_26
+_SCENES = 40
+_CLIPS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """Calls with their media and right answers."""
+
+    calls: Sequence[Call]
+    media: Mapping[Media, Frames]
+    gold: Mapping[str, str]
+
+    def score(self, engine: TransformersEngine) -> float:
+        """Return the share of right answers."""
+        outputs = answers(engine, self)
+        return float(np.mean([outputs[call_id] == answer for call_id, answer in self.gold.items()]))
+
+
+def answers(engine: TransformersEngine, exam: Exam) -> dict[str, str]:
+    replies = list(engine.generate(exam.calls, exam.media))
+    return {reply.call_id: reply.text.strip() for reply in replies if isinstance(reply, Answer)}
+
+
+def call(name: str, *parts: Part | str) -> Call:
+    return Call(call_id=name, turns=(user(*parts),), generation=Generation(max_new_tokens=12), choices=())
+
+
+@pytest.fixture(scope="module")
+def picture_exam() -> Exam:
+    """For each scene one question by shape and one by color, as MATE's `img2img` asks them without examples."""
+    scenes = make_scenes(_SEED, _SCENES)
+    calls, media, gold = [], {}, {}
+    for place, scene in enumerate(scenes.scenes):
+        picture = Media("image", f"{place:064d}")
+        media[picture] = Frames(pixels=scenes.pictures[place][None])
+        for group in questions_about(scene):
+            if group:
+                question, name = group[place % len(group)], f"{place}/{len(calls)}"
+                calls.append(call(name, picture, build_prompt(scene, question)))
+                gold[name] = gold_json(question.gold(scene))
+    return Exam(calls, media, gold)
+
+
+@pytest.fixture(scope="module")
+def clip_exam() -> Exam:
+    """Which of two colors a clip shows first, and which last."""
+    rng = np.random.default_rng(_SEED)
+    calls, media, gold = [], {}, {}
+    for place in range(_CLIPS):
+        pixels, first, last = make_clip(rng)
+        clip = Media("video", f"{place:064d}", len(pixels))
+        seconds = tuple(index / 2 for index in range(len(pixels)))
+        media[clip] = Frames(pixels=pixels, seconds=seconds, fps=2.0, total_frames=len(pixels))
+        for word, color in (("first", first), ("last", last)):
+            calls.append(call(f"{place}/{word}", clip, clip_question(word)))
+            gold[f"{place}/{word}"] = gold_json(color)
+    return Exam(calls, media, gold)
+
+
+@pytest.fixture(scope="module")
+def engine() -> TransformersEngine:
+    return engine_of(TRAINED_MODEL)
+
+
+def engine_of(folder: Path, *, share_prefix: bool = True) -> TransformersEngine:
+    spec = ModelSpec(
+        engine="transformers", model=str(folder), dtype="float32", device="cpu", share_prefix=share_prefix
+    )
+    return TransformersEngine(spec)
+
+
+def test_colors_and_shapes_are_read_off_pictures(engine: TransformersEngine, picture_exam: Exam) -> None:
+    assert picture_exam.score(engine) >= 0.5
+
+
+def test_white_pictures_leave_chance(engine: TransformersEngine, picture_exam: Exam) -> None:
+    white = {medium: replace(frames, pixels=np.full_like(frames.pixels, 255)) for medium, frames in picture_exam.media.items()}
+    # An eighth of the colors and a quarter of the shapes are guessed.
+    assert Exam(picture_exam.calls, white, picture_exam.gold).score(engine) <= 0.35
+
+
+def test_frames_are_seen_in_their_order(engine: TransformersEngine, clip_exam: Exam) -> None:
+    assert clip_exam.score(engine) >= 0.8
+    backwards = {
+        medium: replace(frames, pixels=np.ascontiguousarray(frames.pixels[::-1])) for medium, frames in clip_exam.media.items()
+    }
+    exchanged = {name.replace("first", "LAST").replace("last", "first").lower(): gold for name, gold in clip_exam.gold.items()}
+    assert Exam(clip_exam.calls, backwards, exchanged).score(engine) >= 0.8
+
+
+def test_black_clips_leave_chance(engine: TransformersEngine, clip_exam: Exam) -> None:
+    black = {medium: replace(frames, pixels=np.zeros_like(frames.pixels)) for medium, frames in clip_exam.media.items()}
+    assert Exam(clip_exam.calls, black, clip_exam.gold).score(engine) <= 0.35
+
+
+def test_the_chat_template_has_its_effect(tmp_path: Path, engine: TransformersEngine, picture_exam: Exam) -> None:
+    for path in TRAINED_MODEL.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    template = tmp_path / "chat_template.jinja"
+    template.write_text(template.read_text(encoding="utf-8").replace("<|im_start|>assistant\n", ""), encoding="utf-8")
+    assert picture_exam.score(engine_of(tmp_path)) <= picture_exam.score(engine) - 0.2
+
+
+def test_shared_prefixes_change_no_answer(engine: TransformersEngine, picture_exam: Exam) -> None:
+    replies = list(engine.generate(picture_exam.calls, picture_exam.media))
+    assert sum(reply.cached_tokens for reply in replies if isinstance(reply, Answer)) > 0
+    alone = answers(engine_of(TRAINED_MODEL, share_prefix=False), picture_exam)
+    assert alone == answers(engine, picture_exam)
+
+
+def test_answers_have_the_form_that_the_prompt_asks_for(engine: TransformersEngine, picture_exam: Exam) -> None:
+    forms = [set(json.loads(text)) for text in answers(engine, picture_exam).values()]
+    assert forms == [{"answer"}] * len(picture_exam.calls)

@@ -1,0 +1,88 @@
+"""The training of the demo's model sees what the engine shows it, and its loss falls."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import Qwen2VLImageProcessor, Qwen2VLVideoProcessor
+
+from pipelines.benchmarks.mate.scene import COLORS, SHAPES
+from tests.tools.demo_model.network import make_model, make_tokenizer
+from tests.tools.demo_model.questions import IGNORED, PICTURE_TOKENS, Chat, draw_turns, questions_about
+from tests.tools.demo_model.scenes import CELL, HEIGHT, WIDTH, Scenes, make_clip, make_scenes, mirror
+from tests.tools.demo_model.training import Trainer, patches
+
+
+@pytest.fixture(scope="module")
+def scenes() -> Scenes:
+    return make_scenes(7, 8)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_patches_are_those_of_the_processors() -> None:
+    rng = np.random.default_rng(0)
+    picture = rng.integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+    size = {"shortest_edge": 56 * 56, "longest_edge": WIDTH * HEIGHT}
+    expected = Qwen2VLImageProcessor(size=size)(images=[Image.fromarray(picture)], return_tensors="pt")
+    pixels, grid = patches(picture[None, None])
+    torch.testing.assert_close(pixels, expected["pixel_values"])
+    assert grid.tolist() == expected["image_grid_thw"].tolist()
+    clip, _, _ = make_clip(rng)
+    frames = torch.from_numpy(clip).permute(0, 3, 1, 2)
+    processor = Qwen2VLVideoProcessor(size=size, patch_size=14, cap_pixels_per_frame=False)
+    expected = processor(videos=[frames], return_tensors="pt", do_sample_frames=False)
+    pixels, grid = patches(clip[None])
+    torch.testing.assert_close(pixels, expected["pixel_values_videos"])
+    assert grid.tolist() == expected["video_grid_thw"].tolist()
+
+
+def test_cells_name_what_is_drawn_there(scenes: Scenes) -> None:
+    for picture, cells, scene in zip(scenes.pictures, scenes.cells, scenes.scenes, strict=True):
+        shown = {(COLORS[color], SHAPES[shape]) for color, shape in cells.tolist() if color < len(COLORS)}
+        assert shown <= {(item.color, item.shape) for item in scene.objects}
+        assert shown
+        assert picture.shape == (HEIGHT, WIDTH, 3)
+
+
+def test_mirrored_cells_stay_with_their_pixels(scenes: Scenes) -> None:
+    picture, cells = mirror(scenes.pictures[0], scenes.cells[0])
+    columns = WIDTH // CELL
+    assert (picture[:, 0] == scenes.pictures[0][:, -1]).all()
+    assert cells[columns - 1].tolist() == scenes.cells[0][0].tolist()
+
+
+def test_only_answers_are_learned(scenes: Scenes) -> None:
+    scene = scenes.scenes[0]
+    turns = draw_turns(np.random.default_rng(3), scene, full_share=0, most=3)
+    tokenizer = make_tokenizer([prompt for prompt, _ in turns])
+    chat = Chat(tokenizer).about("image", turns)
+    learned = [label for label in chat.labels if label != IGNORED]
+    text = tokenizer.decode(learned)
+    assert text == "".join(f"{answer}<|im_end|>" for _, answer in turns)
+    assert chat.ids.count(tokenizer.convert_tokens_to_ids("<|image_pad|>")) == PICTURE_TOKENS
+
+
+def test_questions_point_at_a_single_object(scenes: Scenes) -> None:
+    for scene in scenes.scenes:
+        for group in questions_about(scene):
+            for question in group:
+                question.object_index(scene)  # raises where several match
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_both_phases_lower_their_loss(scenes: Scenes) -> None:
+    few = Scenes(pictures=scenes.pictures[:2], cells=scenes.cells[:2], scenes=scenes.scenes[:2])
+    tokenizer = make_tokenizer([])
+    trainer = Trainer(make_model(tokenizer, 0), tokenizer, few, seed=0)
+    cells, questions = list(trainer.learn_cells(3)), list(trainer.learn_questions(3))
+    assert cells[-1] < cells[0]
+    assert questions[-1] < questions[0]
