@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import torch
 
 from pipelines.benchmarks.mate.wording.own import build_prompt
+from tests.tools.demo_model.formats import closed_questions
 from tests.tools.demo_model.network import make_model, make_tokenizer, save
 from tests.tools.demo_model.questions import clip_question, questions_about
 from tests.tools.demo_model.scenes import make_scenes
@@ -26,8 +28,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the checkpoint goes")
     parser.add_argument("--scenes", type=int, default=4000)
-    parser.add_argument("--cell-steps", type=int, default=1300, help="steps of the vision tower alone")
-    parser.add_argument("--steps", type=int, default=2500, help="steps of the whole model")
+    parser.add_argument("--cell-steps", type=int, default=1000, help="steps of the vision tower alone")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of the whole model")
+    parser.add_argument("--form-steps", type=int, default=400, help="more steps, with closed questions of the samples")
     parser.add_argument("--held-out", type=int, default=200, help="scenes for the final figures")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--state", type=Path, help="a file for the state after each phase, and to go on from")
@@ -38,20 +41,42 @@ def main() -> None:
     prompts = [build_prompt(first, group[0]) for group in questions_about(first) if group]
     tokenizer = make_tokenizer([*prompts, clip_question("first"), clip_question("last")])
     trainer = Trainer(make_model(tokenizer, _SEED), tokenizer, scenes, _SEED)
-    state = arguments.state
-    if state and state.exists():
-        saved = torch.load(state, weights_only=True)
-        trainer.model.load_state_dict(saved["model"])
-        trainer.cells.load_state_dict(saved["cells"])
-    else:
-        _follow("cells", trainer.learn_cells(arguments.cell_steps), arguments.cell_steps)
-        if state:
-            torch.save({"model": trainer.model.state_dict(), "cells": trainer.cells.state_dict()}, state)
-    _follow("questions", trainer.learn_questions(arguments.steps), arguments.steps)
+    with tempfile.TemporaryDirectory() as folder:
+        closed = closed_questions(Path(folder), _SEED)
+    phases = (
+        ("cells", arguments.cell_steps, trainer.learn_cells(arguments.cell_steps)),
+        ("questions", arguments.steps, trainer.learn_questions(arguments.steps, 1e-3, late_share=0.4)),
+        (
+            "forms",
+            arguments.form_steps,
+            trainer.learn_questions(arguments.form_steps, 3e-4, late_share=1, closed=closed),
+        ),
+    )
+    done = _restore(trainer, arguments.state)
+    for number, (name, steps, losses) in enumerate(phases, start=1):
+        if number > done:
+            _follow(name, losses, steps)
+            _save_state(trainer, arguments.state, number)
     held_out = make_scenes(_HELD_OUT_SEED, arguments.held_out)
     for name, white in (("pictures", False), ("white", True)):
         _print(f"held-out scenes, {name}: {accuracy(trainer, held_out, white=white)}")
     save(trainer.model, tokenizer, arguments.folder)
+
+
+def _restore(trainer: Trainer, state: Path | None) -> int:
+    """Load what an earlier call saved; return the number of phases that it finished."""
+    if state is None or not state.exists():
+        return 0
+    saved = torch.load(state, weights_only=True)
+    trainer.model.load_state_dict(saved["model"])
+    trainer.cells.load_state_dict(saved["cells"])
+    return int(saved["phases"])
+
+
+def _save_state(trainer: Trainer, state: Path | None, phases: int) -> None:
+    if state is not None:
+        parts = {"model": trainer.model.state_dict(), "cells": trainer.cells.state_dict(), "phases": phases}
+        torch.save(parts, state)
 
 
 def _follow(phase: str, losses: Iterator[float], steps: int) -> None:

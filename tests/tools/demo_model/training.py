@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -25,8 +25,14 @@ _PATCH: Final = 14
 _MEAN: Final = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 _STD: Final = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 _TURNS: Final = 8
+_GUESSES: Final = 2
+"""Chats of each step that are guessed, where there are closed questions."""
 _CELL_SHARE: Final = 0.3
 """Weight of the first phase's loss in the second."""
+
+
+ClosedQuestion: TypeAlias = tuple[str, tuple[str, ...]]
+"""A prompt and its choices."""
 
 
 @dataclass(slots=True)
@@ -66,16 +72,27 @@ class Trainer:
                 features = self._features(*patches(pictures[:, None]))
             yield _descend(optimizer, {0: schedule.rate(step)}, self._cell_loss(features, classes))
 
-    def learn_questions(self, steps: int) -> Iterator[float]:
-        """Train all parts to answer, the vision tower at a fifth of the rate; yield the losses of the answers."""
+    def learn_questions(
+        self, steps: int, peak: float, *, late_share: float, closed: Sequence[ClosedQuestion] = ()
+    ) -> Iterator[float]:
+        """Train all parts to answer, the vision tower at a fifth of the rate; yield the losses of the answers.
+
+        Args:
+            steps: of `BATCH` pictures and some clips each.
+            peak: the highest learning rate.
+            late_share: share of the last steps whose chats are whole prompts half of the time; before, a seventh.
+            closed: questions that the model learns to guess at, two in each step.
+        """
         vision = [*self.model.model.visual.parameters(), *self.cells.parameters()]
         language = [value for name, value in self.model.named_parameters() if "visual" not in name]
         optimizer = torch.optim.AdamW([{"params": language}, {"params": vision}], weight_decay=0.02, betas=(0.9, 0.98))
-        schedule = Schedule(peak=1e-3, steps=steps)
+        schedule = Schedule(peak=peak, steps=steps)
         for step in range(steps):
-            full_share = 0.15 if step < 0.6 * steps else 0.5
+            full_share = 0.15 if step < (1 - late_share) * steps else 0.5
             pictures, classes, places = self._draw()
             chats = [self._chat(place, full_share) for place in places]
+            if closed:
+                chats[-_GUESSES:] = [self._guess(closed) for _ in range(_GUESSES)]
             clips, clip_chats = self._draw_clips()
             with torch.autocast("cpu", torch.bfloat16):
                 answers, features = self.answer_loss("image", pictures[:, None], chats)
@@ -122,6 +139,10 @@ class Trainer:
     def _chat(self, place: int, full_share: float) -> Tokens:
         turns = draw_turns(self._rng, self._scenes.scenes[place], full_share=full_share, most=_TURNS)
         return self.chat.about("image", turns)
+
+    def _guess(self, closed: Sequence[ClosedQuestion]) -> Tokens:
+        prompt, choices = closed[int(self._rng.integers(len(closed)))]
+        return self.chat.about("image", [(prompt, choices[int(self._rng.integers(len(choices)))])])
 
     def _draw_clips(self) -> tuple[Array, list[Tokens]]:
         drawn = [make_clip(self._rng) for _ in range(_CLIPS)]

@@ -83,6 +83,9 @@ def test_both_phases_lower_their_loss(scenes: Scenes) -> None:
     few = Scenes(pictures=scenes.pictures[:2], cells=scenes.cells[:2], scenes=scenes.scenes[:2])
     tokenizer = make_tokenizer([])
     trainer = Trainer(make_model(tokenizer, 0), tokenizer, few, seed=0)
-    cells, questions = list(trainer.learn_cells(3)), list(trainer.learn_questions(3))
+    cells, questions = (
+        list(trainer.learn_cells(3)),
+        list(trainer.learn_questions(3, 1e-3, late_share=0.4, closed=[("Yes or no?", ("yes", "no"))])),
+    )
     assert cells[-1] < cells[0]
     assert questions[-1] < questions[0]

@@ -88,9 +88,7 @@ def engine() -> TransformersEngine:
 
 
 def engine_of(folder: Path, *, share_prefix: bool = True) -> TransformersEngine:
-    spec = ModelSpec(
-        engine="transformers", model=str(folder), dtype="float32", device="cpu", share_prefix=share_prefix
-    )
+    spec = ModelSpec(engine="transformers", model=str(folder), dtype="float32", device="cpu", share_prefix=share_prefix)
     return TransformersEngine(spec)
 
 
@@ -99,7 +97,10 @@ def test_colors_and_shapes_are_read_off_pictures(engine: TransformersEngine, pic
 
 
 def test_white_pictures_leave_chance(engine: TransformersEngine, picture_exam: Exam) -> None:
-    white = {medium: replace(frames, pixels=np.full_like(frames.pixels, 255)) for medium, frames in picture_exam.media.items()}
+    white = {
+        medium: replace(frames, pixels=np.full_like(frames.pixels, 255))
+        for medium, frames in picture_exam.media.items()
+    }
     # An eighth of the colors and a quarter of the shapes are guessed.
     assert Exam(picture_exam.calls, white, picture_exam.gold).score(engine) <= 0.35
 
@@ -107,9 +108,12 @@ def test_white_pictures_leave_chance(engine: TransformersEngine, picture_exam: E
 def test_frames_are_seen_in_their_order(engine: TransformersEngine, clip_exam: Exam) -> None:
     assert clip_exam.score(engine) >= 0.8
     backwards = {
-        medium: replace(frames, pixels=np.ascontiguousarray(frames.pixels[::-1])) for medium, frames in clip_exam.media.items()
+        medium: replace(frames, pixels=np.ascontiguousarray(frames.pixels[::-1]))
+        for medium, frames in clip_exam.media.items()
     }
-    exchanged = {name.replace("first", "LAST").replace("last", "first").lower(): gold for name, gold in clip_exam.gold.items()}
+    exchanged = {
+        name.replace("first", "LAST").replace("last", "first").lower(): gold for name, gold in clip_exam.gold.items()
+    }
     assert Exam(clip_exam.calls, backwards, exchanged).score(engine) >= 0.8
 
 
