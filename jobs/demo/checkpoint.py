@@ -13,6 +13,8 @@ from typing import Any, Final
 
 MAX_POSITIONS: Final = 32_768
 """Tokens: room for a prompt with 32 frames."""
+TRAINED_MODEL: Final = Path(str(files("jobs.demo") / "data" / "model"))
+"""The model that `python -m tests.tools.demo_model` trained: it reads colors and shapes off generated scenes."""
 _VOCABULARY_SIZE: Final = 1024
 """Entries of the byte-pair vocabulary, special tokens not counted."""
 _PRETOKENIZER_PATTERN: Final = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"

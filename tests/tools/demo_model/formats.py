@@ -40,8 +40,10 @@ def closed_questions(folder: Path, seed: int) -> list[tuple[str, tuple[str, ...]
                 for cell in cells_of(definition, [], []):
                     query = PromptInput(sample, cell.task, cell.setting, texts, seed, None)
                     for prompt in definition.prompter.prompts(query):
+                        if len(prompt.steps) != 1 or not prompt.steps[0].choices:
+                            continue
                         text = "".join(_texts(prompt.steps[0]))
-                        if len(prompt.steps) == 1 and prompt.steps[0].choices and len(text) <= _LONGEST:
+                        if len(text) <= _LONGEST:
                             questions[text] = prompt.steps[0].choices
     return list(questions.items())
 
