@@ -16,6 +16,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
+from pipelines.predict.batches.records import BatchRecords
 from pipelines.predict.batches.runner import BatchRunner, run_in_batches, warn_of_batches
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.stage import predict
@@ -327,3 +328,26 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
         status.close()
     assert {cell["done"] == cell["requests"] for cell in status.cells()} == {True}
     assert {line["body"]["model"] for batch in server.batches for line in batch.lines} == {"m-1", "n-1"}
+
+
+@pytest.mark.parametrize("moment", ["put_results", "put"])
+def test_run_that_dies_while_it_stores_results_fetches_them_again(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    store = getattr(BatchRecords, moment)
+
+    def die(records: BatchRecords, *args: Any) -> None:
+        if moment == "put_results" or args[0].is_ended:
+            raise SystemExit
+        store(records, *args)
+
+    with BatchEndpoint(always("A")) as endpoint:
+        job = job_of(maia_data, tmp_path, endpoint)
+        monkeypatch.setattr(BatchRecords, moment, die)
+        with pytest.raises(SystemExit):
+            run(job)
+        monkeypatch.undo()
+        assert rows(tmp_path) == []
+        run(job_of(maia_data, tmp_path, endpoint))
+        assert len(endpoint.batches.batches) == 1
+    check_complete(tmp_path, endpoint)
