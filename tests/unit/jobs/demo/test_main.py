@@ -27,13 +27,7 @@ class RecordingProgress(NullProgress):
 
 
 @pytest.fixture
-def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.safetensors").write_bytes(b"weights")
-        return folder
-
-    monkeypatch.setattr(demo, "build_checkpoint", build)
+def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "run_sweep", lambda spec, *, progress: SweepResult())
 
 
@@ -43,7 +37,7 @@ def run(out: Path, *, all_settings: bool = False) -> tuple[RunSpec, list[str]]:
     return spec, progress.titles
 
 
-@pytest.mark.usefixtures("no_models")
+@pytest.mark.usefixtures("no_sweep")
 def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -62,7 +56,7 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
         assert manifest.samples >= 16
 
 
-@pytest.mark.usefixtures("no_models")
+@pytest.mark.usefixtures("no_sweep")
 def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None:
     spec, _ = run(tmp_path)
     cells = {
@@ -78,7 +72,7 @@ def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None
         assert spec.scorers_for(name) == [], "nothing is fetched"
 
 
-@pytest.mark.usefixtures("no_models")
+@pytest.mark.usefixtures("no_sweep")
 def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "BENCHMARKS", ("mate",))
     run(tmp_path, all_settings=True)
@@ -86,8 +80,7 @@ def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     fingerprint = Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint
     (tmp_path / "data" / "mate" / "manifest.json").unlink()
     (tmp_path / "samples" / "mate" / "mm_0shot.jsonl").write_bytes(b"{")
-    (tmp_path / "model").rename(tmp_path / "model.part")
-    assert run(tmp_path, all_settings=True)[1] == ["ingest mate sample data", "build a tiny random checkpoint"]
+    assert run(tmp_path, all_settings=True)[1] == ["ingest mate sample data"]
     assert Dataset.open(Store(str(tmp_path / "data")), "mate").manifest.dataset_fingerprint == fingerprint
 
 
