@@ -58,9 +58,9 @@ SCORES = pa.schema(
 def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     """Return a row of PREDICTIONS from a request's columns and its reply."""
     outcome = reply.outcome
-    spent = {"latency_s": round(reply.latency_s, 6), "steps": [_clean(step) for step in reply.steps]}
+    spent = {"latency_s": round(reply.latency_s, 6), "steps": [without_surrogates(step) for step in reply.steps]}
     if isinstance(outcome, Failure):
-        error = _clean(outcome.message)[:2000]
+        error = without_surrogates(outcome.message)[:2000]
         return {**request, **spent, "status": "error", "error_type": outcome.type, "error": error}
     return {
         **request,
@@ -68,7 +68,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "status": "ok",
         "error_type": "",
         "error": "",
-        "output": _clean(outcome.text),
+        "output": without_surrogates(outcome.text),
         "finish_reason": outcome.finish_reason,
         "decoding": outcome.decoding,
         "input_tokens": outcome.input_tokens,
@@ -76,7 +76,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "cached_tokens": outcome.cached_tokens,
         "head_tokens": outcome.head_tokens,
         "least_tokens": outcome.least_tokens,
-        "reasoning": None if outcome.reasoning is None else _clean(outcome.reasoning),
+        "reasoning": None if outcome.reasoning is None else without_surrogates(outcome.reasoning),
         "frames_used": outcome.frames_used,
         "mean_logprob": outcome.mean_logprob,
     }
@@ -87,6 +87,6 @@ def prediction_table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, PREDICTIONS)
 
 
-def _clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Replace unpaired surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

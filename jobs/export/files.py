@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.export.rows import ExportRow
 from jobs.view.media import MediaReader
-from pipelines.errors import StoreError, UsageError
+from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, media_path
 
 
@@ -33,6 +33,8 @@ def copy_media(row: ExportRow, kind: str, media: MediaReader, dataset: Dataset, 
         if medium.ref is None or (kind and medium.kind != kind):
             continue
         path = media_path(medium.ref)
+        if not (folder / path).resolve().is_relative_to(folder.resolve() / "media"):
+            raise DatasetError(f"{dataset.store.uri}: a medium is stored as {path}, outside of the folder of media")
         if not (folder / path).exists():
             (folder / path).parent.mkdir(exist_ok=True)
             shutil.copyfile(media.file(dataset, medium.ref), folder / path)

@@ -20,6 +20,7 @@ from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, safe_model
 
 _ROW_GROUP: Final = 1_000
@@ -93,20 +94,22 @@ def _schema(scores: Iterable[str]) -> pa.Schema:
 
 def _row(row: ExportRow) -> dict[str, Any]:
     prediction, scores, sample = row.prediction, row.scores or {}, row.sample
-    messages = [{"role": role, "content": text_of(parts)} for step in row.steps for role, parts in step]
-    messages += [{"role": "user", "content": text} for text in row.scored_texts]
+    messages = [
+        {"role": role, "content": without_surrogates(text_of(parts))} for step in row.steps for role, parts in step
+    ]
+    messages += [{"role": "user", "content": without_surrogates(text)} for text in row.scored_texts]
     return {
         "sample_id": sample.sample_id,
         "task": row.planned.task,
         "setting": row.planned.setting,
         "variant": row.planned.variant,
         "category": sample.category,
-        "subset": sample.subset,
+        "subset": without_surrogates(sample.subset),
         **{name: prediction.get(name) for name in (*_PREDICTION, *_ANSWER, *_NUMBERS, "latency_s", "steps")},
         **{name: scores.get(name) for name in (*_SCORE, "flags")},
         "prompt_set": row.prompt_set,
         "messages": messages,
-        "expected": list(row.expected),
+        "expected": [without_surrogates(text) for text in row.expected],
         "media": [f"{medium.sha256}{medium.ref.extension}" for medium in row.media if medium.ref],
         **{f"score_{name}": value for name, value in row.values.items()},
     }

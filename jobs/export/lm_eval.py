@@ -35,7 +35,9 @@ def export_lm_eval(run: ExportedRun, reader: RowReader, media: MediaReader, fold
         for entry in entries:
             counts += _write_samples(reader, entry, media, folder, date)
         paths.append(place / f"results_{date}.json")
-        paths[-1].write_text(_json(_results(run, entries, counts), indent=2), encoding="utf-8")
+        paths[-1].write_text(
+            _json(_results(run, entries, counts), indent=2), encoding="utf-8", errors="backslashreplace"
+        )
     return paths
 
 
@@ -51,7 +53,7 @@ def _write_samples(
             name = _task_name(entry.benchmark, row.planned.task, row.planned.setting)
             if name not in files:
                 path = folder / safe_model(entry.model) / f"samples_{name}_{date}.jsonl"
-                files[name] = stack.enter_context(path.open("w", encoding="utf-8"))
+                files[name] = stack.enter_context(path.open("w", encoding="utf-8", errors="backslashreplace"))
             line = _sample(row, counts[name], copy_media(row, "", media, dataset, folder))
             files[name].write(_json(line) + "\n")
             counts[name] += 1
@@ -113,8 +115,14 @@ def _arguments(prompts: Sequence[str], scored_texts: Sequence[str], generation: 
 
 def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping[str, int]) -> dict[str, Any]:
     rows = [row for entry in entries for row in run.metrics_of(entry)]
+    of_task = {
+        _task_name(entry.benchmark, cell.task, cell.setting): entry.benchmark
+        for entry in entries
+        for cell in entry.builder.task_settings
+    }
+    of_task |= {_task_name(row["benchmark"], row["task"], row["setting"]): row["benchmark"] for row in rows}
     names = dict.fromkeys([*counts, *(_task_name(row["benchmark"], row["task"], row["setting"]) for row in rows)])
-    benchmarks = {name: benchmark(name.partition("_")[0]) for name in names}
+    benchmarks = {name: benchmark(of_task[name]) for name in names}
     fingerprint = entries[0].builder.model_fingerprint
     return {
         "results": {name: {"alias": name, **_metrics(rows, name)} for name in names},

@@ -11,7 +11,7 @@ from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, s
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Sample
-from pipelines.errors import StoreError, UsageError
+from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.context import EntryPlan, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore, iter_selected_samples
@@ -109,8 +109,11 @@ class RowReader:
         self.datasets = Datasets()
 
     def dataset(self, entry: ManifestEntry) -> Dataset:
-        """Return the data of an entry; DatasetError where they are gone."""
-        return self.datasets.open(entry.data, entry.benchmark)
+        """Return the data of an entry; DatasetError where they are gone or have changed."""
+        dataset = self.datasets.open(entry.data, entry.benchmark)
+        if dataset.manifest.dataset_fingerprint != entry.builder.dataset_fingerprint:
+            raise DatasetError(f"{dataset.store.uri}: not the data that the run read; --data names another place")
+        return dataset
 
     def rows(self, entry: ManifestEntry, task: str = "") -> Iterator[ExportRow]:
         """Yield the committed rows of an entry, those of one task if given; pending requests have none.

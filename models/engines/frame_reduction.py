@@ -47,16 +47,23 @@ class FrameReductionEngine:
                     else:
                         yield reply
             except Exception:
+                self._take_reduced(held, media)  # the caller sends them again, and then they have fewer frames
                 yield from self._finished(held, media)
                 raise
-            exceeding = [group for group, replies in held.items() if any(map(_exceeds_context, replies))]
-            again = {group: held.pop(group) for group in exceeding if self._reduce(group, media)}
+            again = self._take_reduced(held, media)
             yield from self._finished(held, media)
             pending = {reply.call_id: pending[reply.call_id] for replies in again.values() for reply in replies}
 
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
+
+    def _take_reduced(
+        self, held: dict[_Group, list[CallReply]], media: Mapping[Media, Frames]
+    ) -> dict[_Group, list[CallReply]]:
+        """Take the groups with a request that exceeds the context and that can be shown with fewer frames."""
+        exceeding = [group for group, replies in held.items() if any(map(_exceeds_context, replies))]
+        return {group: held.pop(group) for group in exceeding if self._reduce(group, media)}
 
     def _forward(
         self, calls: Sequence[Call], groups: Mapping[str, _Group], media: Mapping[Media, Frames]

@@ -93,8 +93,12 @@ def ask_hub(
 def cached_folder(model: str, revision: str | None) -> Path | None:
     """Return the folder of a revision, `main` for None, in this machine's cache of the hub; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    path = try_to_load_from_cache(model, "config.json", revision=revision)
+    try:
+        path = try_to_load_from_cache(model, "config.json", revision=revision)
+    except HFValidationError:
+        return None  # the path of a folder that this machine lacks
     return Path(path).parent if isinstance(path, str) else None
 
 

@@ -194,6 +194,7 @@ class BenchmarkDefinition:
     headline: str = "accuracy"  # the metric that stands first; higher is better
     measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
+    lower_is_better: tuple[str, ...] = ()  # metrics of which less is better
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them

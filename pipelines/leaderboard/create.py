@@ -81,21 +81,27 @@ def leaderboard_csv(rows: Iterable[LeaderboardRow]) -> str:
 
 
 def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> list[LeaderboardRow]:
-    """Rank the models of each table by value; those of a table whose rows differ in conditions have no rank."""
+    """Rank the models of each table, the best first; those of a table whose rows differ in conditions have no rank."""
     values: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         if row.origin == "measured" and row.value is not None and row.board not in mixed:
             values.setdefault(row.board, []).append(row.value)
     return [
-        replace(row, rank=1 + sum(other > row.value for other in values[row.board]))
+        replace(row, rank=1 + sum(_loss(row.board, other) < _loss(row.board, row.value) for other in values[row.board]))
         if row.origin == "measured" and row.value is not None and row.board in values
         else row
         for row in rows
     ]
 
 
+def _loss(board: tuple[str, ...], value: float) -> float:
+    """Return a number that is smaller for the better value."""
+    name, metric, *_ = board
+    return value if metric in benchmark(name).lower_is_better else -value
+
+
 def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Sort by benchmark, metric, task and setting in their declared order, then by value, the largest first."""
+    """Sort by benchmark, metric, task and setting in their declared order, then by value, the best first."""
     names = benchmark_names()
 
     def key(row: LeaderboardRow) -> tuple[object, ...]:
@@ -104,7 +110,7 @@ def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
         metrics = (definition.headline, *definition.secondary_metrics)
         cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
         place = cells.index((task, setting)) if (task, setting) in cells else len(cells)
-        value = float("inf") if row.value is None else -row.value
+        value = float("inf") if row.value is None else _loss(row.board, row.value)
         return names.index(name), metrics.index(metric), place, task, setting, subset, value, row.model, row.source
 
     return sorted(rows, key=key)

@@ -139,6 +139,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     measure="Share of questions about a scene of objects whose answer equals the expected one, read strictly. "
     "Higher is better.",
     secondary_metrics=("ose",),
+    lower_is_better=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
     prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"},
     prompt_sets={"paper": {_BUILT: _PAPER}},

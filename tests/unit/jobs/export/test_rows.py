@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,11 @@ def test_missing_data_and_damaged_parts_are_reported(out: str, tmp_path: Path) -
     part(copy, "predictions", "m/1").write_bytes(b"PAR1")
     with pytest.raises(DamagedPartError):
         read(copy, "m/1")
+
+
+def test_answers_are_not_joined_with_other_data(out: str) -> None:
+    run = ExportedRun.open(out, data="", models=["m/1"], benchmarks=[])
+    entry = run.entries[0]
+    entry = replace(entry, builder=replace(entry.builder, dataset_fingerprint="0" * 32))
+    with PlanStore.reading(run.out) as plans, pytest.raises(DatasetError, match="not the data that the run read"):
+        RowReader(run, plans).dataset(entry)

@@ -126,6 +126,16 @@ def test_replies_before_an_exception_are_not_lost() -> None:
         next(replies)
 
 
+def test_clips_that_can_be_shortened_are_left_to_the_caller_after_an_exception() -> None:
+    engine = ContextEngine(330, raise_on="bad")
+    reduced = FrameReductionEngine(engine)
+    replies = reduced.generate([call("long", CLIP, "word " * 40), call("bad", OTHER, "word")], MEDIA)
+    with pytest.raises(RuntimeError, match="assert"):
+        next(replies)
+    (reply,) = reduced.generate([call("long", CLIP, "word " * 40)], MEDIA)
+    assert reply.outcome == Answer(text="long", frames_used=24)
+
+
 def test_engine_is_described_and_closed_as_the_one_inside() -> None:
     engine = ContextEngine(1)
     reduced = FrameReductionEngine(engine)

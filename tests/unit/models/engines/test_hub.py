@@ -9,7 +9,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from models.engines.hub import ask_hub, cached_commit, hub_id, is_commit
+from models.engines.hub import ask_hub, cached_commit, cached_folder, hub_id, is_commit
 from models.spec import ModelSpec
 from tests.support.hub import COMMITS, LocalHub
 
@@ -99,6 +99,11 @@ def write_cache(root: Path, model: str, commit: str) -> None:
     for path, text in (("refs/main", commit), (f"snapshots/{commit}/config.json", "{}")):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
+
+
+@pytest.mark.parametrize("model", ["./weights", "/weights", "~/w", "my models/x", "a/b/c"])
+def test_folder_that_is_absent_is_not_in_the_cache(model: str) -> None:
+    assert cached_folder(model, None) is None
 
 
 def test_ids_of_the_hub_are_distinguished_from_folders_files_and_endpoints(tmp_path: Path) -> None:

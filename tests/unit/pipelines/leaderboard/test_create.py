@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def test_equal_values_share_a_rank_and_a_missing_value_stands_last_without_one(t
     out = write_output(str(tmp_path), [entry(model) for model in models], rows)
     ranks = [(model, rank) for model, origin, rank in on_board(join_outputs([out]).rows) if origin == "measured"]
     assert ranks == [("a", 1), ("b", 1), ("c", 3), ("d", None)]
+
+
+def test_metrics_of_which_less_is_better_are_ranked_from_the_least(tmp_path: Path) -> None:
+    builder = {"benchmark_name": "mate"}
+    place = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
+    entries = [replace(entry(model, **builder), benchmark="mate") for model in ("a", "b")]
+    out = write_output(str(tmp_path), entries, [metric("a", 40.0, **place), metric("b", 20.0, **place)])
+    ranks = [(row.model, row.rank) for row in join_outputs([out]).rows if row.origin == "measured"]
+    assert ranks == [("b", 1), ("a", 2)]
 
 
 def test_categories_other_prompt_sets_and_unlisted_metrics_are_left_out(tmp_path: Path) -> None:
