@@ -139,10 +139,10 @@ def _estimate(status: PairStatus, spec: ModelSpec, plans: Sequence[ModelPlan], g
         return Estimate(requests * before.seconds_per_request, None if usd is None else requests * usd)
     seconds = _planned_seconds(status.model, spec, plans)
     usd, is_priced = 0.0, False
-    if spec.price:
+    if price := spec.billed_price:
         is_priced = True
         usd += sum(
-            spec.price.dollars(plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
+            price.dollars(plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
             for plan in plans
         )
     if gpu_hour_usd is not None and spec.can_use_gpu:

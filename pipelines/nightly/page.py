@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.regressions import Change
 from pipelines.report.figures.canvas import Point, path
@@ -57,12 +57,14 @@ class _PairHistory:
 
 
 def history_page(history: History) -> str:
-    """Return the page of the last nights of a history."""
+    """Return the page of the last nights of a history, without benchmarks that no longer exist."""
     nights = history.nights()[-NIGHTS:]
+    known = {*benchmark_names()}  # a plug-in may have been removed or renamed since
     pairs: dict[tuple[str, str], _PairHistory] = {}
     for night in nights:
         for record in history.pairs(night):
-            pairs.setdefault((record.model, record.benchmark), _PairHistory()).records.append(record)
+            if record.benchmark in known:
+                pairs.setdefault((record.model, record.benchmark), _PairHistory()).records.append(record)
         for change in history.changes(night):
             if entry := pairs.get(change.key[:2]):
                 entry.changes.append((night, change))

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.stats import FloatArray
 from pipelines.nightly.items import CellKey, Items, ItemScores
 
 ALPHA: Final = 0.005
@@ -69,13 +70,18 @@ class Change:
 
 def change_p(now: ItemScores, before: ItemScores) -> float:
     """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any."""
-    here, there = _common(now, before)
-    rows = np.minimum(now.rows[here], before.rows[there])
-    differences = (now.totals[here] / now.rows[here] - before.totals[there] / before.rows[there]) * rows
+    differences = _differences(now, before)
     size = math.sqrt(float(np.square(differences).sum()))
-    if size <= 1e-12 * len(rows):
+    if size <= 1e-12 * len(differences):
         return 1.0
     return min(1.0, _TAIL * math.erfc(abs(float(differences.sum())) / size / math.sqrt(2)))
+
+
+def _differences(now: ItemScores, before: ItemScores) -> FloatArray:
+    """Return by how much each common sample rose, weighted by its rows."""
+    here, there = _common(now, before)
+    rows = np.minimum(now.rows[here], before.rows[there])
+    return (now.totals[here] / now.rows[here] - before.totals[there] / before.rows[there]) * rows
 
 
 def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -165,7 +171,7 @@ class _PairScores:
         if returned := self._returned(p_values):
             return returned, replace(level, night=level.before, before="", is_new=False)
         changes = [
-            self._change(key, p, "fell" if self.now[key].mean < self.present[key].mean else "rose")
+            self._change(key, p, "fell" if _differences(self.now[key], self.present[key]).sum() < 0 else "rose")
             for key, p in p_values.items()
             if p < threshold
         ]

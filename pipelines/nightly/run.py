@@ -172,7 +172,7 @@ class _Night:
             self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in records]
             return
         self._items |= items
-        rates = {} if _is_resumed(before, model) else _rates(costs, result)
+        rates = _rates(costs, result) if is_complete and not _is_resumed(before, model) else {}
         records = [ran_pair(self.result.name, status, result, is_complete=is_complete) for status in due]
         self.result.pairs += [
             replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
@@ -207,8 +207,8 @@ class _Night:
         night, history = self.result, self.history
         ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
         bases = {(s.model, s.benchmark): s.basis for s in statuses if (s.model, s.benchmark) in ran}
-        pairs = metric_pairs(night, statuses, history)
         levels = history.levels()
+        pairs = metric_pairs(night, statuses, history, {level.pair: level.basis for level in levels})
         night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
         night.shifts = list(metric_shifts(night, statuses, history))
 

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.nightly.history import History
 from pipelines.nightly.records import BASIS, MetricShift, NightlyResult, PairStatus
-from pipelines.nightly.regressions import MetricPair
+from pipelines.nightly.regressions import MetricPair, PairName
 
 _KEY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 
@@ -24,16 +24,23 @@ def metric_shifts(night: NightlyResult, statuses: Sequence[PairStatus], history:
             yield MetricShift(key=key, before=row["value"], now=value, interval=(low, high), since=row["night"])
 
 
-def metric_pairs(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> list[MetricPair]:
-    """Return the main metrics of the pairs whose data, prompts or selection changed since they were measured."""
+def metric_pairs(
+    night: NightlyResult, statuses: Sequence[PairStatus], history: History, bases: Mapping[PairName, str]
+) -> list[MetricPair]:
+    """Return the main metrics of the pairs whose data, prompts or selection changed since they were measured.
+
+    `bases` are those of the levels: a night that failed records the parts that it would have measured.
+    """
     return [
         MetricPair(before=row, now=now, since=row["night"])
         for status, row, now in _rows(night, statuses, history)
-        if now and _is_main(row) and _has_interval(row) and _has_interval(now) and _has_other_basis(status)
+        if now and _is_main(row) and _has_interval(row) and _has_interval(now) and _has_other_basis(status, bases)
     ]
 
 
-def _has_other_basis(status: PairStatus) -> bool:
+def _has_other_basis(status: PairStatus, bases: Mapping[PairName, str]) -> bool:
+    if (basis := bases.get((status.model, status.benchmark))) is not None:
+        return basis != status.basis
     before = status.before.parts if status.before else {}
     return any(before.get(name, "") != status.parts.get(name, "") for name in BASIS)
 

@@ -59,15 +59,17 @@ def test_estimates_come_from_the_plan_of_a_dry_run(spec: RunSpec, tmp_path: Path
         "paid": ModelSpec(
             engine="openai", model="x", base_url="http://127.0.0.1:9", price=price, requests_per_minute=60
         ),
+        "batch": ModelSpec(engine="openai", model="x", base_url="http://127.0.0.1:9", price=price, batch=True),
         "local": ModelSpec(engine="transformers", model="x", parameters_b=7.0),
     }
     several = replace(spec, models=models)
     due = due_pairs(several, History(str(tmp_path / "history")))
     estimates = estimate_pairs(several, due, str(tmp_path / "staging"), 2.0)
-    free, paid, local = (estimates[name, "maia"] for name in models)
+    free, paid, batch, local = (estimates[name, "maia"] for name in models)
     assert (free.seconds, free.usd) == (0.0, None)
     assert paid.seconds == 3 * 384  # calls in three settings, one a second
     assert paid.usd
+    assert batch.usd == pytest.approx(paid.usd / 2)
     assert local.seconds > 30.0
     assert local.usd == pytest.approx(local.seconds / 3600 * 2.0)
     assert not (tmp_path / "staging").exists()  # nothing is written

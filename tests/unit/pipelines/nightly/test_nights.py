@@ -126,6 +126,23 @@ def test_pairs_wait_for_the_budget_and_stay_due(spec: RunSpec, night: Night) -> 
     assert pair.usd_per_request == pytest.approx((pair.cost_usd or 0.0) / 384)
 
 
+def test_incomplete_run_teaches_no_rates(spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = nightly_run.run_sweep
+
+    def fail_verdicts(sweep: RunSpec, **more: Any) -> Any:
+        result = real(sweep, **more)
+        result.judge_failed = result.requests
+        return result
+
+    monkeypatch.setattr(nightly_run, "run_sweep", fail_verdicts)
+    first = night(spec)
+    assert first.over_budget == ["a", "b"]
+    assert [pair.seconds_per_request for pair in first.pairs] == [0.0, 0.0]
+    monkeypatch.setattr(nightly_run, "run_sweep", real)
+    second = night(replace(spec, models={"a": random(seed=7), "b": random(seed=9)}))
+    assert all(pair.seconds_per_request > 0 for pair in second.pairs)
+
+
 def test_aged_pair_is_measured_again(spec: RunSpec, night: Night) -> None:
     night(spec)
     assert states(night(spec, refresh_days=7)) == {"a": "unchanged", "b": "unchanged"}

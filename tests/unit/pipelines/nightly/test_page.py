@@ -71,6 +71,23 @@ def test_foreign_text_is_escaped_and_nothing_is_fetched(tmp_path: Path) -> None:
     assert "2026-01-04" in page  # when it was measured
 
 
+def test_benchmark_that_was_removed_since_has_no_line(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    pairs = [
+        Pair(night=NIGHTS[0], model="m", benchmark=name, state="ran", measured=NIGHTS[0])
+        for name in ("maia", "removed")
+    ]
+    change = Change(
+        key=CellKey("m", "removed", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
+        test="paired", since=NIGHTS[0],
+    )  # fmt: skip
+    rows = [metric(0.5), metric(0.5, benchmark="removed")]
+    history.write(NIGHTS[0], pairs, rows, "", Comparison(changes=[change]))
+    page = history_page(history)
+    assert page.count("<details") == 1
+    assert "removed" not in page
+
+
 def test_page_of_no_night_is_a_page(tmp_path: Path) -> None:
     assert "0 nights; 0 pairs" in history_page(History(str(tmp_path)))
 

@@ -61,6 +61,13 @@ def test_only_samples_of_both_nights_count() -> None:
     assert change_p(scores([1.0] * 50), scores([0.0] * 60, start=10)) == change_p(share(40, 40), share(0, 40))
 
 
+def test_direction_is_that_of_the_samples_of_both_nights() -> None:
+    nights = Nights()
+    nights.night({KEY: scores([0.0] * 200 + [1.0] * 40)})
+    (change,) = nights.night({KEY: scores([0.0] * 40 + [1.0] * 200, start=200)}).changes
+    assert change.direction == "fell"  # although the mean over all samples rose
+
+
 def test_regression_is_reported_once_until_values_return() -> None:
     nights = Nights()
     assert nights.directions(150) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.nightly.history import History, Pair
+from pipelines.nightly.pairs import failed_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
 from pipelines.nightly.shifts import metric_pairs, metric_shifts
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric
@@ -42,6 +43,17 @@ def test_metrics_are_paired_by_intervals_where_the_prompts_changed(tmp_path: Pat
     history = History(str(tmp_path))
     history.write(EARLIER, [BEFORE], [metric(0.5), metric(0.5, category="Spatial-Total")], "")
     night = night_with(0.7)
-    (pair,) = metric_pairs(night, [status(prompt="2")], history)
+    (pair,) = metric_pairs(night, [status(prompt="2")], history, {})
     assert (pair.before["value"], pair.now["value"], pair.since) == (0.5, 0.7, EARLIER)
-    assert metric_pairs(night, [status(prompt="1")], history) == []
+    assert metric_pairs(night, [status(prompt="1")], history, {}) == []
+
+
+def test_failed_night_in_between_hides_no_other_prompts(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    history.write(EARLIER, [BEFORE], [metric(0.5)], "")
+    level = {("m", "maia"): status(prompt="1").basis}
+    failed = failed_pair(NOW, status(prompt="2"), "away")
+    again, reverted = (replace(status(prompt=prompt), before=failed) for prompt in ("2", "1"))
+    (pair,) = metric_pairs(night_with(0.7), [again], history, level)
+    assert (pair.before["value"], pair.now["value"], pair.since) == (0.5, 0.7, EARLIER)
+    assert metric_pairs(night_with(0.7), [reverted], history, level) == []  # compared by sample
