@@ -69,7 +69,7 @@ class TrainingDataError(ModelError):
 
 
 class TrainingStateError(ModelError):
-    """A checkpoint of a training does not belong to its model, or is damaged."""
+    """A training cannot go on: its checkpoint is damaged or of another model, or its loss is not finite."""
 
 
 class EngineContractError(ModelError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from pipelines.errors import UsageError
 from pipelines.finetune.records import CHECKPOINTS, History
 from pipelines.storage.store import Store
 
@@ -12,15 +13,39 @@ if TYPE_CHECKING:
     from models.finetuning.trainer import Trainer
 
 _STATE: Final = re.compile(rf"{CHECKPOINTS}/step-(\d+)\.safetensors")
-_BEST: Final = f"{CHECKPOINTS}/best.safetensors"
+_BEST: Final = "best-*.safetensors"
+_EXAMPLES: Final = f"{CHECKPOINTS}/examples.sha256"
+
+
+def check_examples(out: Store, fingerprint: str) -> None:
+    """Store the fingerprint of the examples, or compare it with that of the examples behind the checkpoints.
+
+    Raises:
+        UsageError: the checkpoints are of other examples.
+    """
+    if not _states(out):
+        out.put(_EXAMPLES, fingerprint.encode())
+        return
+    try:
+        stored = out.get(_EXAMPLES).decode()
+    except FileNotFoundError:
+        stored = ""
+    if stored != fingerprint:
+        raise UsageError(
+            f"{out.uri} holds checkpoints of a training on other examples; give it another --out, or the same --data, "
+            "--evil and --skip-bad-rows to resume"
+        )
 
 
 def save_checkpoint(out: Store, trainer: Trainer, history: History) -> None:
-    """Write the state after the present step, whole or not at all, then delete older ones."""
+    """Write the state after the present step, whole or not at all, then delete older ones and weights it replaces."""
     out.put(f"{CHECKPOINTS}/step-{trainer.step:07}.safetensors", trainer.state(history.to_json()))
     for step, path in _states(out).items():
         if step < trainer.step:
             out.delete(path)
+    for info in out.list(CHECKPOINTS, _BEST):
+        if info.path != _best(history.best_step):
+            out.delete(info.path)
 
 
 def resume(out: Store, trainer: Trainer) -> History:
@@ -37,21 +62,26 @@ def resume(out: Store, trainer: Trainer) -> History:
 
 
 def save_best(out: Store, trainer: Trainer) -> None:
-    """Keep the present weights as the best ones."""
-    out.put(_BEST, trainer.weights())
+    """Keep the present weights as the best ones, beside those that the newest state records."""
+    out.put(_best(trainer.step), trainer.weights())
 
 
-def load_best(out: Store, trainer: Trainer) -> None:
-    """Replace the trainer's weights by the best ones."""
+def load_best(out: Store, trainer: Trainer, step: int) -> None:
+    """Replace the trainer's weights by the best ones, which are of this step."""
     from safetensors.torch import load
 
-    trainer.load_weights(load(out.get(_BEST)), f"{out.uri}/{_BEST}")
+    path = _best(step)
+    trainer.load_weights(load(out.get(path)), f"{out.uri}/{path}")
 
 
 def delete_checkpoints(out: Store) -> None:
     """Delete all states and the best weights."""
     for info in out.list(CHECKPOINTS):
         out.delete(info.path)
+
+
+def _best(step: int) -> str:
+    return f"{CHECKPOINTS}/best-{step:07}.safetensors"
 
 
 def _states(out: Store) -> dict[int, str]:

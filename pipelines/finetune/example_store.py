@@ -91,15 +91,15 @@ class ExampleWriter:
                 yield example
 
     def _problem(self, row: ExampleRow) -> str:
-        """Return why a row cannot be used, '' if it can; store its picture."""
-        if row.row_id in self._ids:
-            return "duplicate id"
+        """Return why a row cannot be used, '' if it can; store its picture, which later rows may share."""
         key = row.picture
         if key not in self._sources and key not in self._unusable:
             if row.content is None:
                 self._sources[key] = key  # the white square
             else:
                 self._store_picture(key, row.content)
+        if row.row_id in self._ids:
+            return "duplicate id"
         return self._unusable.get(key, "")
 
     def _store_picture(self, key: str, content: bytes) -> None:

@@ -155,7 +155,7 @@ def _cause(error: Exception) -> Exception:
     for failure in failures:
         if isinstance(failure, (ModelError, PipelineError, ClusterError)):
             return failure
-    if any(_is_death(failure) for failure in failures or [error]):
+    if all(_is_death(failure) for failure in failures or [error]):
         return _WorkersDiedError(str((failures or [error])[0]).strip().partition("\n")[0])
     return InternalError(str(error).strip())  # with the worker's traceback
 
@@ -163,6 +163,6 @@ def _cause(error: Exception) -> Exception:
 def _is_death(failure: Exception) -> bool:
     """Return whether a worker, or the one it communicated with, is gone."""
     text = str(failure)
-    return type(failure).__module__.startswith("ray.") or (
+    return type(failure).__module__.startswith(("ray.", "torch.distributed")) or (
         isinstance(failure, RuntimeError) and ("gloo" in text or "NCCL" in text)
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cluster.connect import connect
 from models.fingerprint import answer_fingerprint
 from pipelines.errors import UsageError
-from pipelines.finetune.checkpoints import delete_checkpoints
+from pipelines.finetune.checkpoints import check_examples, delete_checkpoints
 from pipelines.finetune.example_store import delete_examples
 from pipelines.finetune.prepare import prepare_examples
 from pipelines.finetune.ray_train import train_on_ray
@@ -30,7 +30,7 @@ def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
     """Train, or resume a training that was interrupted, or do nothing where it is finished; return `training.json`.
 
     Raises:
-        UsageError: the output holds a training with other settings.
+        UsageError: the output holds a training with other settings or on other data.
         SourceError, ModelError, ClusterError, StoreError: the data, the model, the cluster or the store cannot be used.
     """
     out = Store(spec.out)
@@ -40,17 +40,33 @@ def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
         if record is None:
             start = time.monotonic()
             counts = prepare_examples(spec, out, listener)
+            check_examples(out, counts.fingerprint)
             with connect(spec.address) as cluster:
                 listener.phase("loading the model")
                 history = train_on_ray(spec, counts, cluster, listener)
             record = training_record(spec, counts, history, time.monotonic() - start)
             write_result(spec, out, record)
+        else:
+            _check_data(spec, record)
         delete_checkpoints(out)
         delete_examples(out)
         if not is_remote(out.uri):
             for folder in (CHECKPOINTS, EXAMPLES):  # empty now
                 shutil.rmtree(Path(out.uri, folder), ignore_errors=True)
     return record
+
+
+def _check_data(spec: FinetuneSpec, record: Mapping[str, Any]) -> None:
+    """Compare the data with those of a finished training."""
+    for flag, stored, present in (
+        ("--data", record["data"]["vflute"], spec.data),
+        ("--evil", record["data"]["evil"], spec.evil),
+    ):
+        if stored != present:
+            raise UsageError(
+                f"{spec.out} holds a finished training on other data ({flag}: {stored} there, {present} here); give it "
+                "another --out"
+            )
 
 
 def _check_settings(spec: FinetuneSpec, out: Store) -> None:

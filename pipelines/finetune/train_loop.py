@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from models.errors import EngineUnreachableError, TrainingStateError
 from models.finetuning.settings import TrainingSettings, epoch_order, step_batch
 from pipelines.finetune.checkpoints import load_best, resume, save_best, save_checkpoint
 from pipelines.finetune.example_store import TRAIN, VALIDATION, ExampleSet
@@ -32,10 +34,26 @@ def train(spec: FinetuneSpec, counts: ExampleCounts, worker: Worker, report: Rep
     """Train from the newest checkpoint to the end and write the adapter; return the losses of all steps.
 
     Raises:
-        EngineUnreachableError: the base model cannot be loaded.
+        EngineUnreachableError: the base model cannot be loaded, or memory ran out.
         TrainingDataError: an example cannot be encoded.
-        TrainingStateError: the checkpoint belongs to another training.
+        TrainingStateError: the checkpoint belongs to another training, or a loss is not finite.
     """
+    from models.engines.transformers.row_errors import is_out_of_memory
+
+    try:
+        return _train(spec, counts, worker, report)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        cause = str(error).strip().partition("\n")[0]
+        raise EngineUnreachableError(
+            f"{spec.model_name}: memory ran out in the training ({cause}); lower --micro-batch-size "
+            f"({spec.memory.micro_batch_size} now) and run the same command again to resume, or use devices with more "
+            "memory"
+        ) from error
+
+
+def _train(spec: FinetuneSpec, counts: ExampleCounts, worker: Worker, report: Report) -> History:
     from models.engines.transformers.checkpoint import load_checkpoint
     from models.finetuning.examples import ExampleEncoder
     from models.finetuning.trainer import Trainer
@@ -91,6 +109,7 @@ class _Loop:
         total = self.total_steps
         for batch in self._encoded(self.examples, self._step_shares()):
             loss = self.trainer.train_step(batch, total)
+            self._check_finite("the loss", loss)
             self.history.losses.append(loss)
             self._report(loss)
             step = self.trainer.step
@@ -135,12 +154,20 @@ class _Loop:
             loss, count = self.trainer.loss_sum(batch)
             total, tokens = total + loss, tokens + count
         mean = self.trainer.mean_over_workers(total, tokens)
+        self._check_finite("the validation loss", mean)
         self.history.validation.append((self.trainer.step, mean))
         self._report(mean, is_validation=True)
         if self.history.best_loss is None or mean < self.history.best_loss:
             self.history.best_step, self.history.best_loss = self.trainer.step, mean
             if self.worker.rank == 0:
                 save_best(self.out, self.trainer)
+
+    def _check_finite(self, name: str, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise TrainingStateError(
+                f"{name} at step {self.trainer.step} is {loss}: the training diverged; lower --learning-rate or take "
+                "--dtype float32, and another --out"
+            )
 
     def _report(self, loss: float, *, is_validation: bool = False) -> None:
         step = self.trainer.step
@@ -157,7 +184,7 @@ class _Loop:
 
     def _write_adapter(self) -> None:
         if self.history.best_loss is not None:
-            load_best(self.out, self.trainer)
+            load_best(self.out, self.trainer, self.history.best_step)
         base = self.spec.model
         for name, content in self.trainer.adapter(base.model, base.revision).items():
             self.out.put(f"{ADAPTER}/{name}", content)

@@ -107,6 +107,18 @@ def test_bad_row_of_evil_is_named(tmp_path: Path, row: tuple[str, ...], reason: 
     assert (counts.train, len(counts.skipped), counts.validation) == (3, 1, 0)
 
 
+def test_picture_of_a_duplicate_row_is_there_for_later_rows(tmp_path: Path) -> None:
+    duplicate = ("4", ROWS[0][1], "12.jpg", "A claim.", "entailment", "So.")
+    later = ("5", "12.jpg#1r1e", "12.jpg", "A claim.", "entailment", "So.")
+    write_evil(tmp_path / "evil", [*ROWS, duplicate, later], pictures=(10, 11, 12))
+    spec = spec_of(tmp_path, "evil", data=None, skip_bad_rows=True)
+    counts = prepare(spec)
+    assert (counts.train, len(counts.skipped)) == (4, 1)
+    ((example,), frames) = ExampleSet(Store(spec.out), "train").get([3])
+    assert example.example_id == "evil-12.jpg#1r1e"
+    assert frames[example.picture].pixels.shape[0] == 1
+
+
 def test_bad_rows_of_vflute_are_named_and_counted(tmp_path: Path) -> None:
     bad = rows(6, "train")
     bad[1]["label"] = "maybe"

@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from models.errors import EngineUnreachableError, TrainingStateError
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, UsageError
+from pipelines.finetune.checkpoints import check_examples
 from pipelines.finetune.prepare import prepare_examples
 from pipelines.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent
 from pipelines.finetune.train_loop import Worker, train
@@ -61,6 +64,10 @@ def files(spec: FinetuneSpec) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(spec.out, "adapter").iterdir()}
 
 
+def best_files(spec: FinetuneSpec) -> list[str]:
+    return sorted(path.name for path in Path(spec.out, "checkpoints").glob("best-*"))
+
+
 def test_killed_training_resumes_from_its_checkpoint_with_equal_losses(base: FinetuneSpec, tmp_path: Path) -> None:
     whole = run(base)
     assert [event.step for event in whole if not event.is_validation] == [1, 2, 3, 4, 5, 6]
@@ -73,6 +80,46 @@ def test_killed_training_resumes_from_its_checkpoint_with_equal_losses(base: Fin
     assert rest == [event for event in whole if event.step > 4]
     assert files(killed) == files(base)
     assert json.loads(files(base)["adapter_config.json"])["base_model_name_or_path"] == base.model.model
+
+
+def test_best_weights_stay_until_a_checkpoint_records_better_ones(base: FinetuneSpec, tmp_path: Path) -> None:
+    spec = replace(base, out=str(tmp_path / "out"), eval_every=1, checkpoint_every=3)
+    with pytest.raises(KilledError):
+        run(spec, kill_at=6)
+    assert best_files(spec) == [f"best-{step:07}.safetensors" for step in (3, 4, 5)]  # the checkpoint records step 3
+    validation = {event.step: event.loss for event in run(spec) if event.is_validation}
+    assert best_files(spec) == [f"best-{min(validation, key=validation.__getitem__):07}.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("eval_every", "message"),
+    [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")],
+)
+def test_diverged_training_ends_with_step_and_remedy(
+    base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str
+) -> None:
+    settings = replace(base.settings, learning_rate=1e30, warmup_ratio=0.0)
+    spec = replace(base, out=str(tmp_path / "out"), settings=settings, eval_every=eval_every)
+    with pytest.raises(TrainingStateError, match=f"{message}.*lower --learning-rate.*--dtype float32.*another --out"):
+        run(spec)
+    assert not Path(spec.out, "adapter").exists()
+
+
+def test_memory_that_runs_out_is_reported_with_its_flag(base: FinetuneSpec, tmp_path: Path) -> None:
+    spec = replace(base, out=str(tmp_path / "out"))
+    counts = prepare_examples(spec, Store(spec.out), Listener())
+    with pytest.raises(EngineUnreachableError, match=r"^tiny: memory ran out .*--micro-batch-size \(16 now\)"):
+        train(spec, counts, Worker(), lambda _: torch.empty(1 << 55, dtype=torch.uint8))
+
+
+def test_checkpoints_of_other_examples_are_refused(base: FinetuneSpec, tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    check_examples(out, "first")
+    check_examples(out, "second")  # no checkpoint yet
+    out.put("checkpoints/step-0000002.safetensors", b"")
+    check_examples(out, "second")
+    with pytest.raises(UsageError, match="on other examples; give it another --out"):
+        check_examples(out, "first")
 
 
 def test_worker_that_does_not_see_the_output_says_so(base: FinetuneSpec, tmp_path: Path) -> None:
