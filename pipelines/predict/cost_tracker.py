@@ -33,10 +33,13 @@ class CostTracker:
         return math.fsum(self.dollars.values())
 
     def limited(self, spec: ModelSpec) -> ModelSpec:
-        """Return the spec for engines that start now: each replica may spend an equal share of the rest."""
+        """Return the spec for engines that start now: each replica may spend an equal share of the rest.
+
+        A run in batches has one queue, which may spend all of it.
+        """
         if self.limit is None or spec.price is None:
             return spec
-        share = max(self.limit - self.total, 1e-9) / spec.replicas.max
+        share = max(self.limit - self.total, 1e-9) / (1 if spec.batch else spec.replicas.max)
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
     def record(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:

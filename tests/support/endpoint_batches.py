@@ -80,6 +80,8 @@ class BatchServer:
         self.on_download: Callable[[], None] = lambda: None
         self.on_look: Callable[[int], None] = lambda _: None
         """Called with the number of looks so far, before the reply."""
+        self.override: Callable[[str, str], tuple[int, bytes] | None] = lambda method, path: None
+        """Called with method and path of each request; status and body that it returns replace the server's."""
         self.is_listed = True
         """Whether the list shows batches already."""
         self.refusals: list[int] = []
@@ -90,6 +92,8 @@ class BatchServer:
         """Return status and body of one request; `path` follows the base address."""
         parts = path.partition("?")[0].strip("/").split("/")
         with self._lock:
+            if override := self.override(method, path):
+                return override
             reply = self._reply(method, parts, body, content_type)
             if isinstance(reply, bytes):
                 return 200, reply

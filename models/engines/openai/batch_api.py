@@ -79,20 +79,21 @@ class BatchApi:
         batches = self._client.with_options(max_retries=0).batches
         window: object = self._window
 
-        def create() -> Batch:
-            return batches.create(
+        def create() -> BatchState:
+            batch = batches.create(
                 input_file_id=file_id,
                 endpoint="/v1/chat/completions",
                 completion_window=window,  # type: ignore[arg-type]  # other providers have longer ones than 24h
                 metadata={KEY: key},
             )
+            return self._state(batch)
 
-        return self._state(self._call("create", create))
+        return self._call("create", create)
 
     def retrieve(self, batch_id: str) -> BatchState | None:
         """Return a batch; None where the provider knows none of this id."""
         return _unless_missing(
-            lambda: self._state(self._call("retrieve", lambda: self._client.batches.retrieve(batch_id)))
+            lambda: self._call("retrieve", lambda: self._state(self._client.batches.retrieve(batch_id)))
         )
 
     def find(self, key: str) -> BatchState | None:
@@ -107,13 +108,18 @@ class BatchApi:
 
     def results(self, state: BatchState) -> bytes | None:
         """Return the lines of a batch's result files, empty where it has none; None where they are gone."""
-        fetch = self._client.with_options(timeout=_TRANSFER_S).files.content
-        download = (self._call("download", partial(fetch, name)).content for name in state.result_files)
+        download = (self._call("download", partial(self._download, name)) for name in state.result_files)
         return _unless_missing(lambda: b"\n".join(download))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def _download(self, name: str) -> bytes:
+        content = self._client.with_options(timeout=_TRANSFER_S).files.content(name).content
+        if content.lstrip()[:1] not in (b"", b"{"):  # read as results, it would send all requests again
+            raise ValueError("no lines of JSON")
+        return content
 
     def _listed(self) -> Iterator[Batch]:
         for number, batch in enumerate(self._client.batches.list(limit=_PAGE)):
@@ -131,7 +137,9 @@ class BatchApi:
                 error.status_code, error.body, error.response.text, error.response.headers
             )
             transient = isinstance(outcome, FailedAttempt) and outcome.is_transient
-            message = outcome.failure.message if isinstance(outcome, FailedAttempt) else str(error)
+            message = (
+                outcome.failure.message if isinstance(outcome, FailedAttempt) else self.endpoint.redact(str(error))
+            )
             reason = f"{name} of a batch: HTTP {error.status_code}: {message}"
             if name in ("upload", "create") and error.status_code in (404, 405):
                 reason = f"it has no batch endpoint, so that it needs a run without --batch and `batch` ({reason})"
@@ -140,6 +148,12 @@ class BatchApi:
             transient, status = True, None
             cause = error.__cause__ or error
             reason = self.endpoint.redact(f"{name} of a batch: {type(cause).__name__}: {cause}")
+        except (AttributeError, ValueError) as error:  # the client hands on what is no JSON as text
+            transient, status = True, None
+            reason = self.endpoint.redact(
+                f"{name} of a batch: the reply is none of this API ({type(error).__name__}: {error}); "
+                "base_url must be the API's address, mostly one ending in /v1"
+            )
         raise BatchApiError(self.endpoint.unreachable_message(reason), status=status, is_transient=transient)
 
     def _state(self, batch: Batch) -> BatchState:

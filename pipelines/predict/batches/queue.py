@@ -60,6 +60,7 @@ class BatchQueue:
         self._ended: dict[str, BatchRecord] = {}
         self._sends: Counter[str] = Counter()
         self._spent = 0.0  # dollars, in this run
+        self._released: set[str] = set()  # by polls that failed half-way
         self.outcomes: dict[str, Outcome] = {}
         self.in_flight: dict[str, BatchRecord] = {}
         """At the provider and not collected, by key; batches of requests that this run does not plan among them."""
@@ -142,7 +143,6 @@ class BatchQueue:
 
     def poll(self) -> set[str]:
         """Look at the batches in flight; collect those that have ended, and return their calls."""
-        released: set[str] = set()
         for record in self.followed:
             state = self._api.retrieve(record.batch_id)
             results = self._api.results(state) if state and state.is_ended else b""
@@ -152,7 +152,8 @@ class BatchQueue:
             self.done[record.key] = state.done
             if state.is_ended:
                 log.info("batch %s has ended: %s, %d requests done", record.batch_id, state.status, state.done)
-                released |= self._collect(record, state, results)
+                self._released |= self._collect(record, state, results)
+        released, self._released = self._released, set()
         return released
 
     def cancel(self) -> None:
@@ -229,18 +230,26 @@ class BatchQueue:
             raise
 
     def _create(self, record: BatchRecord, file_id: str) -> BatchState:
-        """Create a batch; after a failure it is looked for before it is created again."""
+        """Create a batch; after a failure it is looked for before it is created again.
+
+        Once an attempt may have succeeded unnoticed, its transient error is the one raised: the batch's record stays.
+        """
+        unsure: BatchApiError | None = None
         for attempt in range(self._spec.retries + 1):
             try:
                 return self._api.create(file_id, record.key)
             except BatchApiError as error:
-                if not error.is_transient:
+                if unsure is None and not error.is_transient:
                     raise
-                last = error
+                unsure = unsure or error
             self._sleep(backoff_s(record.key, attempt))
-            if state := self._find(record):
-                return state
-        raise last
+            try:
+                if state := self._find(record):
+                    return state
+            except BatchApiError as error:
+                raise unsure from error
+        assert unsure is not None
+        raise unsure
 
     def _collect(self, record: BatchRecord, state: BatchState, results: bytes) -> set[str]:
         """Store the results of an ended batch; return its calls, of which those without a result are sent again."""

@@ -94,13 +94,13 @@ class BatchRunner:
         self._api.close()
 
     def _visit_ready(self) -> bool:
-        """Visit the units that wait for nothing; return False where a call must wait for a batch in flight."""
+        """Visit the units that wait for nothing; return False where one of them must wait for a batch in flight."""
         while self._ready and len(self._queue.followed) < self._queue.capacity and not self._stop.is_set():
             index = self._ready.popleft()
             if not self._visit(index):
                 self._ready.appendleft(index)
                 return False
-        return True
+        return not self._ready or self._stop.is_set()
 
     def _visit(self, index: int) -> bool:
         unit, queue = self._job.units[index], self._queue

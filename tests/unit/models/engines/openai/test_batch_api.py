@@ -1,0 +1,64 @@
+"""Replies of a batch endpoint that are none of its API."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from models.engines.openai.batch_api import BatchApi, BatchState
+from models.errors import BatchApiError
+from models.spec import ModelSpec
+from tests.support.endpoint import BatchEndpoint, always
+
+KEY = "sk-planted-secret"
+PAGE = b"<html><title>Welcome</title></html>"
+ENDED = BatchState(batch_id="batch_0", status="completed", result_files=("file-0",))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[BatchEndpoint]:
+    with BatchEndpoint(always("A")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def api(endpoint: BatchEndpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchApi]:
+    monkeypatch.setenv("BATCH_KEY", KEY)
+    api = BatchApi(
+        ModelSpec(engine="openai", model="m", base_url=endpoint.base_url, api_key_env="BATCH_KEY", retries=0)
+    )
+    yield api
+    api.close()
+
+
+CALLS: dict[str, Callable[[BatchApi], object]] = {
+    "upload": lambda api: api.upload("x.jsonl", io.BytesIO(b"{}\n")),
+    "create": lambda api: api.create("file-0", "k"),
+    "retrieve": lambda api: api.retrieve("batch_0"),
+    "list": lambda api: api.find("k"),
+    "download": lambda api: api.results(ENDED),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_reply_that_is_no_json_is_a_transient_failure(endpoint: BatchEndpoint, api: BatchApi, name: str) -> None:
+    endpoint.batches.override = lambda method, path: (200, PAGE)
+    with pytest.raises(BatchApiError, match=rf"{name} of a batch: the reply is none of this API .* in /v1") as caught:
+        CALLS[name](api)
+    assert caught.value.is_transient
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b' {"custom_id": "x"}\n'])
+def test_result_files_may_be_empty(endpoint: BatchEndpoint, api: BatchApi, content: bytes) -> None:
+    endpoint.batches.override = lambda method, path: (200, content)
+    assert api.results(ENDED) == content
+
+
+def test_refusal_by_a_content_filter_does_not_quote_the_key(endpoint: BatchEndpoint, api: BatchApi) -> None:
+    body = f'{{"error": {{"code": "content_filter", "message": "stopped for {KEY}"}}}}'.encode()
+    endpoint.batches.override = lambda method, path: (400, body)
+    with pytest.raises(BatchApiError, match=r"stopped for \*\*\*") as caught:
+        api.retrieve("batch_0")
+    assert KEY not in str(caught.value)
