@@ -42,8 +42,10 @@ def entrypoint(flags: SweepFlags) -> str:
 
 
 def _words(option: str, value: Any) -> list[str]:
-    if value is None:
+    if value is None or value is False:
         return []
+    if value is True:
+        return [option]
     values = value if isinstance(value, list) else [value]
     return [word for item in values for word in (option, str(item))]
 

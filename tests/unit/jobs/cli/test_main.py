@@ -214,7 +214,7 @@ def test_list_commands_print_their_lists(capsys: pytest.CaptureFixture[str]) -> 
         ("/proc/x", 3, "/proc/x: [Errno 2] No such file or directory: '/proc/x'; no folder can be created there"),
         ("{folder}/file", 3, "{folder}/file: expected a folder, found a file"),
         ("{folder}/file/below", 3, "{folder}/file: expected a folder, found a file"),
-        ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data and its model in a local folder"),
+        ("s3://bucket/x", 2, "--out s3://bucket/x: the demo keeps its data in a local folder"),
     ],
 )
 def test_demo_refuses_unusable_folders(

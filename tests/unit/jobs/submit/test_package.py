@@ -35,6 +35,11 @@ def test_job_command_repeats_the_flags(tmp_path: Path) -> None:
     ]
 
 
+def test_flags_without_a_value_are_sent_only_where_they_are_set() -> None:
+    assert "--batch" not in shlex.split(entrypoint(flags()))
+    assert shlex.split(entrypoint(flags(batch=True)))[12:] == ["--batch", "--seed", "42"]
+
+
 def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")

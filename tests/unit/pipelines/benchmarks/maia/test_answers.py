@@ -181,7 +181,7 @@ def test_read_letter_maps_a_repeated_statement_to_its_letter(statements: list[st
 
 
 @pytest.mark.parametrize("raw", ADVERSARIAL.values(), ids=ADVERSARIAL)
-def test_readers_take_less_than_a_second_for_hostile_text(raw: str) -> None:
+def test_readers_end_soon_on_hostile_text(raw: str) -> None:
     readers: list[Callable[[], object]] = [
         lambda: read_letter(raw, TO_DOOR, TO_BENCH),
         lambda: read_letter("A", raw, TO_BENCH),
@@ -192,7 +192,7 @@ def test_readers_take_less_than_a_second_for_hostile_text(raw: str) -> None:
         # Processor time of this thread: other work on the machine must not fail the test.
         start = time.thread_time()
         read()
-        assert time.thread_time() - start < 1.0
+        assert time.thread_time() - start < 10  # a reader that backtracks takes minutes
 
 
 def test_readers_read_both_ends_of_a_runaway_answer() -> None:
