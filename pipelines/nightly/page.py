@@ -59,11 +59,11 @@ class _PairHistory:
 def history_page(history: History) -> str:
     """Return the page of the last nights of a history, without benchmarks that no longer exist."""
     nights = history.nights()[-NIGHTS:]
-    known = {*benchmark_names()}  # a plug-in may have been removed or renamed since
+    current = {*benchmark_names()}  # a plug-in may have been removed or renamed since
     pairs: dict[tuple[str, str], _PairHistory] = {}
     for night in nights:
         for record in history.pairs(night):
-            if record.benchmark in known:
+            if record.benchmark in current:
                 pairs.setdefault((record.model, record.benchmark), _PairHistory()).records.append(record)
         for change in history.changes(night):
             if entry := pairs.get(change.key[:2]):
