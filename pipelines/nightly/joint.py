@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cluster.lazy import LazyCluster
+from pipelines.benchmarks import benchmark_names
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.items import CellKey, ItemScores, entry_items
 from pipelines.nightly.records import PairStatus
@@ -89,7 +90,12 @@ class JointOutput:
             if people:  # with the judge, which their own words may need
                 score_and_report(context, {**run, "entries": people}, cluster, result, stages=("score",))
             prune_plans(context, run["entries"])
-            shown = [entry for entry in run["entries"] if (entry.model, entry.benchmark) not in left_out]
+            installed = benchmark_names()  # a plug-in may have been removed since its pairs were measured
+            shown = [
+                entry
+                for entry in run["entries"]
+                if entry.benchmark in installed and (entry.model, entry.benchmark) not in left_out
+            ]
             score_and_report(context, {**run, "entries": shown}, cluster, result, stages=("report",))
             write_counts(self.out, result.counts)
         return result
