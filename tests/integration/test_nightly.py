@@ -110,7 +110,7 @@ def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data
         assert "## Returned" in results[3].summary
         assert "fell: " in history.store.get(PAGE).decode()
 
-        flaky = {"fail_share": 0.2, "journal": str(journal)}
+        flaky = {"answer": "yyy", "fail_share": 0.2, "journal": str(journal)}  # another answer: a changed model runs
         first = night("true", **flaky)
         assert first.over_budget == ["a"]
         calls = len(journal.read_text().splitlines())
