@@ -21,7 +21,7 @@ from jobs.failures import DONE, INTERNAL, INTERRUPTED, UNREACHABLE, USAGE
 _CODES = {
     DONE: "Done.",
     1: "Done, but more rows failed than `--fail-on-error` allows; `nightly`: somebody should look.",
-    USAGE: "A flag, a file or the configuration cannot be used. The message says what and how to mend it.",
+    USAGE: "A flag, a file or the configuration cannot be used. The message says what and how to fix it.",
     UNREACHABLE: "The cluster, the store or a model could not be reached or died. The same command resumes.",
     INTERNAL: "A bug, with its traceback. Finished work is kept.",
     INTERRUPTED: "Interrupted. The same command resumes.",
@@ -82,7 +82,7 @@ def exit_codes_page() -> str:
         "Exit codes",
         table(("code", "meaning"), rows),
         "## Errors",
-        "Errors that a user can mend derive from `PipelineError`, `ModelError` or `ClusterError` and carry their code.",
+        "Errors that a user can fix derive from `PipelineError`, `ModelError` or `ClusterError` and carry their code.",
         table(("code", "error", "meaning"), [(number, code(name), text) for number, name, text in errors]),
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +11,9 @@ from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
 from jobs.options import names
 from jobs.output import prepare, print_json, print_line
+
+if TYPE_CHECKING:
+    from jobs.export.run import Exporter
 
 export = typer.Typer(help="Write an output in the form of another tool.", no_args_is_help=True)
 
@@ -38,13 +40,11 @@ def inspect(
 ) -> None:
     """Write logs for Inspect, an .eval file per model and task, with prompts, pictures, answers and scores."""
     from jobs.export.inspect_log import export_inspect
-    from jobs.export.run import export_run
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
-    exporter = partial(export_inspect, with_media=media)
-    paths = export_run(exporter, out, folder, data=data, models=names(models), benchmarks=names(benchmarks))
-    _show(paths, f"Open them with `inspect view --log-dir {folder}`.", as_json=json)
+    hint = f"Open them with `inspect view --log-dir {folder}`."
+    _write(partial(export_inspect, with_media=media), out, folder, (data, models, benchmarks), hint, as_json=json)
 
 
 @export.command("lm-eval")
@@ -60,12 +60,11 @@ def lm_eval(
 ) -> None:
     """Write what lm-evaluation-harness and lmms-eval write: samples as JSON lines, results as JSON, media as files."""
     from jobs.export.lm_eval import export_lm_eval
-    from jobs.export.run import export_run
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
-    paths = export_run(export_lm_eval, out, folder, data=data, models=names(models), benchmarks=names(benchmarks))
-    _show(paths, "The samples are beside the results, a file per task and setting.", as_json=json)
+    hint = "The samples are beside the results, a file per task and setting."
+    _write(export_lm_eval, out, folder, (data, models, benchmarks), hint, as_json=json)
 
 
 @export.command("hub")
@@ -84,16 +83,27 @@ def hub(
 ) -> None:
     """Write a data set folder for the Hugging Face hub: Parquet files and a card; upload it yourself."""
     from jobs.export.hub import export_hub
-    from jobs.export.run import export_run
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
-    exporter = partial(export_hub, with_media=media)
+    hint = f"Read it through, then `hf upload --repo-type dataset OWNER/NAME {folder}`."
+    _write(partial(export_hub, with_media=media), out, folder, (data, models, benchmarks), hint, as_json=json)
+
+
+def _write(
+    exporter: Exporter,
+    out: str,
+    folder: str,
+    selection: tuple[str, str | None, str | None],
+    hint: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Export what the flags --data, --models and --benchmarks select; print the files, and what to do with them."""
+    from jobs.export.run import export_run
+
+    data, models, benchmarks = selection
     paths = export_run(exporter, out, folder, data=data, models=names(models), benchmarks=names(benchmarks))
-    _show(paths, f"Read it through, then `hf upload --repo-type dataset OWNER/NAME {folder}`.", as_json=json)
-
-
-def _show(paths: list[Path], hint: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"files": [str(path) for path in paths]})
         return

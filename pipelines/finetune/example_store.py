@@ -52,7 +52,7 @@ class ExampleWriter:
             shown = "; ".join(self.rejections[:_NAMED])
             more = len(self.rejections) - _NAMED
             raise SourceError(
-                f"{shown}{f'; and {more} more rows' if more > 0 else ''}. Mend these rows, or leave them out with "
+                f"{shown}{f'; and {more} more rows' if more > 0 else ''}. Fix these rows, or leave them out with "
                 "--skip-bad-rows"
             )
         self._out.put(f"{EXAMPLES}/{split}.parquet", _to_parquet(examples))

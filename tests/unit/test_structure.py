@@ -25,7 +25,7 @@ PRODUCT = ("cluster", "jobs", "models", "pipelines")
 MOST_FLOORS = 10
 MOST_FILES = 20
 # 40,000 after the restructuring; what was built since then (docs of each release in CHANGELOG.md) has this allowance.
-MOST_LINES = 40_000 + 20_000
+MOST_LINES = 40_000 + 19_500
 BANNED_NAMES = {
     "one", "found", "told", "own", "asked", "wanted", "known", "who", "made", "said", "theirs", "whose", "kept",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Train the demo's model and write its folder: `python -m tests.tools.demo_model FOLDER`, an hour on two idle cores."""
+"""Train the demo's model and write its folder: `python -m tests.tools.demo_model FOLDER`, about an hour of processor time."""
 
 from __future__ import annotations
 
