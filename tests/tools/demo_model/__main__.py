@@ -1,4 +1,4 @@
-"""Train the demo's model and write its folder: `python -m tests.tools.demo_model FOLDER`, about an hour of processor time."""
+"""Train the demo's model and write its folder: `python -m tests.tools.demo_model FOLDER`, in an hour of one core."""
 
 from __future__ import annotations
 
