@@ -77,7 +77,9 @@ class Seaweed:
         command = [
             *(_program() or "weed", "server", f"-dir={data}", f"-ip={self.address}", f"-ip.bind={self.address}"),
             *(f"-master.port={self.port}", f"-volume.port={self.port + 1}", f"-filer.port={self.port + 2}"),
-            *("-master.volumeSizeLimitMB=1024", "-s3", f"-s3.port={self.port + 3}", f"-s3.config={config}"),
+            # A bucket takes seven volumes at once and the server has eight by default: a second bucket would find none.
+            *("-master.volumeSizeLimitMB=1024", "-volume.max=100"),
+            *("-s3", f"-s3.port={self.port + 3}", f"-s3.config={config}"),
             "-s3.autoCreateBucket=false",
             # Without these the gateway also listens for Iceberg and Lance catalogues.
             *("-s3.port.iceberg=0", "-s3.port.lance=0"),
