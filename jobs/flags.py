@@ -67,7 +67,11 @@ class SweepFlags:
     sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
     scorers: Annotated[
         list[str] | None,
-        Option("--scorer", help="bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; may be repeated."),
+        Option(
+            "--scorer",
+            help="bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; a hub id may end in @REVISION. May be "
+            "repeated.",
+        ),
     ] = None
     prompt_versions: Annotated[
         list[str] | None,

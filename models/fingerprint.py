@@ -80,4 +80,6 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     if spec.adapter and Path(spec.adapter).expanduser().is_dir():
         # Retrained in place it is another model; moved elsewhere it is the same.
         fingerprint["adapter"] = content_fingerprint(Path(spec.adapter).expanduser())
+    elif spec.adapter_revision:
+        fingerprint["adapter_revision"] = spec.adapter_revision
     return fingerprint

@@ -146,7 +146,9 @@ class ModelSpec(_StrictModel):
     offload: bool = False  # layers that do not fit are kept in CPU memory or on disk: equal answers, slowly
     share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
-    adapter: str | None = None
+    adapter: str | None = None  # LoRA: a folder, `s3://` folder or hub id
+    adapter_revision: str | None = None  # branch, tag or commit of an adapter at the hub
+    requested_adapter_revision: str | None = None  # what `adapter_revision` was before a run resolved it; set by runs
     checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
     remote_code: bool = False  # published with code that its engine runs: refused unless trusted
     trust_remote_code: bool = False  # run code that comes with the weights; set by `--trust-remote-code` too
@@ -253,6 +255,8 @@ class ModelSpec(_StrictModel):
             raise ValueError("offload: only engine transformers keeps layers in CPU memory or on disk")
         if self.offload and (self.tensor_parallel > 1 or self.adapter):
             raise ValueError("offload: a model whose layers are offloaded has tensor_parallel 1 and no adapter")
+        if self.adapter_revision and not self.adapter:
+            raise ValueError("adapter_revision needs `adapter`, an id of the hub")
         if self.replicas.min > self.replicas.max:
             raise ValueError("replicas.min is larger than replicas.max")
         return self

@@ -1,4 +1,6 @@
-"""Ask the Hugging Face hub which commit a revision is, within seconds: a machine without network must not wait for it.
+"""The Hugging Face hub: which commit a revision is, within seconds, and the files of an adapter.
+
+A machine without network must not wait for it.
 
 The client reads the hub's address and token where all libraries do; in its offline mode nothing is sent.
 """
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from models.errors import EngineUnreachableError
 from models.fingerprint import local_weights
 from models.spec import ModelSpec
 
@@ -22,6 +25,8 @@ Question: TypeAlias = tuple[str, str]
 """Id of a model at the hub, and revision: branch, tag or commit."""
 
 DEFAULT_REVISION: Final = "main"
+ADAPTER_CONFIG: Final = "adapter_config.json"
+ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
 DEADLINE_S: Final = 15.0  # for all questions of a run: looking up the hub's address has no limit of its own
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _REQUEST_S: Final = 5.0  # for a connection, and for each read
@@ -52,11 +57,45 @@ def is_commit(revision: str | None) -> bool:
     return bool(revision and _COMMIT.fullmatch(revision))
 
 
+def is_hub_name(name: str) -> bool:
+    """Return whether a name may be an id of the hub: neither a path, a folder here, nor an `s3://` address."""
+    return not name.startswith(("/", ".", "~", "s3://")) and not Path(name).is_dir()
+
+
 def hub_id(spec: ModelSpec) -> str:
     """Return the id of a model at the hub; '' for a folder or file, an `s3://` address, an endpoint or the baseline."""
-    if not spec.runs_locally or spec.model.startswith(("/", ".", "~", "s3://")) or local_weights(spec) is not None:
-        return ""
-    return spec.model
+    return spec.model if spec.runs_locally and is_hub_name(spec.model) and local_weights(spec) is None else ""
+
+
+def adapter_id(spec: ModelSpec) -> str:
+    """Return the id of a model's adapter at the hub; '' for none, a folder, or an `s3://` address."""
+    return spec.adapter if spec.runs_locally and spec.adapter and is_hub_name(spec.adapter) else ""
+
+
+def adapter_folder(spec: ModelSpec) -> str:
+    """Return the folder of a model's adapter in this machine's cache of the hub, fetched where it is not there.
+
+    Raises:
+        EngineUnreachableError: the hub cannot be reached, or has no such adapter in safetensors.
+    """
+    import httpx2
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    name, revision = adapter_id(spec), spec.adapter_revision or DEFAULT_REVISION
+    try:
+        paths = [hf_hub_download(name, file, revision=revision) for file in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)]
+    except (httpx2.HTTPError, OSError, ValueError) as error:
+        is_incomplete = isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError)
+        lines = str(error).strip().splitlines()
+        problem = (
+            f"it needs {ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}; weights of other formats are not read"
+            if is_incomplete
+            else f"{lines[0] if lines else type(error).__name__} (check that the hub is reachable and the id and "
+            "revision exist, or give a local folder)"
+        )
+        raise EngineUnreachableError(f"the adapter {name} at {revision} cannot be fetched: {problem}") from error
+    return str(Path(paths[0]).parent)
 
 
 def ask_hub(
@@ -90,21 +129,21 @@ def ask_hub(
     return {question: answers.get(question, HubAnswer(state="unreachable", problem=problem)) for question in distinct}
 
 
-def cached_folder(model: str, revision: str | None) -> Path | None:
-    """Return the folder of a revision, `main` for None, in this machine's cache of the hub; None if it is not there."""
+def cached_folder(model: str, revision: str | None, *, file: str = "config.json") -> Path | None:
+    """Return the folder of a revision, `main` for None, in this machine's cache of the hub; None if it lacks a file."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        path = try_to_load_from_cache(model, "config.json", revision=revision)
+        path = try_to_load_from_cache(model, file, revision=revision)
     except HFValidationError:
         return None  # the path of a folder that this machine lacks
     return Path(path).parent if isinstance(path, str) else None
 
 
-def cached_commit(model: str, revision: str) -> str:
-    """Return the commit that a revision has in this machine's cache of the hub; '' if it is not there."""
-    folder = cached_folder(model, revision)
+def cached_commit(model: str, revision: str, *, file: str = "config.json") -> str:
+    """Return the commit that a revision has in this machine's cache of the hub; '' if it lacks a file."""
+    folder = cached_folder(model, revision, file=file)
     return folder.name if folder else ""
 
 

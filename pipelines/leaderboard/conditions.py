@@ -126,7 +126,7 @@ def _scorers(entry: ManifestEntry, run: Mapping[str, Any], metric: str) -> dict[
         kinds = tuple(definition.default_scorers)
     named = {spec.kind: spec for spec in map(ScorerSpec.parse, run["sweep"].get("scorers", ()))}
     default = definition.default_scorers
-    return {f"scorer {kind}": named[kind].model if kind in named else default.get(kind, "none") for kind in kinds}
+    return {f"scorer {kind}": named[kind].address if kind in named else default.get(kind, "none") for kind in kinds}
 
 
 def _samples(entry: ManifestEntry, task: str, setting: str) -> str:

@@ -63,7 +63,10 @@ def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Data
         if spec.judges
         else "",
         "scorers": _hash(
-            {scorer.kind: [scorer.model, scorer.layer, scorer.named] for scorer in spec.scorers_for(name)}
+            {
+                scorer.kind: [scorer.model, scorer.layer, scorer.named, *filter(None, [scorer.loaded_revision])]
+                for scorer in spec.scorers_for(name)
+            }
         ),
     }
 

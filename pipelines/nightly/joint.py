@@ -113,7 +113,7 @@ class JointOutput:
             {**earlier, "spending": [*earlier.get("spending", []), *staged.get("spending", [])]},
             sweep=self.spec.to_manifest(),
             entries=[entries[key] for key in sorted(entries)],
-            parts={name: staged[name] for name in ("models", "datasets", "prompts")},
+            parts={name: staged[name] for name in ("models", "scorers", "datasets", "prompts")},
         )
 
     def _delete_answers(self, status: PairStatus) -> None:

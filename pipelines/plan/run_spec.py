@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
@@ -35,6 +35,9 @@ class FailureBudget:
         raise UsageError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
 
 
+_HUB_ID_WITH_REVISION: Final = re.compile(r"(\w[\w.-]*(?:/[\w.-]+)?)@(\w[\w./-]*)")
+
+
 @dataclass(frozen=True, slots=True)
 class ScorerSpec:
     """A text-similarity model: kind, folder or hub id, and for BERTScore the layer."""
@@ -44,14 +47,31 @@ class ScorerSpec:
     layer: int | None = None
     named: bool = True
     """Requested by a flag: if unavailable, it ends the run; a default only makes its metrics null."""
+    revision: str | None = None
+    """Branch, tag or commit of the hub, as a flag names it; None: `main`."""
+    commit: str | None = None
+    """What the hub says that the revision is; set by runs."""
 
     @classmethod
     def parse(cls, text: str, *, named: bool = True) -> ScorerSpec:
-        """Read `bertscore=DIR_OR_HUB_ID[:layer]` or `bleurt=DIR_OR_HUB_ID`; UsageError for another form."""
+        """Read `bertscore=MODEL[:layer]` or `bleurt=MODEL`, MODEL a folder or `HUB_ID[@revision]`; else UsageError."""
         match = re.fullmatch(r"(bertscore|bleurt)=(.+?)(?::(\d+))?", text)
         if not match or (match[1] == "bleurt" and match[3]):
-            raise UsageError(f"--scorer {text!r}: give bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID")
-        return cls(match[1], match[2], int(match[3]) if match[3] else None, named)
+            forms = "bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID, a hub id with @REVISION or without"
+            raise UsageError(f"--scorer {text!r}: give {forms}")
+        at_hub = _HUB_ID_WITH_REVISION.fullmatch(match[2])
+        model, revision = (at_hub[1], at_hub[2]) if at_hub else (match[2], None)
+        return cls(match[1], model, int(match[3]) if match[3] else None, named, revision)
+
+    @property
+    def loaded_revision(self) -> str | None:
+        """The revision that is loaded; None: `main`, whatever it is then."""
+        return self.commit or self.revision
+
+    @property
+    def address(self) -> str:
+        """The model as a flag names it: a folder, or a hub id with its revision if that was given."""
+        return self.model + (f"@{self.revision}" if self.revision else "")
 
 
 DEFAULT_PROMPTS = "default"
@@ -81,6 +101,8 @@ class RunSpec:
     scorers: tuple[ScorerSpec, ...] = ()
     default_scorers: bool = True
     """False: only `scorers`; the benchmarks' own are models of gigabytes, which a hub would send."""
+    scorer_commits: Mapping[str, str] = field(default_factory=dict)
+    """Address of a scorer at the hub -> the commit that is loaded; set by runs."""
     address: str | None = None
     fail_on_error: FailureBudget = FailureBudget()
     seed: int = 42
@@ -142,7 +164,7 @@ class RunSpec:
             "sample_ids": list(self.sample_ids),
             "judge": ",".join(name for name, _ in self.judges) or None,
             "captioner": SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
-            "scorers": [f"{s.kind}={s.model}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
+            "scorers": [f"{s.kind}={s.address}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
             "fail_on_error": self.fail_on_error.text,
             "human": [f"{file.benchmark}={file.uri}" for file in self.human],
             "cost_limit": self.cost_limit,
@@ -152,8 +174,9 @@ class RunSpec:
         """Return the benchmark's default scorers, replaced by those that a flag names; see `default_scorers`."""
         named = {scorer.kind: scorer for scorer in self.scorers}
         defaults = benchmark(name).default_scorers
-        return [
+        scorers = [
             named.get(kind) or replace(ScorerSpec.parse(f"{kind}={text}"), named=False)
             for kind, text in defaults.items()
             if self.default_scorers or kind in named
         ]
+        return [replace(scorer, commit=self.scorer_commits.get(scorer.address)) for scorer in scorers]

@@ -45,7 +45,7 @@ class ScoringSpec:
         """Return whether a text-similarity model may be loaded: the benchmark wants one and it is available."""
         if self.builder.benchmark.similarity is None:
             return False
-        return any(is_available(scorer.model) for scorer in self.scorers)
+        return any(is_available(scorer) for scorer in self.scorers)
 
 
 class PartScorer:
@@ -116,7 +116,7 @@ class PartScorer:
             {
                 "rows": hashlib.sha256(json.dumps(answers).encode()).hexdigest(),
                 "benchmark": [self._benchmark.name, self._benchmark.version],
-                "scorers": [[spec.kind, spec.model, spec.layer] for spec in self._spec.scorers],
+                "scorers": [_identity(spec) for spec in self._spec.scorers],
                 "seed": self._spec.builder.seed,
                 **(
                     {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
@@ -138,7 +138,7 @@ class PartScorer:
         if spec is None:
             return None
         try:
-            look_for(spec.model)
+            look_for(spec)
             return build_scorer(spec, self._spec.device)
         except ScorerUnavailableError as error:
             if spec.named:
@@ -208,6 +208,12 @@ class PartScorer:
 def score_path(path: str) -> str:
     """Return where the scores of a prediction part are."""
     return path.replace("predictions/", "scores/", 1)
+
+
+def _identity(scorer: ScorerSpec) -> list[str | int | None]:
+    """Return what names a scorer in a hash; without a revision, as before scorers had one."""
+    revision = scorer.loaded_revision
+    return [scorer.kind, scorer.model, scorer.layer, *([revision] if revision else [])]
 
 
 def _footer(out: Store, path: str) -> tuple[str, list[str]]:

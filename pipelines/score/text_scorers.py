@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from models.engines.hub import cached_folder
 from pipelines.plan.run_spec import ScorerSpec
 
 HUB_TIMEOUT_S = 5.0
@@ -47,40 +48,42 @@ def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
     if spec.kind == "bleurt":
         from pipelines.metrics.bleurt import BleurtScorer
 
-        return _Bleurt(BleurtScorer(spec.model, device=device))
+        return _Bleurt(BleurtScorer(spec.model, device=device, revision=spec.loaded_revision))
     from pipelines.metrics.bertscore import BertScorer
 
-    return _Bert(BertScorer(spec.model, spec.layer, device=device))
+    return _Bert(BertScorer(spec.model, spec.layer, device=device, revision=spec.loaded_revision))
 
 
-def is_available(model: str) -> bool:
+def is_available(spec: ScorerSpec) -> bool:
     """Return whether a scorer's files are local or the hub answers (see `look_for`)."""
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
     try:
-        look_for(model)
+        look_for(spec)
     except ScorerUnavailableError:
         return False
     return True
 
 
-def look_for(model: str) -> None:
+def look_for(spec: ScorerSpec) -> None:
     """Check in seconds that a scorer's files are local or the hub answers, as the library retries for half a minute.
 
     Raises:
         ScorerUnavailableError: neither.
     """
     import requests
-    from huggingface_hub import constants, try_to_load_from_cache
+    from huggingface_hub import constants
 
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
-    if Path(model).is_dir() or isinstance(try_to_load_from_cache(model, "config.json"), str):
+    if Path(spec.model).is_dir() or cached_folder(spec.model, spec.loaded_revision):
         return
     try:
         requests.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
     except requests.RequestException as error:
         remedy = "Name a local folder with --scorer, or fetch the model into the cache first."
         raise ScorerUnavailableError(
-            model, f"it is no folder, not in the cache, and the hub does not answer ({type(error).__name__}).", remedy
+            spec.model,
+            f"it is no folder, not in the cache, and the hub does not answer ({type(error).__name__}).",
+            remedy,
         ) from error

@@ -29,7 +29,7 @@ from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.result import SweepResult
-from pipelines.sweep.revisions import pin_revisions
+from pipelines.sweep.revisions import pin_revisions, scorer_fields
 
 log = logging.getLogger(__name__)
 _NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
@@ -104,7 +104,7 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
         earlier,
         sweep={**spec.to_manifest(), "benchmarks": sorted(datasets)},
         entries=merge_entries(earlier_entries, entries),
-        parts={"models": models, "datasets": datasets, "prompts": {}},
+        parts={"models": models, "scorers": scorer_fields(spec), "datasets": datasets, "prompts": {}},
     )
     prune_plans(context, run["entries"])
     run, _ = add_human_entries(context, run)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+from models.engines.hub import DEFAULT_REVISION, adapter_id
 from models.fingerprint import is_unpinned, resolved_revision
 from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext, helper_models
@@ -21,6 +22,7 @@ from pipelines.plan.run_manifest import (
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import holds_captions
 from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.revisions import scorer_fields
 
 
 def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:
@@ -72,6 +74,7 @@ def record_sweep(
         entries=merge_entries(earlier_entries, entries),
         parts={
             "models": {name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
+            "scorers": scorer_fields(spec),
             "datasets": {builder.benchmark_name: {"fingerprint": builder.dataset_fingerprint} for builder in builders},
             "prompts": {
                 builder.benchmark_name: {**builder.benchmark.prompt_texts, **builder.prompts} for builder in builders
@@ -86,6 +89,12 @@ def sweep_warnings(spec: RunSpec) -> list[str]:
         f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
         for name, model in {**spec.models, **helper_models(spec)}.items()
         if is_unpinned(model)
+    ]
+    sentences += [
+        f"model {name}: the revision of its adapter is not pinned, so the hub may serve others tomorrow; give "
+        "`adapter_revision` a commit"
+        for name, model in {**spec.models, **helper_models(spec)}.items()
+        if adapter_id(model) and model.adapter_revision in (None, DEFAULT_REVISION)
     ]
     sentences += [
         f"model {name}: code that its publisher keeps beside the weights runs on the workers (trust_remote_code)"

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from models.engines.hub import ADAPTER_WEIGHTS
 from models.engines.load_progress import weights_progress
 from models.engines.offload import offload_arguments, remove_with
 from models.engines.transformers.fetch import ensure_local
@@ -28,7 +29,6 @@ from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
-_ADAPTER = "adapter_model.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +145,8 @@ def _with_adapter(model: Any, adapter: str | None) -> Any:
         return model
     from peft import PeftConfig, PeftModel
 
-    if Path(adapter).is_dir() and not (Path(adapter) / _ADAPTER).is_file():
-        raise FileNotFoundError(f"the adapter {adapter} holds no {_ADAPTER}")
+    if Path(adapter).is_dir() and not (Path(adapter) / ADAPTER_WEIGHTS).is_file():
+        raise FileNotFoundError(f"the adapter {adapter} holds no {ADAPTER_WEIGHTS}")
     if PeftConfig.from_pretrained(adapter).is_prompt_learning:
         raise ValueError(f"the adapter {adapter} learns a prompt; only adapters of layers (LoRA) are supported")
     return PeftModel.from_pretrained(model, adapter, use_safetensors=True).get_base_model()

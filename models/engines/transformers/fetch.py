@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any
 
 from models.engines.gguf_conversion import converted_folder
+from models.engines.hub import adapter_folder, adapter_id
 from models.engines.load_progress import report_progress
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError
@@ -30,12 +31,15 @@ _GB = 1e9
 
 
 def ensure_local(spec: ModelSpec) -> LaunchedModel:
-    """Replace `s3://` folders and GGUF files by local folders and verify checksums, or raise `EngineUnreachableError`.
+    """Replace `s3://` folders, GGUF files and adapters of the hub by local folders, and verify checksums.
 
-    Copies are made once per machine under a lock and shared by all replicas there, named by their content.
+    Copies are made once per machine under a lock and shared by all replicas there, named by their content. Raises
+    EngineUnreachableError where something is missing or differs.
     """
     source = _fetch(spec.model) if spec.model.startswith("s3://") else spec.model
-    adapter = _fetch(spec.adapter) if spec.adapter and spec.adapter.startswith("s3://") else spec.adapter
+    adapter = adapter_folder(spec) if adapter_id(spec) else spec.adapter
+    if adapter and adapter.startswith("s3://"):
+        adapter = _fetch(adapter)
     gguf = gguf_file(source)
     folder = gguf.parent if gguf else Path(source)
     if folder.is_dir():

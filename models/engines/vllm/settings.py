@@ -6,6 +6,7 @@ from typing import Any
 
 from vllm.platforms import current_platform
 
+from models.engines.hub import adapter_folder, adapter_id
 from models.engines.weights import free_host_bytes
 from models.spec import ModelSpec
 
@@ -68,4 +69,4 @@ def lora_request(spec: ModelSpec) -> Any:
         return None
     from vllm.lora.request import LoRARequest
 
-    return LoRARequest("adapter", 1, spec.adapter)
+    return LoRARequest("adapter", 1, adapter_folder(spec) if adapter_id(spec) else spec.adapter)

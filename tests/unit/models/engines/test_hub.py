@@ -9,7 +9,8 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from models.engines.hub import ask_hub, cached_commit, cached_folder, hub_id, is_commit
+from models.engines.hub import adapter_folder, adapter_id, ask_hub, cached_commit, cached_folder, hub_id, is_commit
+from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 from tests.support.hub import COMMITS, LocalHub
 
@@ -93,10 +94,10 @@ def test_commit_of_the_cache_is_that_of_its_branch(tmp_path: Path, monkeypatch: 
     assert cached_commit("org/name", "v2") == ""
 
 
-def write_cache(root: Path, model: str, commit: str) -> None:
+def write_cache(root: Path, model: str, commit: str, *, file: str = "config.json") -> None:
     """Write what the client keeps of a model whose `main` was once fetched."""
     folder = root / f"models--{model.replace('/', '--')}"
-    for path, text in (("refs/main", commit), (f"snapshots/{commit}/config.json", "{}")):
+    for path, text in (("refs/main", commit), (f"snapshots/{commit}/{file}", "{}")):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
 
@@ -114,6 +115,39 @@ def test_ids_of_the_hub_are_distinguished_from_folders_files_and_endpoints(tmp_p
     assert hub_id(ModelSpec(engine="vllm", model="org/name")) == "org/name"
     assert hub_id(ModelSpec(engine="openai", model="gpt", base_url="http://127.0.0.1:1")) == ""
     assert hub_id(ModelSpec(engine="random")) == ""
+
+
+def test_adapters_of_the_hub_are_distinguished_from_folders(tmp_path: Path) -> None:
+    def adapter_of(name: str | None) -> str:
+        return adapter_id(ModelSpec(engine="transformers", model="org/name", adapter=name))
+
+    assert [adapter_of(name) for name in (None, str(tmp_path), "./x", "s3://bucket/a")] == [""] * 4
+    assert adapter_of("org/lora") == "org/lora"
+
+
+def test_adapter_is_fetched_by_commit_and_needs_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "lora").mkdir()
+    (tmp_path / "lora" / "adapter_config.json").write_text("{}")
+    (tmp_path / "lora" / "adapter_model.bin").write_bytes(b"a pickle")
+    spec = ModelSpec(engine="transformers", model="org/name", adapter="org/lora", adapter_revision=OLD)
+    with LocalHub({"org/lora": {"main": HEAD}}, {"org/lora": tmp_path / "lora"}) as hub:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.url)
+        monkeypatch.setattr(
+            huggingface_hub.constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+        )
+        with pytest.raises(EngineUnreachableError, match=f"the adapter org/lora at {OLD} .* it needs adapter_config"):
+            adapter_folder(spec)
+        (tmp_path / "lora" / "adapter_model.safetensors").write_bytes(b"weights")
+        fetched = Path(adapter_folder(spec))
+        assert (fetched / "adapter_model.safetensors").read_bytes() == b"weights"
+        assert fetched.name == OLD
+        assert not [path for path in hub.requests if path.endswith(".bin") or "main" in path.split("/")]
+        with pytest.raises(EngineUnreachableError, match="the adapter org/lora at gone cannot be fetched"):
+            adapter_folder(spec.model_copy(update={"adapter_revision": "gone"}))
+    assert Path(adapter_folder(spec)) == fetched  # from the cache, without the hub
 
 
 @pytest.mark.parametrize(

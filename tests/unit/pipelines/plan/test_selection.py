@@ -58,6 +58,9 @@ def test_scorer_flags() -> None:
     assert ScorerSpec.parse("bertscore=/a/b:3") == ScorerSpec("bertscore", "/a/b", 3)
     assert ScorerSpec.parse("bertscore=org/name") == ScorerSpec("bertscore", "org/name", None)
     assert ScorerSpec.parse("bleurt=org/name") == ScorerSpec("bleurt", "org/name")
+    assert ScorerSpec.parse("bleurt=org/name@v1/beta") == ScorerSpec("bleurt", "org/name", revision="v1/beta")
+    assert ScorerSpec.parse("bertscore=name@v1:3") == ScorerSpec("bertscore", "name", 3, revision="v1")
+    assert ScorerSpec.parse("bertscore=/a/b@2:3") == ScorerSpec("bertscore", "/a/b@2", 3)
     for text in ("bertscore", "rouge=x", "bleurt=x:3", "="):
         with pytest.raises(UsageError, match="--scorer"):
             ScorerSpec.parse(text)

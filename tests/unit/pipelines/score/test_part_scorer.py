@@ -163,6 +163,22 @@ def test_unavailable_default_scorer_is_reported_and_retried(
     assert sum("bertscore" in row_values for row_values in values(out)) == 2
 
 
+def test_other_commit_of_a_scorer_makes_scores_out_of_date(
+    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: list[str | None] = []
+
+    def build(scorer: ScorerSpec, _: str) -> LengthScorer:
+        commits.append(scorer.loaded_revision)
+        return LengthScorer()
+
+    monkeypatch.setattr(scoring, "look_for", lambda _: None)
+    monkeypatch.setattr(scoring, "build_scorer", build)
+    for commit in (None, "one", "one", "two"):
+        PartScorer(spec(maia_data, out, ScorerSpec("bertscore", "org/name", 9, commit=commit))).score(PART)
+    assert commits == [None, "one", "two"]
+
+
 def test_unavailable_named_scorer_ends_the_run(maia_data: str, out: Store, tmp_path: Path) -> None:
     named = ScorerSpec("bertscore", str(tmp_path / "empty"), 9)
     (tmp_path / "empty").mkdir()
