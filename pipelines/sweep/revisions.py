@@ -219,9 +219,10 @@ def _with_revisions(spec: RunSpec, revisions: Mapping[_Checkpoint, str]) -> RunS
 
 def _pinned_model(name: str, model: ModelSpec, revisions: Mapping[_Checkpoint, str]) -> ModelSpec:
     update: dict[str, str] = {}
+    requested = {"weights": model.requested_revision, "adapter": model.requested_adapter_revision}
     for each in _of_model(name, model):
         revision = revisions.get(each) if each.hub_id else None
         if revision and revision != each.revision:
             field, requested_field = _FIELDS[each.kind]
-            update |= {field: revision, requested_field: getattr(model, requested_field) or each.revision}
+            update |= {field: revision, requested_field: requested[each.kind] or each.revision}
     return model.model_copy(update=update) if update else model
