@@ -140,9 +140,12 @@ def _changed(run: Pair) -> str:
 
 def _describe(change: Change) -> str:
     key = change.key
-    now = "" if change.now is None else f" to {change.now:.3f}"
-    where = f"{key.task} {key.setting or 'in all settings'}"
-    return f"{key.score} of {where} {change.direction}: {change.before:.3f}{now}, p {change.p:.1g} by {change.test}"
+    score = f"{key.score} of {key.task} {key.setting or 'in all settings'}"
+    if change.now is None:
+        return f"{score} is gone: {change.before:.3f} on {change.n:,} samples before"
+    values = f"{change.before:.3f} to {change.now:.3f}"
+    samples = f"{change.n:,} paired samples" if change.test == "paired" else f"{change.n:,} samples, unpaired"
+    return f"{score} {change.direction}: {values} on {samples}, p {change.p:.1g} by {change.test}"
 
 
 def _cell(

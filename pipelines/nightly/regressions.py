@@ -55,9 +55,9 @@ class Change:
 
     key: CellKey
     direction: Direction
-    before: float
+    before: float  # of a paired test: the mean over the samples of both nights, as is `now`
     now: float | None  # None: there is no such score any more
-    n: int  # samples
+    n: int  # samples; of a paired test those of both nights
     p: float  # before the correction
     test: Literal["paired", "intervals"]
     since: str  # the night of the earlier level
@@ -68,20 +68,39 @@ class Change:
         return self.direction != "returned"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedScores:
+    """A score on the samples of two nights: means over each sample's rows, and the rows that both have."""
+
+    now: FloatArray  # (samples,)
+    before: FloatArray  # (samples,)
+    rows: FloatArray  # (samples,)
+
+    @classmethod
+    def of(cls, now: ItemScores, before: ItemScores) -> PairedScores:
+        """Pair a score of tonight with that of an earlier night."""
+        here, there = _common(now, before)
+        rows = np.minimum(now.rows[here], before.rows[there])
+        return cls(now.totals[here] / now.rows[here], before.totals[there] / before.rows[there], rows)
+
+    @property
+    def differences(self) -> FloatArray:
+        """By how much each sample rose, weighted by its rows."""
+        return (self.now - self.before) * self.rows
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means before and now, weighted by rows: their difference has the sign of the test's."""
+        return float(np.average(self.before, weights=self.rows)), float(np.average(self.now, weights=self.rows))
+
+
 def change_p(now: ItemScores, before: ItemScores) -> float:
     """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any."""
-    differences = _differences(now, before)
+    differences = PairedScores.of(now, before).differences
     size = math.sqrt(float(np.square(differences).sum()))
     if size <= 1e-12 * len(differences):
         return 1.0
     return min(1.0, _TAIL * math.erfc(abs(float(differences.sum())) / size / math.sqrt(2)))
-
-
-def _differences(now: ItemScores, before: ItemScores) -> FloatArray:
-    """Return by how much each common sample rose, weighted by its rows."""
-    here, there = _common(now, before)
-    rows = np.minimum(now.rows[here], before.rows[there])
-    return (now.totals[here] / now.rows[here] - before.totals[there] / before.rows[there]) * rows
 
 
 def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -170,12 +189,8 @@ class _PairScores:
         p_values = {key: change_p(self.now[key], old) for key, old in self.present.items() if key in self.now}
         if returned := self._returned(p_values):
             return returned, replace(level, night=level.before, before="", is_new=False)
-        changes = [
-            self._change(key, p, "fell" if _differences(self.now[key], self.present[key]).sum() < 0 else "rose")
-            for key, p in p_values.items()
-            if p < threshold
-        ]
-        changes += [self._change(key, 0.0, "gone") for key in self.present if key not in self.now]
+        changes = [self._change(key, p) for key, p in p_values.items() if p < threshold]
+        changes += [self._gone(key) for key in self.present if key not in self.now]
         if changes:
             return changes, replace(level, night=night, before=level.before or level.night, is_new=True)
         has_new_scores = any(key not in self.present for key in self.now)
@@ -190,18 +205,25 @@ class _PairScores:
             if p < RETURN_LEVELS[0] and key in before and change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
         ]
 
-    def _change(self, key: CellKey, p: float, direction: Direction) -> Change:
-        now, before = self.now.get(key), self.present[key]
+    def _change(self, key: CellKey, p: float, direction: Direction | None = None) -> Change:
+        """Return a change with the values on the samples that the test is about."""
+        paired = PairedScores.of(self.now[key], self.present[key])
+        before, now = paired.means
         return Change(
             key=key,
-            direction=direction,
-            before=before.mean,
-            now=None if now is None else now.mean,
-            n=len(before.samples if now is None else now.samples),
+            direction=direction or ("fell" if now < before else "rose"),
+            before=before,
+            now=now,
+            n=len(paired.rows),
             p=p,
             test="paired",
             since=self.level.night,
         )
+
+    def _gone(self, key: CellKey) -> Change:
+        before = self.present[key]
+        n, since = len(before.samples), self.level.night
+        return Change(key=key, direction="gone", before=before.mean, now=None, n=n, p=0.0, test="paired", since=since)
 
 
 def _interval_change(pair: MetricPair, threshold: float) -> Change | None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pipelines.nightly.regressions import Change
 
 _RULE = (
-    "A score moved if its samples differ from the level that it had since its last move; each move is reported once. "
+    "A score moved if its samples differ from the level that it had since its last move; each move is reported once, "
+    "with the means over the paired samples, those of both nights. "
     f"At most {ALPHA:.1%} of the nights report a move where nothing changed."
 )
 MAX_SHIFTS = 40  # rows of the table; the Parquet file has all
@@ -86,10 +87,11 @@ def _changes_table(night: NightlyResult, changes: Iterable[Change]) -> list[str]
     for change in changes:
         key = change.key
         names = (_safe(name) for name in (key.benchmark, key.model, key.task, key.setting or "all", key.score))
-        now = "gone" if change.now is None else f"**{change.now:.3f}**"
+        now = "gone" if change.now is None else f"**{change.now:.3f}** {change.direction}"
         p = f"{change.p:.1g} by {change.test}"
         why = _safe(reasons.get((key.model, key.benchmark), ""))
-        cells = (*names, f"{change.before:.3f}", f"{now} {change.direction}", str(change.n), p, _day(change.since), why)
+        n = f"{change.n:,}" + (" paired" if change.test == "paired" and change.now is not None else "")
+        cells = (*names, f"{change.before:.3f}", now, n, p, _day(change.since), why)
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 

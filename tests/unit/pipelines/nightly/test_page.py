@@ -54,7 +54,7 @@ def test_page_has_one_line_a_pair_with_its_curve_interval_and_reason(tmp_path: P
     assert page.count("<b>0.400 (0.300 to 0.500)</b> <small>statement accuracy, vsv 1-frame</small>") == 2
     assert page.count('<span class="changed">code, prompt</span>') == 2
     assert page.count('class="point alarm"') == 3  # one model: the line, and both settings in its details
-    assert "correct of vsv in all settings fell: 0.500 to 0.400, p 1e-06 by paired" in page
+    assert "correct of vsv in all settings fell: 0.500 to 0.400 on 48 paired samples, p 1e-06 by paired" in page
     for text in re.findall(r'aria-label="([^"]*)"', page):
         assert "0.400" in text
 

@@ -61,11 +61,25 @@ def test_only_samples_of_both_nights_count() -> None:
     assert change_p(scores([1.0] * 50), scores([0.0] * 60, start=10)) == change_p(share(40, 40), share(0, 40))
 
 
-def test_direction_is_that_of_the_samples_of_both_nights() -> None:
+def test_change_is_that_of_the_samples_of_both_nights() -> None:
     nights = Nights()
     nights.night({KEY: scores([0.0] * 200 + [1.0] * 40)})
-    (change,) = nights.night({KEY: scores([0.0] * 40 + [1.0] * 200, start=200)}).changes
+    (change,) = nights.night({KEY: scores([0.0] * 30 + [1.0] * 210, start=200)}).changes
     assert change.direction == "fell"  # although the mean over all samples rose
+    assert (change.before, change.now, change.n) == (1.0, 0.25, 40)
+
+
+def test_values_of_a_change_weigh_samples_by_the_rows_of_both_nights() -> None:
+    def rows(counts: Sequence[int], value: float) -> ItemScores:
+        values = scores([0.0] * len(counts))
+        totals = np.array([count * value for count in counts])
+        totals[0] = 0.0  # the first sample never has the score
+        return replace(values, totals=totals, rows=np.array(counts, dtype=float))
+
+    nights = Nights()
+    nights.night({KEY: rows([100, *[2] * 100], 0.5)})
+    (change,) = nights.night({KEY: rows([100, *[1] * 100], 1.0)}).changes
+    assert (change.direction, change.before, change.now, change.n) == ("rose", 0.25, 0.5, 101)
 
 
 def test_regression_is_reported_once_until_values_return() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pipelines.nightly.history import Pair
+from pipelines.nightly.items import CellKey
 from pipelines.nightly.records import MetricShift, NightlyResult
+from pipelines.nightly.regressions import Change, Comparison
 from pipelines.nightly.summary import summary
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW
 
@@ -30,3 +32,15 @@ def test_summary_lists_shifts_runs_and_costs() -> None:
     assert "| maia | m | vsv | 1-frame | all | agg&#95;acc | 0.500 | 0.400 to 0.600 | gone |" in text
     assert "vsv 1-frame 0.500 | $1.50 |" in text
     assert "Cost: $1.50, 2.0 h of run time." in text
+
+
+def test_moves_show_their_values_and_the_count_of_paired_samples() -> None:
+    key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+    fell = Change(key=key, direction="fell", before=0.5, now=0.4, n=1048, p=1e-6, test="paired", since=EARLIER)
+    gone = Change(
+        key=key._replace(setting=""), direction="gone", before=0.5, now=None, n=9, p=0.0, test="paired", since=EARLIER
+    )
+    text = summary(NightlyResult(name=NOW, comparison=Comparison(changes=[fell, gone])), set())
+    row = "| maia | m | vsv | {} | correct | 0.500 | {} | {} | {} by paired | 2026-01-01 02:00 UTC |"
+    assert row.format("1-frame", "**0.400** fell", "1,048 paired", "1e-06") in text
+    assert row.format("all", "gone", "9", "0") in text
