@@ -54,6 +54,10 @@ class BatchApiError(EngineUnreachableError):
         self.is_transient = is_transient  # a later call may succeed
 
 
+class UnlistedBatchError(BatchApiError):
+    """A batch may exist at a provider that lists none: only a person can look. The message says where."""
+
+
 class EngineDiedError(ModelError):
     """Processes of the engine are gone and no call is known to be the cause: the engine must be built again."""
 

@@ -35,6 +35,7 @@ EXIT_CODES = {
     "models.errors.TrainingStateError": 2,
     "models.errors.UnknownModelError": 2,
     "models.errors.UnknownRevisionError": 2,
+    "models.errors.UnlistedBatchError": 3,
     "models.errors.YamlFileError": 2,
     "pipelines.benchmarks.unpie.download.PictureError": 2,
     "pipelines.benchmarks.unpie.download._TransientError": 2,

@@ -15,7 +15,7 @@ from models.engines.openai.batch_lines import needs_other_limit_name, read_resul
 from models.engines.openai.budget import cost_limit_failure, estimate_tokens
 from models.engines.openai.failures import backoff_s
 from models.engines.openai.messages import call_messages, request_body
-from models.errors import BatchApiError
+from models.errors import BatchApiError, UnlistedBatchError
 from models.messages import Answer, Call, Failure, Frames, Media
 from models.spec import ModelSpec
 from pipelines.hashing import stable_id
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MAX_SENDS = 3
 """How often a request is sent in a run whose batches end without a result for it."""
+LISTS_NONE = frozenset({404, 405, 501})
+"""Statuses of providers that do not list batches."""
 FIND_PAUSE_S = 10.0
 """Before a provider is searched again for a batch that may just have been created."""
 
@@ -203,10 +205,15 @@ class BatchQueue:
         self._follow(record)
 
     def _find(self, record: BatchRecord) -> BatchState | None:
-        state = self._api.find(record.key)
-        if state is None:
-            self._sleep(min(FIND_PAUSE_S, self._spec.batch_poll_s))
+        try:
             state = self._api.find(record.key)
+            if state is None:
+                self._sleep(min(FIND_PAUSE_S, self._spec.batch_poll_s))
+                state = self._api.find(record.key)
+        except BatchApiError as error:
+            if error.status in LISTS_NONE:
+                raise UnlistedBatchError(self._records.unlisted(record, error.status), status=error.status) from error
+            raise
         return state
 
     def _send(self, record: BatchRecord, content: IO[bytes]) -> None:
@@ -225,14 +232,15 @@ class BatchQueue:
         try:
             return action()
         except BatchApiError as error:
-            if not error.is_transient:
+            if not (error.is_transient or isinstance(error, UnlistedBatchError)):
                 self._records.delete(record.key)
             raise
 
     def _create(self, record: BatchRecord, file_id: str) -> BatchState:
         """Create a batch; after a failure it is looked for before it is created again.
 
-        Once an attempt may have succeeded unnoticed, its transient error is the one raised: the batch's record stays.
+        Once an attempt may have succeeded unnoticed, its transient error is the one raised, or that of a provider that
+        lists no batches: the batch's record stays.
         """
         unsure: BatchApiError | None = None
         for attempt in range(self._spec.retries + 1):
@@ -246,6 +254,9 @@ class BatchQueue:
             try:
                 if state := self._find(record):
                     return state
+            except UnlistedBatchError:
+                log.warning("%s", unsure)
+                raise
             except BatchApiError as error:
                 raise unsure from error
         assert unsure is not None

@@ -6,9 +6,11 @@ import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from models.engines.openai.batch_api import KEY
 from pipelines.errors import DamagedPartError
 from pipelines.storage.parts import iter_parts, safe_model
 from pipelines.storage.retry import retry_store
@@ -77,6 +79,17 @@ class BatchRecords:
     def address(self, key: str) -> str:
         """Return where a record is, for messages."""
         return f"{self._out.uri}/{self._path(key)}"
+
+    def unlisted(self, record: BatchRecord, status: int | None) -> str:
+        """Return what to do about a batch that only a person can find, as its provider lists none (HTTP `status`)."""
+        created = datetime.fromtimestamp(record.created, UTC)
+        return (
+            f"the provider may have a batch of {len(record.custom_ids):,} requests, sent at {created:%Y-%m-%d %H:%M} "
+            f"UTC without a reply, and does not list its batches (HTTP {status}). Look in its console for a batch with "
+            f"{KEY} {record.key} in its metadata. If there is one, write its id as `batch_id` into "
+            f"{self.address(record.key)}; if there is none, delete that file. Then run the same command again, which "
+            "collects the batch, or sends and pays its requests; until then nothing more is sent"
+        )
 
     def unfinished(self, record: BatchRecord) -> set[str]:
         """Return the requests that a record serves which are in no part of the output."""

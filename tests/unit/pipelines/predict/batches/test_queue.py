@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,44 @@ def test_record_stays_while_a_batch_may_exist(
         assert len(server.batches) == 1
     assert {row["status"] for row in rows(tmp_path)} == {"ok"}
     assert set(endpoint.batches.billed.values()) == {1}
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+@pytest.mark.parametrize("is_created", [True, False])
+def test_batch_that_the_provider_does_not_list_waits_for_a_person(
+    maia_data: str, tmp_path: Path, status: int, is_created: bool
+) -> None:
+    lost_replies = [500]
+
+    def refuse(method: str, path: str) -> tuple[int, bytes] | None:
+        if method == "GET" and path.startswith("/batches?"):
+            return status, FAILURE
+        is_lost = (method, path, is_created) == ("POST", "/batches", False) and lost_replies
+        return (lost_replies.pop(), FAILURE) if is_lost else None
+
+    with BatchEndpoint(always("A")) as endpoint:
+        server = endpoint.batches
+        server.refusals, server.override = [500] if is_created else [], refuse
+        for _ in range(2):  # the second run finds the record of the first
+            with pytest.raises(ModelUnavailableError) as error:
+                run(job_of(maia_data, tmp_path, endpoint, retries=0))
+            (record,) = records(tmp_path)
+            assert f"does not list its batches (HTTP {status})" in str(error.value)
+            assert f"vlmsweep_key {record.stem} in its metadata" in str(error.value)
+            assert f"into {record}; if there is none, delete that file" in str(error.value)
+        assert (len(server.batches), len(server.files)) == (int(is_created), 1)
+        if is_created:
+            content = json.loads(record.read_text())
+            assert content["batch_id"] == ""
+            record.write_text(json.dumps({**content, "batch_id": "batch_0"}))
+        else:
+            record.unlink()
+        run(job_of(maia_data, tmp_path, endpoint, retries=0))
+        assert len(server.batches) == 1
+    assert len(rows(tmp_path)) == 32
+    assert {row["status"] for row in rows(tmp_path)} == {"ok"}
+    assert set(endpoint.batches.billed.values()) == {1}
+    assert records(tmp_path) == []
 
 
 def test_run_that_may_follow_fewer_batches_than_are_in_flight_waits_for_them(maia_data: str, tmp_path: Path) -> None:
