@@ -255,6 +255,9 @@ def _remove_stale_files(folder: Path) -> None:
 
 
 def _short_temp() -> str:
-    """Return the temporary folder, or /tmp for a long TMPDIR: Ray's socket paths are limited to 107 characters."""
+    """Return the temporary folder, or /tmp for a long TMPDIR: Ray's socket paths are limited to 107 characters.
+
+    Ours below it and Ray's session, each with a process id of up to seven digits, take 90 of them.
+    """
     folder = tempfile.gettempdir()
-    return folder if len(folder) <= 24 else "/tmp"  # noqa: S108
+    return folder if len(folder) <= 17 else "/tmp"  # noqa: S108

@@ -1,5 +1,9 @@
 """Errors of a Ray that cannot be started."""
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -26,3 +30,22 @@ def test_bug_is_not_reported_as_a_cluster_error(monkeypatch: pytest.MonkeyPatch)
     failing(KeyError("missing"), monkeypatch)
     with pytest.raises(KeyError), connect(None):
         pass
+
+
+@pytest.mark.parametrize("length", [15, 17, 18, 24, 60])
+def test_paths_of_ray_sockets_are_short_enough(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary, folders = Path("/tmp/".ljust(length, "x")), list[str]()
+
+    def init(*, _temp_dir: str, **_: object) -> NoReturn:
+        folders.append(_temp_dir)
+        raise KeyError("enough")
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_304)  # the largest of Linux
+    temporary.mkdir(exist_ok=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with pytest.raises(KeyError), connect(None):
+        pass
+    shutil.rmtree(temporary)
+    (folder,) = folders
+    assert len(f"{folder}/session_2026-11-23_17-29-15_738462_4194304/sockets/plasma_store") <= 107
