@@ -43,14 +43,14 @@ def ok(results: Sequence[CheckResult]) -> bool:
 
 
 def run_checks(
-    models: Mapping[str, ModelSpec], *, named: bool, places: Sequence[str], address: str | None
+    models: Mapping[str, ModelSpec], *, named: bool, locations: Sequence[str], address: str | None
 ) -> list[CheckResult]:
     """Run all checks of this machine, or of the Ray cluster at `address`.
 
-    A model that cannot run is `bad` if the user named it, else a `note`. `places` are folders or s3:// addresses of
+    A model that cannot run is `bad` if the user named it, else a `note`. `locations` are folders or s3:// addresses of
     data and results.
     """
-    results = [_software(), *map(_location, places), *_decoders()]
+    results = [_software(), *map(_location, locations), *_decoders()]
     nodes: list[Node] | None = [_this_node()]
     if address:
         nodes = None

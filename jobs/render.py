@@ -107,10 +107,10 @@ def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> No
 
 
 def _cell_row(cell: ReproductionCell) -> list[Any]:
-    place = (cell.task, cell.setting, cell.subset, cell.category, cell.metric)
+    names = (cell.task, cell.setting, cell.subset, cell.category, cell.metric)
     interval = "-" if cell.ci_low is None or cell.ci_high is None else f"[{cell.ci_low:.6g}, {cell.ci_high:.6g}]"
     return [
-        *(cell.benchmark, cell.model, cell.published_model, cell.table, " ".join(filter(None, place))),
+        *(cell.benchmark, cell.model, cell.published_model, cell.table, " ".join(filter(None, names))),
         *("-" if cell.ours is None else f"{cell.ours:.6g}", interval, f"{cell.published:.6g}"),
         *("-" if cell.difference is None else f"{cell.difference:+.4g}", cell.verdict, "; ".join(cell.reasons)),
     ]

@@ -1,4 +1,4 @@
-"""A model as it is launched: a spec with the places of its files on this machine."""
+"""A model as it is launched: a spec with the paths of its files on this machine."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class DatasetError(PipelineError):
 
 
 class StoreError(PipelineError):
-    """The store cannot be reached, read or written. The message names the place and what to check."""
+    """The store cannot be reached, read or written. The message names the location and what to check."""
 
     exit_code = 3
 

@@ -64,18 +64,18 @@ class _Sweep:
 
     def place(self, name: str, now: float) -> None:
         self.result.starts[name] = now
-        for place in self.scheduler.nodes_of(name):
-            node, replica = self.nodes[place], _Replica(self.workloads[name], place)
+        for index in self.scheduler.nodes_of(name):
+            node, replica = self.nodes[index], _Replica(self.workloads[name], index)
             node.replicas.append(replica)
             if not node.requested:
-                self.request(place, now)
+                self.request(index, now)
             elif node.up:
                 self.load(replica, now)
 
-    def request(self, place: int, now: float) -> None:
-        node = self.nodes[place]
+    def request(self, index: int, now: float) -> None:
+        node = self.nodes[index]
         node.requested, node.up, node.since = True, False, now
-        self.schedule(now + self.fleet.node_start_s, place)
+        self.schedule(now + self.fleet.node_start_s, index)
 
     def load(self, replica: _Replica, now: float) -> None:
         name = replica.work.name
@@ -105,39 +105,39 @@ class _Sweep:
     def end(self, name: str, now: float) -> None:
         del self.open_units[name]
         self.result.ends[name] = self.result.makespan_s = now
-        for place in set(self.scheduler.nodes_of(name)):
-            node = self.nodes[place]
+        for index in set(self.scheduler.nodes_of(name)):
+            node = self.nodes[index]
             node.replicas = [replica for replica in node.replicas if replica.work.name != name]
             node.used = now
         self.scheduler.end(name)
 
-    def node_event(self, place: int, now: float) -> None:
-        node = self.nodes[place]
+    def node_event(self, index: int, now: float) -> None:
+        node = self.nodes[index]
         if node.up:
-            self.lose(place, now)
+            self.lose(index, now)
             return
         node.up = True
-        life = self.fleet.life_s(place, node.generation)
+        life = self.fleet.life_s(index, node.generation)
         if math.isfinite(life):
-            self.schedule(now + life, place)
+            self.schedule(now + life, index)
         for replica in node.replicas:
             self.load(replica, now)
 
-    def lose(self, place: int, now: float) -> None:
-        node = self.nodes[place]
+    def lose(self, index: int, now: float) -> None:
+        node = self.nodes[index]
         node.generation += 1  # cancels its events
         if not node.replicas:  # the autoscaler removed the idle node when it was last used
-            self.result.held_gpu_s += (node.used - node.since) * self.gpus[place]
+            self.result.held_gpu_s += (node.used - node.since) * self.gpus[index]
             node.requested = node.up = False
             return
         self.result.lost_nodes += 1
-        self.result.held_gpu_s += (now - node.since) * self.gpus[place]
+        self.result.held_gpu_s += (now - node.since) * self.gpus[index]
         for replica in node.replicas:
             if replica.unit is not None:
                 self.queues[replica.work.name].appendleft(replica.unit)
                 self.result.redone_s += now - replica.began
             replica.loaded, replica.unit = False, None
-        self.request(place, now)
+        self.request(index, now)
         self.wake(now)
 
     def wake(self, now: float) -> None:
@@ -152,11 +152,11 @@ def simulate(scheduler: GpuScheduler, fleet: Fleet) -> SimulationResult:
     sweep = _Sweep(replace(scheduler), fleet)
     sweep.begin(0.0)
     while sweep.open_units:
-        now, _, place, generation, replica = heapq.heappop(sweep.events)
-        if generation != sweep.nodes[place].generation:
+        now, _, index, generation, replica = heapq.heappop(sweep.events)
+        if generation != sweep.nodes[index].generation:
             continue
         if replica is None:
-            sweep.node_event(place, now)
+            sweep.node_event(index, now)
         else:
             sweep.ready(replica, now)
     result = sweep.result

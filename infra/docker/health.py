@@ -6,14 +6,14 @@ import sys
 import urllib.error
 import urllib.request
 
-PLACES = ("http://127.0.0.1:8265/api/gcs_healthz", "http://127.0.0.1:8080/metrics")
+URLS = ("http://127.0.0.1:8265/api/gcs_healthz", "http://127.0.0.1:8080/metrics")
 
 
-def alive(places: tuple[str, ...] = PLACES) -> bool:
+def alive(urls: tuple[str, ...] = URLS) -> bool:
     """Return whether one of the addresses answers with success."""
-    for place in places:
+    for url in urls:
         try:
-            with urllib.request.urlopen(place, timeout=4) as answer:  # noqa: S310  fixed http addresses
+            with urllib.request.urlopen(url, timeout=4) as answer:  # noqa: S310  fixed http addresses
                 if answer.status == 200:
                     return True
         except OSError:
@@ -22,4 +22,4 @@ def alive(places: tuple[str, ...] = PLACES) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if alive(tuple(sys.argv[1:]) or PLACES) else 1)
+    sys.exit(0 if alive(tuple(sys.argv[1:]) or URLS) else 1)

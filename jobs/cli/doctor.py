@@ -30,9 +30,9 @@ def doctor(
     prepare(verbose=verbose)
     known_names = load_models(models_file or [])
     chosen = select_models(names(models), known_names) if models else known_names
-    places = [place for place in (data, out) if place]
+    locations = [location for location in (data, out) if location]
     with results_only_on_stdout():
-        results = run_checks(chosen, named=bool(models), places=places, address=address or ray_address())
+        results = run_checks(chosen, named=bool(models), locations=locations, address=address or ray_address())
     if json:
         print_json({"ok": ok(results), "findings": to_dicts(results)})
     else:

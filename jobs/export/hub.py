@@ -135,7 +135,7 @@ def _card(run: ExportedRun, benchmarks: list[str], *, has_metrics: bool, with_me
     if has_metrics:
         configs.append({"config_name": "metrics", "data_files": [{"split": "test", "path": "data/metrics.parquet"}]})
     head = {"pretty_name": "Answers of vision-language models", "tags": ["evaluation", "vlmsweep"], "configs": configs}
-    place = "They are in `media/`." if with_media else "They are not included; the benchmarks' authors distribute them."
+    note = "They are in `media/`." if with_media else "They are not included; the benchmarks' authors distribute them."
     lines = [
         "---",
         yaml.safe_dump(head, sort_keys=False, allow_unicode=True).strip(),
@@ -144,7 +144,7 @@ def _card(run: ExportedRun, benchmarks: list[str], *, has_metrics: bool, with_me
         "",
         f"Made by {run.run.get('product', 'vlmsweep')}, finished {run.run.get('updated', '')}.",
         _ROWS,
-        f"In messages `<image:SHA256>` and `<video:SHA256>` stand for media, and `media` names their files. {place}",
+        f"In messages `<image:SHA256>` and `<video:SHA256>` stand for media, and `media` names their files. {note}",
         "The questions and references are the benchmarks' own and under their licences; do not train on them.",
         "",
         "| benchmark | source |",

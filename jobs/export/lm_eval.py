@@ -28,13 +28,13 @@ def export_lm_eval(run: ExportedRun, reader: RowReader, media: MediaReader, fold
     date = datetime.fromisoformat(run.run["updated"]).strftime("%Y-%m-%dT%H-%M-%S.%f")
     paths = []
     for model in dict.fromkeys(entry.model for entry in run.entries):
-        place = folder / safe_model(model)
-        place.mkdir()
+        model_folder = folder / safe_model(model)
+        model_folder.mkdir()
         entries = [entry for entry in run.entries if entry.model == model]
         counts: Counter[str] = Counter()
         for entry in entries:
             counts += _write_samples(reader, entry, media, folder, date)
-        paths.append(place / f"results_{date}.json")
+        paths.append(model_folder / f"results_{date}.json")
         paths[-1].write_text(
             _json(_results(run, entries, counts), indent=2), encoding="utf-8", errors="backslashreplace"
         )

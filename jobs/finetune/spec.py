@@ -98,5 +98,5 @@ def _base(name: str, model: ModelSpec, flags: FinetuneFlags) -> ModelSpec:
             "GPU: take a smaller one, or set tensor_parallel: 1 in a models file where it fits"
         )
     folder = Path(model.model).expanduser()
-    place = str(folder.absolute()) if folder.is_dir() else model.model  # workers have another working directory
-    return model.model_copy(update={"engine": "transformers", "model": place, "dtype": flags.dtype, "offload": False})
+    path = str(folder.absolute()) if folder.is_dir() else model.model  # workers have another working directory
+    return model.model_copy(update={"engine": "transformers", "model": path, "dtype": flags.dtype, "offload": False})

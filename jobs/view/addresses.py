@@ -16,6 +16,6 @@ def link(root: str, page: str, query: str = "", /, **values: Any) -> str:
 
 
 def item_query(item: Item, chosen: Filter) -> str:
-    """Return the query of an item's page, with the list that it is in and its place there."""
+    """Return the query of an item's page, with the list that it is in and its index there."""
     within = {f"in_{name}": value for name, value in chosen.values().items()}
     return urlencode({**item.identity(), "at": item.at, **within})

@@ -22,7 +22,7 @@ class Item:
 
     row: Mapping[str, Any]
     at: int
-    """Its place in the list, from 0."""
+    """Index in the list, from 0."""
     answers: list[dict[str, Any]] = field(default_factory=list)
 
     def identity(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ class Samples:
         return Listing(items=items, total=count["n"], page=page)
 
     def neighbours(self, chosen: Filter, at: int) -> tuple[Item | None, Item | None]:
-        """Return the items before and after the place `at` in a list."""
+        """Return the items before and after index `at` in a list."""
         at = min(max(0, at), _LAST_ROW)
         around = {item.at: item for item in self._slice(chosen, max(0, at - 1), 3)}
         return around.get(at - 1), around.get(at + 1)
@@ -105,7 +105,7 @@ class Samples:
             f"SELECT * FROM items WHERE {where} ORDER BY {SORTS[chosen.sort]} LIMIT ? OFFSET ?",  # noqa: S608
             [*parameters, count, start],
         )
-        return [Item(row=row, at=start + place) for place, row in enumerate(rows)]
+        return [Item(row=row, at=start + index) for index, row in enumerate(rows)]
 
     def _add_answers(self, items: Sequence[Item]) -> None:
         if not items:

@@ -86,8 +86,8 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
     published = _published(definition, metric, columns)
     drawn = {setting for level in _levels(definition) for setting in level.drawn}
     weights = {
-        column: (column[1] in drawn, sum(column in row.cells for row in published), -place)
-        for place, column in enumerate(columns)
+        column: (column[1] in drawn, sum(column in row.cells for row in published), -index)
+        for index, column in enumerate(columns)
     }
     return BenchmarkTable(
         name=name,
@@ -107,8 +107,8 @@ def category_rows(outputs: Sequence[Output], name: str, metric: str, column: Col
     rows: dict[tuple[str, str], Row] = {}
     for output in outputs:
         for raw in output.metrics():
-            place = (raw["benchmark"], raw["metric"], raw["task"], raw["setting"], raw["subset"])
-            if place == (name, metric, *column, "") and raw["category"]:
+            row_key = (raw["benchmark"], raw["metric"], raw["task"], raw["setting"], raw["subset"])
+            if row_key == (name, metric, *column, "") and raw["category"]:
                 key = (output.label, str(raw["model"]))
                 row = rows.setdefault(key, Row(model=key[1], out=output.label))
                 row.cells["", str(raw["category"])] = metric_cell(raw)
@@ -144,8 +144,8 @@ def _number(value: Any) -> float | None:
 
 def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list[Column]:
     """Return columns in the order of the definition's tasks and settings; others last."""
-    places = [(task, setting) for task, settings in definition.tasks.items() for setting in settings]
-    return sorted(columns, key=lambda column: (places.index(column) if column in places else len(places), column))
+    defined = [(task, setting) for task, settings in definition.tasks.items() for setting in settings]
+    return sorted(columns, key=lambda column: (defined.index(column) if column in defined else len(defined), column))
 
 
 def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:

@@ -70,7 +70,7 @@ def prompt_of(output: Output, prediction: Mapping[str, Any], sample: Sample | No
 
 
 def shown_steps(steps: Sequence[Step], outputs: Sequence[str], sample: Sample) -> ShownSteps:
-    """Return steps with the outputs of earlier ones in their places, and with the sample's media."""
+    """Return steps with the outputs of earlier ones filled in, and with the sample's media."""
     refs = {ref.sha256: ref for ref in sample.media}
     return tuple(
         tuple((turn.role, tuple(_part(part, outputs, refs) for part in turn.parts)) for turn in step.turns)
@@ -98,7 +98,7 @@ def answered_row(prediction: Mapping[str, Any], sample: Sample, seed: int) -> Ro
 def _steps(
     output: Output, entry: ManifestEntry, prediction: Mapping[str, Any], sample: Sample
 ) -> tuple[tuple[Step, ...], bool]:
-    """Return the steps, and whether their hash is that of the prediction; () where nothing has its place."""
+    """Return the steps, and whether their hash is that of the prediction; () if the benchmark no longer asks this."""
     steps: tuple[Step, ...] = ()
     for in_set in entry.by_prompt_set():
         captions = output.captions(in_set)

@@ -24,7 +24,7 @@ DISK_BYTES_PER_S = 1.5e9  # from an NVMe disk, files that the page cache does no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadPlan:
-    """Bytes of weights by the place that keeps them."""
+    """Bytes of weights by the device that holds them."""
 
     host: int  # in CPU memory, brought to the GPU in each forward pass; 0 without a GPU
     disk: int  # read in each forward pass
@@ -36,7 +36,7 @@ class OffloadPlan:
 
     @property
     def words(self) -> str:
-        """Describe the places and the time."""
+        """Describe the devices and the time."""
         return (
             f"offload brings {self.host / 1e9:.1f} GB of weights from CPU memory and {self.disk / 1e9:.1f} GB from "
             f"disk for each prefill and each token of a batch, which takes {self.seconds_per_pass:.3g} s at "
@@ -79,5 +79,5 @@ def remove_with(model: object, folder: str) -> None:
 
 def is_spread(model: Any) -> bool:
     """Return whether a loaded model's layers are on several devices or on disk."""
-    places = set(getattr(model, "hf_device_map", {}).values())
-    return len(places) > 1 or "disk" in places
+    devices = set(getattr(model, "hf_device_map", {}).values())
+    return len(devices) > 1 or "disk" in devices

@@ -58,7 +58,7 @@ class MetricSpec:
     metric: Metric
     columns: tuple[Column, ...] = ()
     statistic: Statistic = ratio
-    rows: NDArray[np.intp] | None = None  # places of the rows that the columns are over, (n,); None is all rows
+    rows: NDArray[np.intp] | None = None  # indices of the rows that the columns are over, (n,); None is all rows
 
 
 def with_intervals(
@@ -128,9 +128,9 @@ def _number_clusters(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> tup
     used = np.zeros(len(clusters), dtype=np.bool_)
     for spec in specs:
         used[_rows(spec)] = True
-    names, places = np.unique(clusters[used], return_inverse=True)
+    names, inverse = np.unique(clusters[used], return_inverse=True)
     numbers = np.full(len(clusters), -1)
-    numbers[used] = places.reshape(-1)
+    numbers[used] = inverse.reshape(-1)
     return numbers, len(names)
 
 

@@ -205,7 +205,7 @@ class BenchmarkDefinition:
     """Versions used in place of others, by a name such as `paper`: a run may ask in several sets of words."""
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
-    content_field: str = ""  # data field that tells whether a place holds the same item; '' where ids name content
+    content_field: str = ""  # data field with a hash of the content, for comparison with the previous ingest
     publication: Publication = field(default_factory=Publication)  # what the paper's numbers were measured on and with
     column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 

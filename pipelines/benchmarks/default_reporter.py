@@ -85,8 +85,8 @@ def _accuracies(rows: pd.DataFrame, task: str, setting: str) -> Iterator[Metric]
             members &= (rows["subset"] == subset).to_numpy()
         if category:
             members &= (rows["category"] == category).to_numpy()
-        places = np.flatnonzero(members & (status == "ok") & ~np.isnan(correct))
-        values = correct[places]
+        indices = np.flatnonzero(members & (status == "ok") & ~np.isnan(correct))
+        values = correct[indices]
         metric = Metric(
             task=task,
             setting=setting,
@@ -98,7 +98,7 @@ def _accuracies(rows: pd.DataFrame, task: str, setting: str) -> Iterator[Metric]
             n_failed=int((members & (status == "error")).sum()),
             note="" if values.size else "no row to measure",
         )
-        specs.append(MetricSpec(metric, (values, np.ones(values.size)), rows=places))
+        specs.append(MetricSpec(metric, (values, np.ones(values.size)), rows=indices))
     yield from with_intervals(specs, clusters)
 
 

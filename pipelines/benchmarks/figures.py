@@ -90,7 +90,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    """Points of one kind, each with its own place."""
+    """Points of one kind, each with its own x and y."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -130,11 +130,13 @@ def model_slugs(models: Iterable[str]) -> dict[str, str]:
     return slugs
 
 
-def _check_series(figure: str, places: int, series: Sequence[Series]) -> None:
+def _check_series(figure: str, expected: int, series: Sequence[Series]) -> None:
     _check_id(figure)
     for curve in series:
-        lengths = {len(curve.values), len(curve.low) or places, len(curve.high) or places}
-        if lengths != {places}:
-            raise ValueError(f"{figure}: series {curve.label!r} has not {places} values, or not as many interval ends")
+        lengths = {len(curve.values), len(curve.low) or expected, len(curve.high) or expected}
+        if lengths != {expected}:
+            raise ValueError(
+                f"{figure}: series {curve.label!r} has not {expected} values, or not as many interval ends"
+            )
         if bool(curve.low) != bool(curve.high):
             raise ValueError(f"{figure}: series {curve.label!r} has one end of its intervals only")

@@ -59,9 +59,9 @@ def metrics_by_judge(
     has_verdict = ~np.isnan(verdicts).all(axis=1)  # a rule decided the others, for every judge alike
     plain = frame.drop(columns=columns)
     metrics = []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         judge = column.removeprefix(_VERDICT)
-        seen = _as_judged(plain, verdicts[:, place], has_verdict)
+        seen = _as_judged(plain, verdicts[:, index], has_verdict)
         metrics += [
             replace(metric, metric=metric_by(metric.metric, judge))
             for metric in reporter.reduce(seen, samples)
@@ -95,8 +95,8 @@ def _agreement(
     judges = [column.removeprefix(_VERDICT) for column in columns]
     for task in dict.fromkeys(frame["task"][has_verdict]):
         task_verdicts = verdicts[has_verdict & (frame["task"] == task).to_numpy()]
-        for place, judge in enumerate(judges):
-            unread = int((task_verdicts[:, place] == UNREADABLE).sum())
+        for index, judge in enumerate(judges):
+            unread = int((task_verdicts[:, index] == UNREADABLE).sum())
             yield _count(str(task), UNREAD_COUNT, judge, unread, len(task_verdicts))
         for first, second in combinations(range(len(judges)), 2):
             pair = task_verdicts[:, [first, second]]

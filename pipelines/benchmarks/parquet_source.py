@@ -102,7 +102,7 @@ def _fitting(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int]
     sizes = (
         int(chunk.total_uncompressed_size)
         for group in groups
-        for place in range(file.metadata.num_columns)
-        if (chunk := file.metadata.row_group(group).column(place)).path_in_schema.split(".")[0] in columns
+        for index in range(file.metadata.num_columns)
+        if (chunk := file.metadata.row_group(group).column(index)).path_in_schema.split(".")[0] in columns
     )
     return max(1, _AT_ONCE // max([1, *sizes]))

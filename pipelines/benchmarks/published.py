@@ -57,7 +57,7 @@ def printed_steps(rows: Iterable[PublishedValue]) -> Mapping[tuple[str, str], Fr
         if row.value is not None:
             exponent = Decimal(repr(row.value)).normalize().as_tuple().exponent
             digits[key] = max(digits.get(key, 0), -int(exponent))
-    return {key: Fraction(0) if key in counts else Fraction(1, 10**places) for key, places in digits.items()}
+    return {key: Fraction(0) if key in counts else Fraction(1, 10**decimals) for key, decimals in digits.items()}
 
 
 def _parse_row(row: dict[str, str]) -> PublishedValue:

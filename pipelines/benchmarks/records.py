@@ -39,7 +39,7 @@ class Rejection:
     """One row that cannot be used; goes to `rejected.jsonl`, and the rest goes on."""
 
     file: str
-    item: str  # the row's id, or its place in the file
+    item: str  # the row's id, or its location in the file
     reason: str
 
 

@@ -24,7 +24,7 @@ Report = Callable[[TrainingEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Place of a worker among all."""
+    """Rank of a worker among all."""
 
     rank: int = 0
     count: int = 1

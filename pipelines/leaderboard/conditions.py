@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.leaderboard.rows import LeaderboardRow
 
 _DIGITS: Final = 12  # of a fingerprint in a message
-_NAMED_PLACES: Final = 3  # of the rows that share a value, in a message
+_MOST_SOURCES: Final = 3  # of the rows that share a value, in a message
 _ALL_SAMPLES: Final = "all samples"
 
 
@@ -32,7 +32,7 @@ class Conflict:
     values: Mapping[str, Sequence[str]]  # value -> `OUTPUT (MODEL)` of the rows that have it
 
     def __str__(self) -> str:
-        sides = [f"{value} in {_shortened(places)}" for value, places in self.values.items()]
+        sides = [f"{value} in {_shortened(sources)}" for value, sources in self.values.items()]
         return f"{self.benchmark}: {self.kind}: {'; '.join(sides)}"
 
 
@@ -77,7 +77,7 @@ def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
                     values.setdefault(row.conditions[kind], []).append(f"{row.source} ({row.model})")
     return [
         Conflict(
-            benchmark=name, kind=kind, values={value: [*dict.fromkeys(places)] for value, places in values.items()}
+            benchmark=name, kind=kind, values={value: [*dict.fromkeys(sources)] for value, sources in values.items()}
         )
         for (name, kind), values in differing.items()
     ]
@@ -148,5 +148,5 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _shortened(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED_PLACES
-    return ", ".join(names[:_NAMED_PLACES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_SOURCES
+    return ", ".join(names[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")

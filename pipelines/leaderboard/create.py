@@ -109,8 +109,8 @@ def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
         definition = benchmark(name)
         metrics = (definition.headline, *definition.secondary_metrics)
         cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
-        place = cells.index((task, setting)) if (task, setting) in cells else len(cells)
+        column = cells.index((task, setting)) if (task, setting) in cells else len(cells)
         value = float("inf") if row.value is None else _loss(row.board, row.value)
-        return names.index(name), metrics.index(metric), place, task, setting, subset, value, row.model, row.source
+        return names.index(name), metrics.index(metric), column, task, setting, subset, value, row.model, row.source
 
     return sorted(rows, key=key)

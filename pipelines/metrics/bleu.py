@@ -44,9 +44,9 @@ def bleu_counts(candidates: Sequence[str], references: References, *, lowercase:
     for index, order in enumerate(iter_orders(chunks, vocabulary)):
         for part, ngrams in zip(counts, order, strict=True):
             rows = len(ngrams.item)
-            shared = ngrams.place < rows
+            shared = ngrams.candidate_row < rows
             most = np.zeros(rows, dtype=np.int64)  # in any reference
-            np.maximum.at(most, ngrams.place[shared], ngrams.count[shared])
+            np.maximum.at(most, ngrams.candidate_row[shared], ngrams.count[shared])
             part[:, index] = sums_by(ngrams.item, np.minimum(most, ngrams.candidate_count), len(part))
             part[:, ORDERS + index] = sums_by(ngrams.item, ngrams.candidate_count, len(part))
     for part, chunk in zip(counts, chunks, strict=True):

@@ -56,10 +56,10 @@ def _similarities(chunk: Chunk, ngrams: NGrams, idf: FloatArray) -> FloatArray:
     norms = np.sqrt(sums_by(ngrams.item, _squares(weights), chunk.items))[chunk.item_of]
     reference_norms = np.sqrt(sums_by(ngrams.text, _squares(reference_weights), n_texts))
     # Products are added in the order of the candidate's n-grams.
-    shared = np.flatnonzero(ngrams.place < len(weights))
-    shared = shared[np.lexsort((ngrams.place[shared], ngrams.text[shared]))]
+    shared = np.flatnonzero(ngrams.candidate_row < len(weights))
+    shared = shared[np.lexsort((ngrams.candidate_row[shared], ngrams.text[shared]))]
     other = reference_weights[shared]
-    products = np.minimum(weights[ngrams.place[shared]], other) * other
+    products = np.minimum(weights[ngrams.candidate_row[shared]], other) * other
     values = sums_by(ngrams.text[shared], products, n_texts)
     lengths = norms * reference_norms
     cosines: FloatArray = np.divide(values, lengths, out=values, where=(norms != 0) & (reference_norms != 0))
@@ -75,13 +75,13 @@ def _inverse_frequencies(frequencies: Sequence[IntArray], n_items: int) -> list[
 
 def _squares(weights: FloatArray) -> FloatArray:
     """Square by Python's power, which may differ from a product in the last bit; weights have few different values."""
-    distinct, places = np.unique(weights, return_inverse=True)
-    return np.array([weight**2 for weight in distinct.tolist()])[places.reshape(-1)]
+    distinct, inverse = np.unique(weights, return_inverse=True)
+    return np.array([weight**2 for weight in distinct.tolist()])[inverse.reshape(-1)]
 
 
 def _length_penalties(chunk: Chunk) -> NDArray[np.float64]:
     """Return the penalty of each reference for another number of bigrams, which the reference code calls the length."""
     bigrams, reference_bigrams = (np.maximum(n - 1, 0) for n in (chunk.candidate_lengths, chunk.reference_lengths))
-    differences, places = np.unique(bigrams[chunk.item_of] - reference_bigrams, return_inverse=True)
+    differences, inverse = np.unique(bigrams[chunk.item_of] - reference_bigrams, return_inverse=True)
     penalties = [math.e ** (-(float(difference) ** 2) / (2 * SIGMA**2)) for difference in differences.tolist()]
-    return np.array(penalties)[places.reshape(-1)]
+    return np.array(penalties)[inverse.reshape(-1)]

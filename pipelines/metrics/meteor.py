@@ -53,8 +53,8 @@ def _meteor(
     pairs = _align(candidate, reference, stem, wordnet)
     if not pairs:
         return 0.0
-    places = [pairs.get(place) for place in range(min(pairs), max(pairs) + 1)]
-    chunks = 1 + sum(left is not None and right != left + 1 for left, right in itertools.pairwise(places))
+    matches = [pairs.get(index) for index in range(min(pairs), max(pairs) + 1)]
+    chunks = 1 + sum(left is not None and right != left + 1 for left, right in itertools.pairwise(matches))
     precision, recall = len(pairs) / len(candidate), len(pairs) / len(reference)
     mean = (precision * recall) / (_ALPHA * precision + (1 - _ALPHA) * recall)
     return float((1 - 0.5 * (chunks / len(pairs)) ** 3.0) * mean)
@@ -63,12 +63,12 @@ def _meteor(
 def _align(
     candidate: Sequence[str], reference: Sequence[str], stem: Callable[[str], str], wordnet: Synonyms | None
 ) -> dict[int, int]:
-    """Return the place in the reference of each matched word of the candidate."""
+    """Return the index in the reference of each matched word of the candidate."""
     pairs: dict[int, int] = {}
     unmatched, targets = dict(enumerate(candidate)), dict(enumerate(reference))
     _match(unmatched, targets, pairs, None)
     if unmatched and targets:
-        unmatched, targets = ({place: stem(word) for place, word in words.items()} for words in (unmatched, targets))
+        unmatched, targets = ({index: stem(word) for index, word in words.items()} for words in (unmatched, targets))
         _match(unmatched, targets, pairs, None)
     if wordnet is not None and unmatched and targets:
         _match(unmatched, targets, pairs, wordnet)
@@ -77,17 +77,17 @@ def _align(
 
 def _match(unmatched: dict[int, str], targets: dict[int, str], pairs: dict[int, int], wordnet: Synonyms | None) -> None:
     """Pair equal words, or synonyms, and remove them: each word, from the last on, with the last one that is free."""
-    places: dict[str, list[int]] = {}
-    for place, word in targets.items():
-        places.setdefault(word, []).append(place)
-    for place in [*reversed(unmatched)]:
-        free = places.get(unmatched[place])
+    indices: dict[str, list[int]] = {}
+    for index, word in targets.items():
+        indices.setdefault(word, []).append(index)
+    for index in [*reversed(unmatched)]:
+        free = indices.get(unmatched[index])
         if wordnet is not None:
-            lists = (places[name] for name in _synonyms(wordnet, unmatched[place]) if places.get(name))
+            lists = (indices[name] for name in _synonyms(wordnet, unmatched[index]) if indices.get(name))
             free = max(lists, key=operator.itemgetter(-1), default=None)
         if free:
-            pairs[place] = free.pop()
-            del unmatched[place], targets[pairs[place]]
+            pairs[index] = free.pop()
+            del unmatched[index], targets[pairs[index]]
 
 
 @functools.lru_cache(_STEM_CACHE)

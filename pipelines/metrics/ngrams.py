@@ -34,7 +34,7 @@ class NGrams:
     text: IntArray  # (R,), of the reference
     ngram: IntArray  # (R,), index in `keys`
     count: IntArray  # (R,)
-    place: IntArray  # (R,), the row with the same n-gram in the item's candidate; C or more if it is not there
+    candidate_row: IntArray  # (R,), the row with the same n-gram in the item's candidate; C or more if it is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Chunk:
         first = int(np.searchsorted(text, self.items))
         item = np.concatenate([text[:first], self.item_of[text[first:] - self.items]])
         # Candidates come first, so that each of their rows has its own number.
-        places, pairs = _number(item * width + ngram)
+        rows_of, pairs = _number(item * width + ngram)
         in_references = np.zeros(len(pairs), dtype=np.bool_)
-        in_references[places[first:]] = True
+        in_references[rows_of[first:]] = True
         return NGrams(
             keys=distinct,
             items_with=np.bincount(pairs[in_references] % width, minlength=width)[: len(distinct)],
@@ -79,7 +79,7 @@ class Chunk:
             text=text[first:] - self.items,
             ngram=ngram[first:],
             count=counts[first:],
-            place=places[first:],
+            candidate_row=rows_of[first:],
         )
 
 

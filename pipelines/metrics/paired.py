@@ -208,7 +208,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     order = np.argsort(np.asarray(p_values, dtype=np.float64), kind="stable")
     adjusted = np.empty(len(order))
     highest = 0.0
-    for rank, place in enumerate(order.tolist()):
-        highest = max(highest, min(1.0, (len(order) - rank) * p_values[place]))
-        adjusted[place] = highest
+    for rank, index in enumerate(order.tolist()):
+        highest = max(highest, min(1.0, (len(order) - rank) * p_values[index]))
+        adjusted[index] = highest
     return [float(value) for value in adjusted]

@@ -116,6 +116,6 @@ def _read_cells(table: pa.Table) -> Iterator[tuple[CellKey, ItemScores]]:
     keys = list(zip(*(table[name].to_pylist() for name in CellKey._fields), strict=True))
     samples = np.array(table["sample_id"].to_pylist(), dtype=str)
     totals, rows = (table[name].to_numpy() for name in ("total", "rows"))
-    starts = [place for place, key in enumerate(keys) if place == 0 or key != keys[place - 1]]
+    starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
     for start, stop in pairwise([*starts, len(keys)]):
         yield CellKey(*keys[start]), ItemScores(samples[start:stop], totals[start:stop], rows[start:stop])

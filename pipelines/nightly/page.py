@@ -164,11 +164,11 @@ def _cell(
 def _spark(values: Sequence[Measurement], nights: Sequence[str], marked: set[str]) -> SparkLine:
     bottom, top = min(value.low for value in values), max(value.high for value in values)
     step = (_WIDTH - 2 * _MARGIN) / max(1, len(nights) - 1)
-    places = {night: _MARGIN + number * step for number, night in enumerate(nights)}
+    x_of = {night: _MARGIN + number * step for number, night in enumerate(nights)}
 
     def at(night: str, value: float) -> Point:
         share = (value - bottom) / (top - bottom) if top > bottom else 0.5
-        return round(places[night], 1), round(_HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN), 1)
+        return round(x_of[night], 1), round(_HEIGHT - _MARGIN - share * (_HEIGHT - 2 * _MARGIN), 1)
 
     curve = [at(value.night, value.value) for value in values]
     lows, highs = ([at(v.night, getattr(v, end)) for v in values] for end in ("low", "high"))

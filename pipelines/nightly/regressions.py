@@ -104,7 +104,7 @@ def change_p(now: ItemScores, before: ItemScores) -> float:
 
 
 def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the places of the common samples in both."""
+    """Return the indices of the common samples in both."""
     if np.array_equal(now.samples, before.samples):
         every = np.arange(len(now.samples))
         return every, every

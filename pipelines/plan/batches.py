@@ -30,7 +30,7 @@ SMALL_BATCH_BYTES = 16 << 20
 class _UnitSize(NamedTuple):
     """What decides about a unit's batch."""
 
-    place: int
+    unit_index: int
     """Index of the unit."""
     group: int
     """Hash of the unit's only media group; 0 for a unit of several or of none."""
@@ -57,8 +57,8 @@ class Batches(Sequence[Sequence[WorkUnit]]):
     def __getitem__(self, index: slice) -> Sequence[Sequence[WorkUnit]]: ...
     def __getitem__(self, index: int | slice) -> Sequence[WorkUnit] | Sequence[Sequence[WorkUnit]]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        return tuple(self.units[place] for place in self.indices[index])
+            return [self[position] for position in range(*index.indices(len(self)))]
+        return tuple(self.units[position] for position in self.indices[index])
 
 
 def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
@@ -67,13 +67,13 @@ def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
     share = _requests(sizes) / max(1, replicas)
     groups: dict[tuple[int, int], list[_UnitSize]] = {}
     for size in sizes:
-        groups.setdefault((size.group, 0 if size.group else size.place), []).append(size)
+        groups.setdefault((size.group, 0 if size.group else size.unit_index), []).append(size)
     cuts = [batch for members in groups.values() for batch in _cut(members, share / BATCHES_PER_REPLICA)]
     large = sorted((batch for batch in cuts if len(batch) > 1), key=_requests, reverse=True)
     batches = large + _batch_small([batch[0] for batch in cuts if len(batch) == 1], max(1, replicas))
     return Batches(
         units=units,
-        indices=[tuple(size.place for size in batch) for batch in batches],
+        indices=[tuple(size.unit_index for size in batch) for batch in batches],
         most_media_bytes=max((sum(size.media_bytes for size in batch) for batch in batches), default=0),
     )
 

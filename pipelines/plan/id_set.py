@@ -59,10 +59,10 @@ class IdSet:
 
     def _find(self, digests: npt.NDArray[np.bytes_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """Return where digests are or belong, and which of them are there."""
-        places = np.searchsorted(self._digests, digests)
+        positions = np.searchsorted(self._digests, digests)
         if not len(self._digests):
-            return places, np.zeros(len(digests), dtype=bool)
-        return places, self._digests[np.minimum(places, len(self._digests) - 1)] == digests
+            return positions, np.zeros(len(digests), dtype=bool)
+        return positions, self._digests[np.minimum(positions, len(self._digests) - 1)] == digests
 
 
 def _digests(ids: Sequence[str]) -> npt.NDArray[np.bytes_]:

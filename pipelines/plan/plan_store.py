@@ -35,7 +35,7 @@ class PlanStore:
 
     def __init__(self, store: Store, *, source: Store | None = None) -> None:
         """Open the plans of an output; those that it lacks may be read from `source`."""
-        self._store, self._places = store, [store, *([source] if source else [])]
+        self._store, self._sources = store, [store, *([source] if source else [])]
         self._opened: dict[str, StoredPlan] = {}
 
     @classmethod
@@ -73,7 +73,7 @@ class PlanStore:
         """Open the stored plan of these inputs; write it where an output of an earlier version has none."""
         key = plan_key(builder, selection, captions)
         if key not in self._opened:
-            candidates = (_load(place, builder.benchmark_name, key) for place in self._places)
+            candidates = (_load(store, builder.benchmark_name, key) for store in self._sources)
             plan = next((plan for plan in candidates if plan), None)
             self._opened[key] = plan or self.write(dataset, builder, selection, captions)
         return self._opened[key]

@@ -23,10 +23,10 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.stored_plan import PlanPart, PlanRow, StoredPlan
 from pipelines.plan.token_estimate import CHARS_PER_TOKEN
 from pipelines.plan.unit_list import UnitFile, UnitList
-from pipelines.plan.units import Place, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
+from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
 
 _MAX_NEW_TOKENS = 0
-"""Place of this setting in `RequestBuilder.generation_settings`."""
+"""Index of this setting in `RequestBuilder.generation_settings`."""
 _WORD = "word"
 
 
@@ -66,7 +66,7 @@ class _Planner:
     planned: IdSet | None
     """Requests planned so far, where plans may share some."""
     retries: RetryPool = field(default_factory=dict)
-    retry_sizes: dict[Place, int] = field(default_factory=dict)
+    retry_sizes: dict[GroupKey, int] = field(default_factory=dict)
     groups: IdSet = field(default_factory=IdSet)
     """Hashes of the media groups planned so far."""
 
@@ -121,10 +121,10 @@ class _Planner:
             if path is None:
                 continue
             retried[row] = True
-            place = (part.path, groups.values[groups.codes[row]])
-            self.retry_sizes[place] = self.maker.sizes[place]
+            key = (part.path, groups.values[groups.codes[row]])
+            self.retry_sizes[key] = self.maker.sizes[key]
             self.work.failed[keys[row].task, keys[row].setting] += 1
-            members = self.retries.setdefault(path, {}).setdefault(place, [])
+            members = self.retries.setdefault(path, {}).setdefault(key, [])
             if not members or members[-1].sample_id != keys[row].sample_id:
                 members.append(SampleRequests(keys[row].sample_id))
             members[-1].rows.append(row)

@@ -1,4 +1,4 @@
-"""From samples to prompts, and from prompts to one model's requests: the one place where request ids are made."""
+"""From samples to prompts, and from prompts to one model's requests: the one place that makes request ids."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class UnitList(Sequence[WorkUnit]):
     def __getitem__(self, index: slice) -> list[WorkUnit]: ...
     def __getitem__(self, index: int | slice) -> WorkUnit | list[WorkUnit]:
         if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
+            return [self[position] for position in range(*index.indices(len(self)))]
         return WorkUnit.from_dict(json.loads(self._file.read(self._starts[index], self._ends[index])))
 
     def __iter__(self) -> Iterator[WorkUnit]:

@@ -29,7 +29,7 @@ UNITS_PER_REPLICA = 4
 """Units that each replica should find to do at the least, so that none waits long for the last one."""
 KINDS = {"answer": "predictions", "caption": "captions"}
 """Where parts of each kind go."""
-Place: TypeAlias = tuple[str, str]
+GroupKey: TypeAlias = tuple[str, str]
 """A part of the plan and a media group."""
 
 
@@ -43,8 +43,8 @@ class SampleRequests:
     ids: list[str] = field(default_factory=list)
 
 
-Pool: TypeAlias = dict[Place, list[SampleRequests]]
-"""Pending requests by place, samples in order."""
+Pool: TypeAlias = dict[GroupKey, list[SampleRequests]]
+"""Pending requests by media group, samples in order."""
 RetryPool: TypeAlias = dict[str, Pool]
 """Failed requests by the part of the output that holds them."""
 
@@ -122,7 +122,7 @@ class UnitMaker:
     samples: int = 0
     """Samples planned so far."""
     pending: int = 0
-    sizes: dict[Place, int] = field(default_factory=dict)
+    sizes: dict[GroupKey, int] = field(default_factory=dict)
     """Bytes of each media group's pixels, as decoded."""
 
     def units(self, pool: Pool) -> Iterator[WorkUnit]:
@@ -135,17 +135,17 @@ class UnitMaker:
         small_limit = pack_limit if self.builder.model_fingerprint.get("engine") == "openai" else light_limit
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
-        for place, members in pool.items():
-            has_media = bool(place[1])
+        for key, members in pool.items():
+            has_media = bool(key[1])
             slices = [*_cut(members, limit if has_media else max(limit, small_limit))]
             # Slices of one medium stay apart, so that they can be spread over replicas.
             most_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
             for rows, ids in slices:
-                size, pixels = size + len(ids), pixels + self.sizes.get(place, 0)
+                size, pixels = size + len(ids), pixels + self.sizes.get(key, 0)
                 if packed and size > (most_small if pixels <= PACK_BYTES else pack_limit):
                     yield self._unit(packed)
-                    packed, size, pixels = [], len(ids), self.sizes.get(place, 0)
-                packed.append((MediaGroupSlice(*place, rows), ids))
+                    packed, size, pixels = [], len(ids), self.sizes.get(key, 0)
+                packed.append((MediaGroupSlice(*key, rows), ids))
         yield self._unit(packed)
 
     def _max_requests(self, limit: int) -> int:
@@ -187,8 +187,8 @@ def _cut(members: Sequence[SampleRequests], limit: int) -> Iterator[tuple[tuple[
     yield tuple(rows), ids
 
 
-def _media_bytes(slices: Sequence[MediaGroupSlice], sizes: Mapping[Place, int]) -> int:
-    return sum(sizes.get(place, 0) for place in {(entry.plan_part, entry.group) for entry in slices})
+def _media_bytes(slices: Sequence[MediaGroupSlice], sizes: Mapping[GroupKey, int]) -> int:
+    return sum(sizes.get(key, 0) for key in {(entry.plan_part, entry.group) for entry in slices})
 
 
 def unit_name(request_ids: Sequence[str]) -> str:
@@ -196,7 +196,7 @@ def unit_name(request_ids: Sequence[str]) -> str:
     return hashlib.sha256("".join(sorted(request_ids)).encode()).hexdigest()[:24]
 
 
-def retry_units(retries: RetryPool, benchmark: str, sizes: Mapping[Place, int]) -> Iterator[WorkUnit]:
+def retry_units(retries: RetryPool, benchmark: str, sizes: Mapping[GroupKey, int]) -> Iterator[WorkUnit]:
     """Yield units that send failed requests again, each for the part that holds them."""
     for part, pool in retries.items():
         ids = tuple(request_id for members in pool.values() for sample in members for request_id in sample.ids)

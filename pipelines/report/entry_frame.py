@@ -127,19 +127,19 @@ class EntryScores:
         """Return one row per planned request, with status `missing` where there is no score."""
         import pandas as pd
 
-        places = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
-        scores = self.table.take(places)
+        indices = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
+        scores = self.table.take(indices)
         frame = {name: pd.Series(scores[name].to_numpy(), dtype=object) for name in _TEXTS}  # None where there is none
-        frame["status"] = frame["status"].where(places.is_valid().to_numpy(zero_copy_only=False), "missing")
+        frame["status"] = frame["status"].where(indices.is_valid().to_numpy(zero_copy_only=False), "missing")
         frame["verdict_state"] = frame["verdict_state"].fillna("absent")
         frame["flags"] = pd.Series(scores["flags"].to_pylist(), dtype=object)
         return pd.DataFrame({**columns, **frame, **dict(_values(scores["values"]))})
 
     def prediction_parts(self, request_ids: Sequence[str]) -> set[str]:
         """Return the prediction parts that may hold these requests."""
-        places = pc.index_in(pa.array(request_ids, pa.string()), value_set=self.table["request_id"]).drop_null()
+        indices = pc.index_in(pa.array(request_ids, pa.string()), value_set=self.table["request_id"]).drop_null()
         ends = np.cumsum([rows for _, rows in self.parts])
-        numbers = np.searchsorted(ends, places.to_numpy(zero_copy_only=False), side="right")
+        numbers = np.searchsorted(ends, indices.to_numpy(zero_copy_only=False), side="right")
         return {*self.unscored, *(self.parts[number][0] for number in numbers)}
 
 

@@ -92,8 +92,8 @@ def _by_judge(
             for judge, number in zip(judges, numbers, strict=True)
         ]
         spread = max(values) - min(values) if len(values) > 1 else None
-        place = ", ".join(filter(None, (key.subset, key.category)))
-        name = f"{key.metric} ({place})" if place else key.metric
+        group = ", ".join(filter(None, (key.subset, key.category)))
+        name = f"{key.metric} ({group})" if group else key.metric
         lines.append(TableRow(label=key.model, cells=(name, key.setting, *cells, spread)))
     return Table(
         id=f"{benchmark}_judges",
@@ -110,12 +110,12 @@ def _by_judge(
 
 def _agreement(results: Results, judges: Sequence[str]) -> Table:
     rows = []
-    for place, judge in enumerate(judges):
+    for row, judge in enumerate(judges):
         cells: list[TableCell] = []
-        for other in range(len(judges)):
-            first, second = sorted((place, other))
-            counts = _pair_counts(results, judges[first], judges[second]) if place != other else [0] * 4
-            cells.append(None if place == other else _agreement_cell(counts))
+        for column in range(len(judges)):
+            first, second = sorted((row, column))
+            counts = _pair_counts(results, judges[first], judges[second]) if row != column else [0] * 4
+            cells.append(None if row == column else _agreement_cell(counts))
         unread = [
             number.value for key, number in results.ours.items() if key[0] == UNREAD_COUNT and key.category == judge
         ]
@@ -163,11 +163,11 @@ def _preference(
     benchmark: str, judges: Sequence[str], rows: Sequence[tuple[Key, list[TableValue]]], related: set[tuple[str, str]]
 ) -> Table:
     lines = []
-    for place, judge in enumerate(judges):
+    for index, judge in enumerate(judges):
         gaps: dict[bool, list[TableValue]] = {True: [], False: []}
         for key, numbers in rows:
-            mean_of_others = mean_of([number for other, number in enumerate(numbers) if other != place])
-            value = numbers[place].value
+            mean_of_others = mean_of([number for other, number in enumerate(numbers) if other != index])
+            value = numbers[index].value
             if value is not None and mean_of_others is not None:
                 gaps[(judge, key.model) in related].append(TableValue(value=value - mean_of_others))
         family, strangers = (mean_of(gaps[is_family]) for is_family in (True, False))

@@ -69,18 +69,18 @@ def _conditions(
     }
     prompts = {(count.benchmark, count.model): results.prompts for results in reduced for count in results.counts}
     for entry in run["entries"]:
-        place = (entry.benchmark, entry.model)
-        if is_person(entry.model) or place not in prompts:
+        entry_key = (entry.benchmark, entry.model)
+        if is_person(entry.model) or entry_key not in prompts:
             continue
         foreign = benchmark(entry.benchmark).publication.foreign_items
-        counted = [row for row in rows if (row["benchmark"], row["model"]) == place and row["metric"] in foreign]
+        counted = [row for row in rows if (row["benchmark"], row["model"]) == entry_key and row["metric"] in foreign]
         yield Conditions(
             entry=entry,
             spec=run["models"].get(entry.model, {}),
             judge=judges.get(entry.benchmark, ""),
             scorers={spec.kind: spec.model for spec in map(ScorerSpec.parse, run["sweep"].get("scorers", ()))},
-            counts={key[2:]: count for key, count in counts.items() if key[:2] == place},
-            prompts=prompts[place],
+            counts={key[2:]: count for key, count in counts.items() if key[:2] == entry_key},
+            prompts=prompts[entry_key],
             foreign_items=[foreign[row["metric"]] for row in counted if row["value"]],
         )
 

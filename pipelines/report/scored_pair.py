@@ -36,7 +36,7 @@ class ScoreRows:
 
     texts: Mapping[str, NDArray[Any]]  # `_TEXTS`
     values: Mapping[str, FloatArray]  # scores by name; NaN where a row has none
-    places: Mapping[_Key, int]  # of each row
+    indices: Mapping[_Key, int]  # of each row
 
     @classmethod
     def read(cls, out: Store, entry: ManifestEntry) -> ScoreRows:
@@ -45,7 +45,7 @@ class ScoreRows:
         texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
         keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
-        return cls(texts, _values(parts, len(texts["task"])), {key: place for place, key in enumerate(keys)})
+        return cls(texts, _values(parts, len(texts["task"])), {key: index for index, key in enumerate(keys)})
 
 
 def _folder(entry: ManifestEntry) -> str:
@@ -75,12 +75,12 @@ def _values(parts: list[pa.Table], rows: int) -> dict[str, FloatArray]:
     start = 0
     for part in parts:
         values = part["values"].combine_chunks()
-        places = start + np.repeat(np.arange(part.num_rows), np.diff(values.offsets.to_numpy()))
+        rows_of = start + np.repeat(np.arange(part.num_rows), np.diff(values.offsets.to_numpy()))
         names = _objects(values.keys.to_pylist())
         numbers = values.items.to_numpy(zero_copy_only=False).astype(np.float64)
         for name in dict.fromkeys(names):
             column = columns.setdefault(name, np.full(rows, np.nan))
-            column[places[names == name]] = numbers[names == name]
+            column[rows_of[names == name]] = numbers[names == name]
         start += part.num_rows
     return columns
 
@@ -102,18 +102,18 @@ class ScoredPair:
     @property
     def unscored(self) -> list[str]:
         """Which of A and B have no score rows; nothing is compared then."""
-        return [side for side, rows in (("A", self.rows_a), ("B", self.rows_b)) if not rows.places]
+        return [side for side, rows in (("A", self.rows_a), ("B", self.rows_b)) if not rows.indices]
 
     @cached_property
     def _keys(self) -> list[_Key]:
         """Keys of the rows of either, sorted."""
-        return sorted(self.rows_a.places.keys() | self.rows_b.places.keys())
+        return sorted(self.rows_a.indices.keys() | self.rows_b.indices.keys())
 
     @cached_property
-    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _indices(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Places of `_keys` in the rows of A and of B; -1 where there is no such row."""
         a, b = (
-            np.array([rows.places.get(key, -1) for key in self._keys], dtype=np.intp)
+            np.array([rows.indices.get(key, -1) for key in self._keys], dtype=np.intp)
             for rows in (self.rows_a, self.rows_b)
         )
         return a, b
@@ -136,11 +136,12 @@ class ScoredPair:
         skipped = {*benchmark(self.a.benchmark).descriptive_values}
         names = sorted((self.rows_a.values.keys() & self.rows_b.values.keys()) - skipped)
         names = [name for name in names if not is_verdict_value(name)]
-        sides = tuple(zip((self.rows_a, self.rows_b), self._places, strict=True))
+        sides = tuple(zip((self.rows_a, self.rows_b), self._indices, strict=True))
         columns = {
-            name: [np.where(places >= 0, rows.values[name][places], np.nan) for rows, places in sides] for name in names
+            name: [np.where(indices >= 0, rows.values[name][indices], np.nan) for rows, indices in sides]
+            for name in names
         }
-        changed = np.not_equal(*(rows.texts["answer"][places] for rows, places in sides))
+        changed = np.not_equal(*(rows.texts["answer"][indices] for rows, indices in sides))
         for cell, cell_rows in self._cells:
             for name in names:
                 a, b = (column[cell_rows] for column in columns[name])
@@ -154,7 +155,7 @@ class ScoredPair:
                     task=cell[0],
                     setting=cell[1],
                     metric=name,
-                    clusters=self.rows_a.texts["cluster"][self._places[0][cell_rows][both]],
+                    clusters=self.rows_a.texts["cluster"][self._indices[0][cell_rows][both]],
                 )
                 yield metric, int((has_a ^ has_b).sum()), int(changed[cell_rows][both].sum())
 
@@ -162,8 +163,8 @@ class ScoredPair:
     def _answered(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which of `_keys` A and B answered."""
         a, b = (
-            (places >= 0) & (rows.texts["status"][places] == "ok")
-            for rows, places in zip((self.rows_a, self.rows_b), self._places, strict=True)
+            (indices >= 0) & (rows.texts["status"][indices] == "ok")
+            for rows, indices in zip((self.rows_a, self.rows_b), self._indices, strict=True)
         )
         return a, b
 
@@ -176,8 +177,8 @@ class ScoredPair:
         for setting in sorted(set(settings[both].tolist())):
             chosen = both & (settings == setting)
             frames = []
-            for rows, places in zip((self.rows_a, self.rows_b), self._places, strict=True):
-                chosen_rows = places[chosen]
+            for rows, indices in zip((self.rows_a, self.rows_b), self._indices, strict=True):
+                chosen_rows = indices[chosen]
                 texts = {name: pd.Series(column[chosen_rows], dtype=object) for name, column in rows.texts.items()}
                 frames.append(
                     pd.DataFrame({**texts, **{name: column[chosen_rows] for name, column in rows.values.items()}})

@@ -186,7 +186,7 @@ class PackedModel:
             ids = torch.tensor([token for tail in tails[first:last] for token in tail])
             starts = [0, *itertools.accumulate(lengths)]
             positions = torch.tensor(
-                [start + place for start, span in zip(starts, spans[first:last], strict=False) for place in span]
+                [start + index for start, span in zip(starts, spans[first:last], strict=False) for index in span]
             )
             ends = positions.to(self._device)
             logits = self._run(ids, self._step(rows, row, offset, ends=ends), ends)

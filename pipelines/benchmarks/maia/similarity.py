@@ -65,19 +65,19 @@ def _bleu_metrics(scores: SettingScores, counts: IntArray) -> list[Metric]:
     for order, name in _BLEU_NAMES.items():
         for group in (None, *map(int, np.unique(grid.column))):
             rows = np.ones(len(ok), dtype=np.bool_) if group is None else grid.column == group
-            places = np.flatnonzero(column == group) if group is not None else np.arange(len(column))
+            indices = np.flatnonzero(column == group) if group is not None else np.arange(len(column))
             metric = Metric(
                 task="oevqa",
                 setting=scores.setting,
                 category="" if group is None else COLUMNS[group],
                 metric=name,
-                value=bleu_of_counts(counts[places].sum(axis=0), order) if places.size else None,
-                n=int(places.size),
+                value=bleu_of_counts(counts[indices].sum(axis=0), order) if indices.size else None,
+                n=int(indices.size),
                 n_failed=int((rows & grid.failed[:, 0]).sum()),
-                note=not_run_note(grid.missing_requests) if places.size else NO_ROW,
+                note=not_run_note(grid.missing_requests) if indices.size else NO_ROW,
             )
-            columns = tuple(counts[places].astype(np.float64).T) if places.size else ()
-            specs.append(MetricSpec(metric, columns, partial(bleu_of_sums, order=order), places))
+            columns = tuple(counts[indices].astype(np.float64).T) if indices.size else ()
+            specs.append(MetricSpec(metric, columns, partial(bleu_of_sums, order=order), indices))
     return scores.draws.add(specs, grid.video[ok])
 
 

@@ -135,8 +135,8 @@ def _link_shares(mate: MateResults) -> Iterator[Figure]:
         title="MATE: share of questions by number of linking attributes and number of objects",
         categories=tuple(str(count) for count in counts),
         series=tuple(
-            Series(label=name, values=tuple(row[place] / sum(row) if sum(row) else None for row in sizes))
-            for place, name in enumerate(("1", "2", "3", "3dc"))
+            Series(label=name, values=tuple(row[index] / sum(row) if sum(row) else None for row in sizes))
+            for index, name in enumerate(("1", "2", "3", "3dc"))
         ),
         x_label="Objects in the scene",
         y_label="Share of questions",

@@ -280,5 +280,5 @@ class _Cell:
         rows = np.concatenate([part.rows for part in parts])
         owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         values = np.concatenate([part.values for part in parts])
-        columns = tuple(column for place in range(len(parts)) for column in (values * (owner == place), owner == place))
+        columns = tuple(column for index in range(len(parts)) for column in (values * (owner == index), owner == index))
         return MetricSpec(metric_row, columns, mean_of_ratios, rows)

@@ -11,7 +11,7 @@ from pipelines.benchmarks.mate.scene import Question, Scene, shot_shows_target
 from pipelines.benchmarks.records import Sample
 
 SETTINGS: Final = ("0-shot", "1-shot", "2-shot", "2-shot-cot")
-"""A setting's place is its number of solved examples, but for the last, which shows two."""
+"""A setting's index is its number of solved examples, but for the last, which shows two."""
 COT: Final = "2-shot-cot"
 CROSSMODAL: Final = ("img2txt", "txt2img")
 

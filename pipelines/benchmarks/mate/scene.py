@@ -126,13 +126,13 @@ def parse_scene(raw: object) -> Scene:
     camera = data.get("camera_location", ())
     if not isinstance(camera, Sequence) or not all(_is_number(item) for item in camera):
         raise ValueError(f"the scene's camera_location is no list of numbers: {camera!r:.80}")
-    return Scene(tuple(camera), tuple(_parse_object(item, place) for place, item in enumerate(objects)))
+    return Scene(tuple(camera), tuple(_parse_object(item, index) for index, item in enumerate(objects)))
 
 
-def _parse_object(raw: Mapping[str, Any], place: int) -> SceneObject:
+def _parse_object(raw: Mapping[str, Any], index: int) -> SceneObject:
     for key in KEYS:
         if not _FITS[key](raw.get(key)):
-            raise ValueError(f"objects[{place}] of the scene has {key} = {raw.get(key)!r:.80}")
+            raise ValueError(f"objects[{index}] of the scene has {key} = {raw.get(key)!r:.80}")
     x, y, z = raw["3d_coords"]
     return SceneObject(
         name=raw["name"],
@@ -203,9 +203,9 @@ def pointer_value_in(scene: Scene, attribute: str, question: str) -> Gold:
     best: tuple[int, Gold] | None = None
     for value in unique_values(scene, attribute):
         spelling = r"\b" + str(value) + r"\b" if isinstance(value, str) else rf"(?<![\d.]){re.escape(str(value))}(?!\d)"
-        places = [match.start() for match in re.finditer(spelling, text, re.IGNORECASE)]
-        if places and (best is None or places[-1] > best[0]):
-            best = places[-1], value
+        positions = [match.start() for match in re.finditer(spelling, text, re.IGNORECASE)]
+        if positions and (best is None or positions[-1] > best[0]):
+            best = positions[-1], value
     if best is None:
         raise ValueError(f"the question contains no {attribute} that is unique in the scene")
     return best[1]

@@ -63,7 +63,7 @@ class SceneCollection:
         return None
 
     def note(self, oddity: str, location: str) -> None:
-        """Record an oddity at some place."""
+        """Record an oddity and its location."""
         self.odd.setdefault(oddity, []).append(location)
 
     def notices(self) -> Iterator[Notice]:
@@ -74,9 +74,9 @@ class SceneCollection:
                 if plain and cot and (plain.question, str(plain.gold)) != (cot.question, str(cot.gold)):
                     name = cot.sample_id
                     self.note("2-shot and 2-shot-cot ask different questions; they should be the same", name)
-        for oddity, places in self.odd.items():
-            more = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
-            yield Notice(f"{oddity} ({places[0]}{more})")
+        for oddity, locations in self.odd.items():
+            more = f" and {len(locations) - 1:,} more" if len(locations) > 1 else ""
+            yield Notice(f"{oddity} ({locations[0]}{more})")
         for first, second in KINDS.values():
             for setting in SETTINGS:
                 first_count, second_count = self.counts[first, setting], self.counts[second, setting]
@@ -109,13 +109,13 @@ def missing_picture(row: MateRow, pictures: Collection[str], file: str) -> Rejec
     return Rejection(file=file, item=item, reason=_BAD_PICTURE.format(path))
 
 
-def parse_row(raw: Any, place: str, setting: str | None, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:
-    """Return the id and the row, or the id (else its place in the file) and why it cannot be used."""
+def parse_row(raw: Any, location: str, setting: str | None, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:
+    """Return the id and the row, or the id (else its location in the file) and why it cannot be used."""
     try:
-        place = row_id(raw)
-        return place, read_row(raw, setting=setting, tasks=tasks)
+        location = row_id(raw)
+        return location, read_row(raw, setting=setting, tasks=tasks)
     except (ValueError, OverflowError, RecursionError) as error:  # numbers beyond a double, lists nested without end
-        return place, str(error) or type(error).__name__
+        return location, str(error) or type(error).__name__
 
 
 def sample_of(

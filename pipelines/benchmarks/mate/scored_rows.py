@@ -95,7 +95,7 @@ def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A value of some rows, 0 or 1, and the places of these rows."""
+    """A value of some rows, 0 or 1, and the indices of these rows."""
 
     values: FloatArray
     rows: NDArray[np.intp]
@@ -118,10 +118,10 @@ class Scored:
 
 
 class ScoredRows:
-    """A selection of the scored rows: columns as arrays, and the places of the selected rows."""
+    """A selection of the scored rows: columns as arrays, and the indices of the selected rows."""
 
-    def __init__(self, columns: Mapping[str, NDArray[Any]], places: NDArray[np.intp]) -> None:
-        self._columns, self._places = columns, places
+    def __init__(self, columns: Mapping[str, NDArray[Any]], rows: NDArray[np.intp]) -> None:
+        self._columns, self._rows = columns, rows
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> ScoredRows:
@@ -129,25 +129,25 @@ class ScoredRows:
         return cls({str(name): frame[name].to_numpy() for name in frame}, np.arange(len(frame)))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._rows)
 
     def where(self, **values: Any) -> ScoredRows:
         """Select the rows whose columns have these values."""
-        places = self._places
+        rows = self._rows
         for name, value in values.items():
-            places = places[(self._columns[name][places] == value).astype(np.bool_)]
-        return ScoredRows(self._columns, places)
+            rows = rows[(self._columns[name][rows] == value).astype(np.bool_)]
+        return ScoredRows(self._columns, rows)
 
     def all(self, column: str) -> FloatArray:
         """Return a column over all rows, (rows,)."""
-        return self._columns[column][self._places].astype(np.float64)
+        return self._columns[column][self._rows].astype(np.float64)
 
     def scored(self, column: str, failed_as: float | None = None) -> Scored:
         """Return a score of the answered rows; with `failed_as`, failed ones follow with that score."""
         values: FloatArray = self._columns[column][self._answers].astype(np.float64)
         if failed_as is None:
             return Scored(values, self._answers)
-        failed = self._places[self._columns["status"][self._places] == "error"]
+        failed = self._rows[self._columns["status"][self._rows] == "error"]
         rows = np.concatenate([self._answers, failed])
         return Scored(np.concatenate([values, np.full(len(failed), failed_as)]), rows)
 
@@ -158,13 +158,13 @@ class ScoredRows:
 
     @cached_property
     def _answers(self) -> NDArray[np.intp]:
-        chosen: NDArray[np.intp] = self._places[self._columns["status"][self._places] == "ok"]
+        chosen: NDArray[np.intp] = self._rows[self._columns["status"][self._rows] == "ok"]
         return chosen
 
     @cached_property
     def failed(self) -> int:
         """Number of rows that ended in an error."""
-        return int((self._columns["status"][self._places] == "error").sum())
+        return int((self._columns["status"][self._rows] == "error").sum())
 
     @property
     def truncated(self) -> int:
@@ -174,11 +174,11 @@ class ScoredRows:
 
     def counts(self) -> list[int]:
         """Return the numbers of objects of the scenes, ascending."""
-        return sorted({int(count) for count in self._columns["count"][self._places]})
+        return sorted({int(count) for count in self._columns["count"][self._rows]})
 
     def links(self) -> list[str]:
         """Return the linking types that occur, in the order of the table."""
-        occurring = set(self._columns["link"][self._places])
+        occurring = set(self._columns["link"][self._rows])
         return [name for name in LINK_TYPES if name in occurring]
 
     def answered(self) -> dict[tuple[str, str, int], float]:

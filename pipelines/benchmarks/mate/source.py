@@ -85,12 +85,12 @@ def _lines(source: Source, path: str) -> Iterator[tuple[str, MateRow | str]]:
             yield _read(line, f"line {number}", setting, KINDS[kind])
 
 
-def _read(line: bytes, place: str, setting: str, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:
+def _read(line: bytes, location: str, setting: str, tasks: tuple[str, ...]) -> tuple[str, MateRow | str]:
     try:
         raw = json.loads(line)
     except (ValueError, RecursionError) as error:
-        return place, f"not JSON: {error}"
-    return parse_row(raw, place, setting, tasks)
+        return location, f"not JSON: {error}"
+    return parse_row(raw, location, setting, tasks)
 
 
 _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribute", "target_attribute")
@@ -105,8 +105,8 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
     """
     collection, bare = SceneCollection(), 0
     for path in paths:
-        for place, raw in _records(source, path, with_picture=False):
-            item, row = parse_row(raw, place, None, tuple(TASKS))
+        for location, raw in _records(source, path, with_picture=False):
+            item, row = parse_row(raw, location, None, tuple(TASKS))
             if isinstance(row, str):
                 yield Rejection(file=path, item=item, reason=row)
                 continue
@@ -165,7 +165,7 @@ def _content(raw: Mapping[str, Any]) -> bytes | None:
 
 
 def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield rows with their places; the picture's column next to id and task, or all the others."""
+    """Yield rows with their locations; the picture's column next to id and task, or all the others."""
     where = f"{source.uri}/{path}"
     file = open_parquet(source.read_bytes(path), where, _COLUMNS)
     names = [

@@ -21,7 +21,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MetricScope:
     """Task, setting and subset of metrics."""
 
     task: str
@@ -29,7 +29,7 @@ class Place:
     subset: str
 
     def metric(self, name: str, value: float | None, n: int, **fields: Any) -> Metric:
-        """Return a metric of this place."""
+        """Return a metric of this scope."""
         return Metric(task=self.task, setting=self.setting, subset=self.subset, metric=name, value=value, n=n, **fields)
 
 
@@ -37,7 +37,7 @@ class Place:
 class MeanMetric:
     """A metric that is the mean of N row values."""
 
-    place: Place
+    scope: MetricScope
     metric: str
     values: FloatArray  # (N,); NaN where a row that counts has no score
     kind: NDArray[Any]  # (N,), of `KINDS`
@@ -62,7 +62,7 @@ class MeanMetric:
         counted = rows & self.counted
         values = self.values[counted]
         reason = self.empty_reason if not values.size else self.missing_reason if np.isnan(values).any() else ""
-        metric = self.place.metric(
+        metric = self.scope.metric(
             self.metric,
             None if reason else float(values.mean()),
             int(values.size),
@@ -84,7 +84,7 @@ def mean_of_kinds(parts: Sequence[Metric]) -> Metric:
     """Return the mean of the values of both kinds, without an interval: the tables' columns of this name."""
     values = [part.value for part in parts if part.value is not None]
     complete, first = len(values) == len(parts), parts[0]
-    return Place(first.task, first.setting, first.subset).metric(
+    return MetricScope(first.task, first.setting, first.subset).metric(
         first.metric,
         float(np.mean(values)) if complete else None,
         sum(part.n for part in parts),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.unpie.aggregate import ALL, KINDS, Place, kinds_interval, mean_interval
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS, MetricScope, kinds_interval, mean_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def _delta(metric: Metric, base: Metric) -> Metric:
     value = metric.value - base.value if metric.value is not None and base.value is not None else None
     if value is not None and metric.n != base.n:
         note = "; ".join(filter(None, (note, f"over {metric.n:,} rows and {base.n:,} of lm")))
-    return Place(metric.task, metric.setting, metric.subset).metric(
+    return MetricScope(metric.task, metric.setting, metric.subset).metric(
         "delta_vs_lm",
         value,
         metric.n,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import BoolArray, MeanMetric, Place, kinds_in
+from pipelines.benchmarks.unpie.aggregate import BoolArray, MeanMetric, MetricScope, kinds_in
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.deltas import deltas
 from pipelines.benchmarks.unpie.people.agreement import agreement, translation_agreement
@@ -68,7 +68,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     frame = _prepare(scores)
     metrics: list[Metric] = []
     cells: dict[tuple[str, str], pd.DataFrame] = {}
-    tasks: Mapping[str, Callable[[_PlaceRows, Mapping[str, Sample]], Iterator[Metric]]] = {
+    tasks: Mapping[str, Callable[[_ScopeRows, Mapping[str, Sample]], Iterator[Metric]]] = {
         "grounding": _grounding,
         "disambiguation": _disambiguation,
         "reconstruction": _reconstruction,
@@ -80,7 +80,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
                 continue
             cells[task, setting] = cell
             for subset, frame_rows in _subsets(task, cell):
-                rows = _PlaceRows(Place(task, setting, subset), frame_rows)
+                rows = _ScopeRows(MetricScope(task, setting, subset), frame_rows)
                 metrics += [*task_metrics(rows, samples), *rows.coverage(), *rows.counts()]
     return metrics + list(deltas(metrics, cells))
 
@@ -107,8 +107,8 @@ def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
-class _PlaceRows:
-    place: Place
+class _ScopeRows:
+    scope: MetricScope
     frame: pd.DataFrame
 
     @property
@@ -127,7 +127,7 @@ class _PlaceRows:
             "empty_reason": self.empty_reason(),
         }
         return MeanMetric(
-            place=self.place,
+            scope=self.scope,
             metric=name,
             values=self.frame[column].to_numpy(dtype=np.float64),
             kind=self.frame["category"].to_numpy(),
@@ -144,7 +144,7 @@ class _PlaceRows:
         if not excluded:
             return self.not_run_note() or "no request was answered"
         missing = (
-            "a caption (no captioner, or none for the picture)" if self.place.setting == "sm" else "a picture or text"
+            "a caption (no captioner, or none for the picture)" if self.scope.setting == "sm" else "a picture or text"
         )
         return f"{excluded:,} requests lack {missing}"
 
@@ -155,42 +155,42 @@ class _PlaceRows:
                 np.asarray(self.frame["category"] == category) if category else np.ones(len(excluded), dtype=np.bool_)
             )
             rows = int(in_category.sum())
-            yield self.place.metric("coverage", 1 - int((in_category & excluded).sum()) / rows, rows, category=category)
+            yield self.scope.metric("coverage", 1 - int((in_category & excluded).sum()) / rows, rows, category=category)
 
     def counts(self) -> Iterator[Metric]:
         answered = self.frame[self.ok]
         n, failed = len(answered), int(self._has_status("error").sum())
         yield self.count("errors", failed, int((~self._has_status("missing") & ~self._has_status("excluded")).sum()))
         yield self.count("invalid", int(answered["answer"].isna().sum()), n)
-        for flag in _FLAGS[self.place.task]:
+        for flag in _FLAGS[self.scope.task]:
             yield self.count(flag, self.count_flag(flag), n)
 
     def count_flag(self, flag: str) -> int:
         return sum(flag in flags for flags in self.frame.loc[self.ok, "flags"] if flags is not None)
 
     def count(self, name: str, value: int | None, n: int, note: str = "") -> Metric:
-        return self.place.metric(name, value, n, unit="count", n_failed=int(self._has_status("error").sum()), note=note)
+        return self.scope.metric(name, value, n, unit="count", n_failed=int(self._has_status("error").sum()), note=note)
 
 
-def _grounding(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _grounding(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     yield from rows.mean("exact_match", "correct")
     yield from rows.mean("exact_match_strict", "strict")
     words = [len(samples[name].data["sentence"].split()) for name in rows.frame["sample_id"]]
     random_rows = rows.frame.assign(correct=1 / np.asarray(words, dtype=np.float64))
-    for metric in _PlaceRows(rows.place, random_rows).mean("random_exact_match", "correct"):
+    for metric in _ScopeRows(rows.scope, random_rows).mean("random_exact_match", "correct"):
         yield replace(metric, n_failed=0, ci_low=None, ci_high=None)
 
 
 # --------------------------------------------------------------------------------------------- disambiguation
 
 
-def _disambiguation(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _disambiguation(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     no_scorer = "no scorer model"
     yield from rows.mean("accuracy", "correct", missing_reason=no_scorer)
     valid = rows.ok & rows.frame["answer"].notna().to_numpy()
     yield from rows.mean("margin", "margin", missing_reason=no_scorer, counted=valid, unit="")
     yield from rows.mean("tie_rate", "tie", missing_reason=no_scorer, counted=valid)
-    pairs = _PlaceRows(rows.place, _pairs(rows.frame))
+    pairs = _ScopeRows(rows.scope, _pairs(rows.frame))
     yield from pairs.mean("pair_accuracy", "correct", missing_reason=no_scorer)
     yield from pairs.mean("same_output_rate", "same")
     margins = rows.frame.loc[valid, "margin"].dropna().to_numpy(dtype=np.float64)
@@ -199,8 +199,8 @@ def _disambiguation(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator
     for index, translations in enumerate(histogram.tolist()):
         value, note = (translations, "") if has_margins else (None, no_scorer)
         yield rows.count(margin_name(index), value, int(margins.size), note)
-    yield from agreement(rows.place, rows.frame[rows.ok], "correct")
-    yield from translation_agreement(rows.place, rows.frame[rows.ok], samples)
+    yield from agreement(rows.scope, rows.frame[rows.ok], "correct")
+    yield from translation_agreement(rows.scope, rows.frame[rows.ok], samples)
 
 
 def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -220,7 +220,7 @@ def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------- reconstruction
 
 
-def _reconstruction(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def _reconstruction(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     states = rows.frame["verdict_state"].to_numpy()
     judged = bool(np.isin(states[rows.ok], ["ok", "invalid", "failed"]).any())
     # A verdict that failed in the judge's engine is no verdict: it is counted as failed, and in no denominator.
@@ -242,10 +242,10 @@ def _reconstruction(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator
     with_wordnet = not rows.frame["meteor"].isna().all()
     name = "meteor" if with_wordnet or rows.frame["meteor_nowordnet"].isna().all() else "meteor_nowordnet"
     yield from rows.mean(name, name)
-    yield from agreement(rows.place, rows.frame[rows.ok], "accepted")
+    yield from agreement(rows.scope, rows.frame[rows.ok], "accepted")
 
 
-def _by_frequency(rows: _PlaceRows, samples: Mapping[str, Sample], fields: Mapping[str, Any]) -> Iterator[Metric]:
+def _by_frequency(rows: _ScopeRows, samples: Mapping[str, Sample], fields: Mapping[str, Any]) -> Iterator[Metric]:
     """Yield Correct % by whether the given translation is of the more frequent meaning, where the data tell."""
     frequent = [samples[name].data.get("frequent") for name in rows.frame["sample_id"]]
     is_ranked = np.array([meaning is not None for meaning in frequent], dtype=np.bool_)
@@ -253,17 +253,17 @@ def _by_frequency(rows: _PlaceRows, samples: Mapping[str, Sample], fields: Mappi
         return
     is_frequent = np.array([str(meaning) for meaning in frequent]) == rows.frame["meaning"].to_numpy()
     for category, chosen in ((FREQUENT, is_ranked & is_frequent), (RARE, is_ranked & ~is_frequent)):
-        part = _PlaceRows(rows.place, rows.frame[chosen])
+        part = _ScopeRows(rows.scope, rows.frame[chosen])
         part_fields = {**fields, "counted": fields["counted"][chosen], "failed": fields["failed"][chosen]}
         yield replace(next(part.mean("correct_pct", "accepted", **part_fields)), category=category)
 
 
-def _bleu(rows: _PlaceRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    if not rows.place.subset:
+def _bleu(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    if not rows.scope.subset:
         return  # a corpus of three languages is not meaningful
     answered = rows.frame[rows.ok]
     yield from bleu_metrics(
-        rows.place,
+        rows.scope,
         rows.frame["category"].to_numpy(),
         sentence_counts(list(answered["answer"]), list(answered["sample_id"]), samples),
         {

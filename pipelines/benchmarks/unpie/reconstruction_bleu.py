@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.aggregation import Column, MetricSpec, with_intervals
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, Place, kinds_in, mean_of_kinds
+from pipelines.benchmarks.unpie.aggregate import KINDS, BoolArray, MetricScope, kinds_in, mean_of_kinds
 from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.stats import FloatArray
 
@@ -33,12 +33,12 @@ def mean_bleu(*sums: FloatArray) -> FloatArray:
 
 
 def bleu_metrics(
-    place: Place, kind: NDArray[Any], counts: FloatArray, rows: Mapping[str, NDArray[Any]], notes: tuple[str, str]
+    scope: MetricScope, kind: NDArray[Any], counts: FloatArray, rows: Mapping[str, NDArray[Any]], notes: tuple[str, str]
 ) -> Iterator[Metric]:
     """Yield BLEU-4 over all answered rows, over each kind, and the mean of both kinds.
 
     Args:
-        place: task, setting and subset.
+        scope: task, setting and subset.
         kind: of all N rows.
         counts: of the answered rows, as of `sentence_counts`.
         rows: `answered` and `failed`, booleans, and `cluster`, (N,) each.
@@ -46,7 +46,7 @@ def bleu_metrics(
     """
     answered: BoolArray = rows["answered"]
     kinds = kinds_in(kind)
-    specs = [_spec(place, category, counts, kind, (rows, notes)) for category in ("", *kinds)]
+    specs = [_spec(scope, category, counts, kind, (rows, notes)) for category in ("", *kinds)]
     if len(kinds) == len(KINDS):
         mean = mean_of_kinds([spec.metric for spec in specs[1:]])
         columns = columns_by_kind(counts, kind[answered], kinds) if mean.value is not None else ()
@@ -55,7 +55,7 @@ def bleu_metrics(
 
 
 def _spec(
-    place: Place,
+    scope: MetricScope,
     category: str,
     counts: FloatArray,
     kind: NDArray[Any],
@@ -66,7 +66,7 @@ def _spec(
     chosen = in_category[rows["answered"]]
     n = int(chosen.sum())
     columns = tuple((counts * chosen[:, None]).T) if n else ()
-    metric = place.metric(
+    metric = scope.metric(
         "bleu4",
         bleu_of_counts((counts * chosen[:, None]).sum(axis=0).astype(np.int64)) if n else None,
         n,

@@ -133,8 +133,8 @@ def _sample(
         except SourceError as error:
             return Rejection(file=file.path, item=item.name, reason=str(error))
         if content is None:
-            place = picture.path if picture.content is None else "the row"
-            return Rejection(file=file.path, item=item.name, reason=f"no picture: {place} holds none")
+            location = picture.path if picture.content is None else "the row"
+            return Rejection(file=file.path, item=item.name, reason=f"no picture: {location} holds none")
         picture = replace(picture, content=draw_tags(content, item.boxes, item.size, file.source.pixels))
     return RawSample(
         sample_id=item.name,

@@ -172,9 +172,9 @@ def _freeform(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[M
 
 def _corpus_bleu(scored: ScoredRows, rows: SettingRows, scope: Scope) -> MetricSpec:
     answered = np.flatnonzero(rows.ok & scope.mask).tolist()
-    references = [[scored.samples[place].data["readings"]["correct"]] for place in answered]
+    references = [[scored.samples[row].data["readings"]["correct"]] for row in answered]
     counts = np.zeros((len(rows.answer), COLUMNS))
-    counts[answered] = bleu_counts([rows.answer[place] or "" for place in answered], references, lowercase=True)
+    counts[answered] = bleu_counts([rows.answer[row] or "" for row in answered], references, lowercase=True)
     columns, bleu1 = tuple(counts[scope.mask].T), partial(bleu_of_sums, order=1)
     value = bleu_of_counts(counts[answered].sum(axis=0).astype(np.int64), order=1) if answered else None
     return MetricSpec(_metric(rows, scope, "bleu1_corpus", value), columns if answered else (), bleu1)

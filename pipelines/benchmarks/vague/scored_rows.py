@@ -85,8 +85,8 @@ class ScoredRows:
         by_setting = {}
         for key, rows in scores.groupby(["task", "setting"], sort=False):
             task, setting = map(str, key)
-            places = np.array([indices[name] for name in rows["sample_id"]], dtype=np.intp)
-            by_setting[task, setting] = _setting_rows(task, setting, rows, _Scatter(places, len(names)))
+            positions = np.array([indices[name] for name in rows["sample_id"]], dtype=np.intp)
+            by_setting[task, setting] = _setting_rows(task, setting, rows, _Scatter(positions, len(names)))
         selected = [samples[name] for name in names]
         clusters = np.array([sample.cluster or sample.sample_id for sample in selected], dtype=np.str_)
         return cls(samples=selected, clusters=clusters, by_setting=dict(sorted(by_setting.items(), key=_order)))
@@ -112,19 +112,19 @@ def _order(entry: tuple[tuple[str, str], SettingRows]) -> tuple[bool, int]:
 class _Scatter:
     """Scatters the rows of a setting to the positions of their items."""
 
-    places: NDArray[np.intp]
+    positions: NDArray[np.intp]
     size: int
 
     def texts(self, values: Sequence[Any], empty: str | None) -> NDArray[Any]:
         column = np.empty(self.size, dtype=object)
         column[:] = empty
-        for place, value in zip(self.places, values, strict=True):
-            column[place] = value
+        for position, value in zip(self.positions, values, strict=True):
+            column[position] = value
         return column
 
     def floats(self, values: FloatArray) -> FloatArray:
         column = np.full(self.size, np.nan)
-        column[self.places] = values
+        column[self.positions] = values
         return column
 
 

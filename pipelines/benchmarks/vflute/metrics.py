@@ -213,14 +213,14 @@ def _by_template(rows: SettingRows, samples: Mapping[str, Sample]) -> list[Metri
         return []
     specs = []
     for name in templates:
-        places = np.flatnonzero(names == name)
-        group = _Group(rows=rows.of_rows(places), subset="", category=name)
-        at_0, every = group.rows.right_at(0), np.ones(len(places), dtype=np.bool_)
+        indices = np.flatnonzero(names == name)
+        group = _Group(rows=rows.of_rows(indices), subset="", category=name)
+        at_0, every = group.rows.right_at(0), np.ones(len(indices), dtype=np.bool_)
         specs += [
             group.share("accuracy_by_template", group.rows.labelled_right(), every, ""),
             group.f1("f1_at_0_by_template", at_0.right, _missing_reason(group.rows, at_0), ""),
         ]
-        specs[-2:] = [replace(spec, rows=places) for spec in specs[-2:]]
+        specs[-2:] = [replace(spec, rows=indices) for spec in specs[-2:]]
     return with_intervals(specs, rows.cluster)
 
 

@@ -76,9 +76,9 @@ class Cell:
 
 def number_text(value: Fraction, step: Fraction) -> str:
     """Return a number with the digits of a printed one and, where they do not suffice, one more."""
-    places = len(str(step.denominator)) - 1 if step else 0
-    exact = value * 10**places
-    return f"{float(value):.{places if exact.denominator == 1 else places + 1}f}"
+    decimals = len(str(step.denominator)) - 1 if step else 0
+    exact = value * 10**decimals
+    return f"{float(value):.{decimals if exact.denominator == 1 else decimals + 1}f}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Numeric axes: round ticks, their labels, and the place of a value."""
+"""Numeric axes: round ticks, their labels, and the position of a value."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def nice_ticks(low: float, high: float, *, most: int = _MAX_TICKS, least_step: f
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         if last - first < most and not (least_step and step % least_step):
             break
-    return [float(f"{place * step:.12g}") for place in range(first, last + 1)]
+    return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
 
 def tick_labels(ticks: Sequence[float], *, percent: bool) -> list[str]:
     """Return the ticks as text, with as many decimals as their step needs."""
     numbers = [tick * 100 if percent else tick for tick in ticks]
     step = numbers[1] - numbers[0]
-    decimals = next((places for places in range(7) if abs(round(step, places) - step) < step * 1e-4), None)
+    decimals = next((digits for digits in range(7) if abs(round(step, digits) - step) < step * 1e-4), None)
     is_plain = decimals is not None and max(map(abs, numbers)) < 1e8
     texts = [f"{number:,.{decimals}f}" if is_plain else f"{number:.10g}" for number in numbers]
     return [text.replace("-", "\N{MINUS SIGN}") + ("%" if percent else "") for text in texts]

@@ -42,8 +42,8 @@ def draw_bars(figure: Bars) -> bytes:
     count = 1 if figure.stacked else max(1, len(bars))
     layout = _upright(canvas, figure, count) if _can_stand(figure, count) else _flat(canvas, figure, count)
     base = [0.0] * len(figure.categories)
-    for place, (series, style) in enumerate(bars):
-        shift = (0.0 if figure.stacked else place - (count - 1) / 2) * layout.thickness
+    for index, (series, style) in enumerate(bars):
+        shift = (0.0 if figure.stacked else index - (count - 1) / 2) * layout.thickness
         _draw_series(canvas, layout, series, style, shift=shift, base=base)
         if figure.stacked:
             base = [low + (finite(value) or 0.0) for low, value in zip(base, series.values, strict=True)]

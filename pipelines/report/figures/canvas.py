@@ -57,8 +57,8 @@ class Canvas:
     ) -> float:
         """Add lines of text below `top`; return where they end."""
         height = size * LINE / SIZE
-        for place, row in enumerate(rows):
-            y = top + place * height + 0.85 * size
+        for index, row in enumerate(rows):
+            y = top + index * height + 0.85 * size
             self.element(
                 "text", row, x=x, y=y, font_size=size, fill=colour, text_anchor=anchor, font_weight=font_weight
             )
@@ -119,10 +119,10 @@ class Canvas:
         lines = math.ceil(len(styles) / max(1, (WIDTH - 2 * MARGIN + _COLUMN_GAP) // step))
         columns = math.ceil(len(styles) / max(1, lines))
         left, top = (WIDTH - columns * step + _COLUMN_GAP) / 2, self.bottom + 8
-        for place, (style, rows) in enumerate(zip(styles, names, strict=True)):
-            if place % columns == 0:
+        for index, (style, rows) in enumerate(zip(styles, names, strict=True)):
+            if index % columns == 0:
                 top = self.bottom = max(self.bottom + 3, top)
-            x = left + place % columns * step
+            x = left + index % columns * step
             swatch(x, top + 0.5 * SIZE, style)
             self.bottom = max(self.bottom, top + LINE, self.text(rows, x + _SWATCH, top, colour=INK))
 
@@ -130,9 +130,9 @@ class Canvas:
         """Return the file; ids begin with that of the figure, so that several can be in one page."""
         width, height = _number(WIDTH), _number(math.ceil(self.bottom + MARGIN))
         hatches = "".join(
-            f'<pattern id="{self._id}-hatch{place}" width="8" height="8" patternUnits="userSpaceOnUse">'
+            f'<pattern id="{self._id}-hatch{index}" width="8" height="8" patternUnits="userSpaceOnUse">'
             f'<path d="{hatch}" fill="none" stroke="{PAPER}"/></pattern>'
-            for place, hatch in enumerate(self._hatches)
+            for index, hatch in enumerate(self._hatches)
         )
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '

@@ -64,7 +64,7 @@ def _draw_lines(figure: Lines) -> bytes:
         runs = runs_of(points)
         canvas.lines(runs, style.colour, width=1.8, dash=style.dash)
         alone = {run[0] for run in runs if len(run) == 1}
-        marked = [p for place, p in enumerate(points) if p and ((place + number) % every == 0 or p in alone)]
+        marked = [p for index, p in enumerate(points) if p and ((index + number) % every == 0 or p in alone)]
         canvas.markers(marked if style.marker else [], style)
     canvas.legend(styles, canvas.line_swatch)
     return canvas.svg()
@@ -110,24 +110,24 @@ def _draw_radar(figure: Radar) -> bytes:
         rings = nice_ticks(0.0, highest if highest > 0 else 1.0, most=6)
     middle = _draw_names(canvas, figure.axes)
 
-    def place(index: float, value: float) -> Point:
+    def point_at(index: float, value: float) -> Point:
         angle, radius = 2 * math.pi * index / len(figure.axes), max(0.0, value) / rings[-1] * _RADIUS
         return WIDTH / 2 + radius * math.sin(angle), middle - radius * math.cos(angle)
 
     for ring in rings[1:]:
         canvas.element("circle", cx=WIDTH / 2, cy=middle, r=ring / rings[-1] * _RADIUS, fill="none", stroke=GRID)
-    canvas.lines([[place(0, 0), place(index, rings[-1])] for index in range(len(figure.axes))], GRID)
+    canvas.lines([[point_at(0, 0), point_at(index, rings[-1])] for index in range(len(figure.axes))], GRID)
     for series, style in zip(figure.series, styles, strict=True):
         values = enumerate(map(finite, series.values))
-        points = [None if value is None else place(index, value) for index, value in values]
+        points = [None if value is None else point_at(index, value) for index, value in values]
         runs, ends = runs_of([*points, points[0]]), enumerate(intervals(series))
         if series.origin == "ours" and len(runs) == 1 and len(runs[0]) > len(points):
             canvas.element("path", d=path(runs[0]), fill=style.colour, fill_opacity="0.07")
         canvas.lines(runs, style.colour, width=1.8, dash=style.dash)
-        canvas.lines([[place(index, end) for end in pair] for index, pair in ends if pair], style.colour)
+        canvas.lines([[point_at(index, end) for end in pair] for index, pair in ends if pair], style.colour)
         canvas.markers([point for point in points if point and style.marker], style)
     for ring, text in zip(rings, tick_labels(rings, percent=figure.maximum == 1.0), strict=True):
-        x, y = place(0.5, ring)
+        x, y = point_at(0.5, ring)
         canvas.text([text] if ring else [], x, y - 5, anchor="middle", size=9.5)
     canvas.legend(styles, canvas.line_swatch)
     return canvas.svg()
@@ -166,6 +166,6 @@ def _spread(centres: Sequence[float], heights: Sequence[float], middle: float, h
         tops.append(max(edge, centre - height / 2))
         edge = tops[-1] + height
     edge = middle + half
-    for place in reversed(range(len(tops))):
-        tops[place] = edge = min(tops[place], edge - heights[place])
+    for index in reversed(range(len(tops))):
+        tops[index] = edge = min(tops[index], edge - heights[index])
     return tops

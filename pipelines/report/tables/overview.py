@@ -103,7 +103,7 @@ def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *,
 def figure_table(figure: Figure, *, by_origin: bool = False) -> Table:
     """Return the numbers of a figure, for screen readers and further computation.
 
-    `by_origin` gives each line one origin: what is measured, published and of people at one place are lines apart.
+    `by_origin` gives each line one origin: measured, published and human values of one category are separate lines.
     """
     if isinstance(figure, Points):
         rows = [(f"{cloud.label}", point, cloud.origin) for cloud in figure.clouds for point in cloud.points]
@@ -121,7 +121,7 @@ def figure_table(figure: Figure, *, by_origin: bool = False) -> Table:
         f"{series.label} ({series.origin})" if series.origin != "ours" else series.label for series in figure.series
     )
     origins: list[Origin | None] = [*dict.fromkeys(series.origin for series in figure.series)] if by_origin else [None]
-    places = [(row, name, origin) for origin in origins for row, name in enumerate(labels)]
+    row_keys = [(row, name, origin) for origin in origins for row, name in enumerate(labels)]
     return Table(
         id=figure.id,
         title=figure.title,
@@ -133,7 +133,7 @@ def figure_table(figure: Figure, *, by_origin: bool = False) -> Table:
                 cells=tuple(_figure_cell(s, row) if origin in (None, s.origin) else None for s in figure.series),
                 origin=origin or "ours",
             )
-            for row, name, origin in places
+            for row, name, origin in row_keys
         ),
         style="percent1" if percent else "plain",
     )

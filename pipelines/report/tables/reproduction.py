@@ -63,5 +63,5 @@ def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
     if cell.published_setting not in (setting, ""):
         setting = f"{setting} ({cell.published_setting})"
     ours = TableValue(value=cell.ours, low=cell.ci_low, high=cell.ci_high, n=cell.n)
-    place = (cell.table, cell.metric, cell.task, setting, cell.subset, cell.category, cell.published_model)
-    return (cell.verdict, ours, cell.published, cell.difference, *place, "; ".join(cell.reasons))
+    cell_key = (cell.table, cell.metric, cell.task, setting, cell.subset, cell.category, cell.published_model)
+    return (cell.verdict, ours, cell.published, cell.difference, *cell_key, "; ".join(cell.reasons))

@@ -13,7 +13,7 @@ _SPELLINGS = {0.35: (0.351, 0.35), 0.7: (0.7, 0.701)}  # the last digit means no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The look of one object without its place."""
+    """The look of one object without its position."""
 
     shape: str  # one of the benchmark's shapes
     material: str  # `metal` or `rubber`
@@ -42,8 +42,8 @@ class Cast:
     def repainted(self, changes: Mapping[int, Mapping[str, str]]) -> "Cast":
         """Return the same scene with other attributes at some positions."""
         looks = list(self.looks)
-        for place, values in changes.items():
-            looks[place] = replace(looks[place], **values)  # type: ignore[arg-type]  # names of text fields
+        for index, values in changes.items():
+            looks[index] = replace(looks[index], **values)  # type: ignore[arg-type]  # names of text fields
         return replace(self, looks=tuple(looks))
 
 
@@ -62,7 +62,7 @@ def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
 
 
 def must_stand_apart(first: Look, second: Look) -> bool:
-    """Return whether only their places distinguish two objects once their color, or their shape, is hidden."""
+    """Return whether only their positions distinguish two objects once their color, or their shape, is hidden."""
     alike = first.material == second.material and first.radius == second.radius
     return alike and (first.shape == second.shape or first.color == second.color)
 
@@ -72,15 +72,15 @@ def _with_keys(rng: random.Random, looks: list[Look], options: Options) -> Cast:
     shapes = rng.sample(SHAPES, options.max_key_shapes)
     colors = rng.sample(COLORS, min(options.max_key_colors, count - len(shapes)))
     cast = Cast(looks=tuple(looks), key_colors=tuple(colors), key_shapes=tuple(shapes))
-    for place, look in enumerate(looks):
+    for index, look in enumerate(looks):
         shape = rng.choice(cast.free("shape")) if look.shape in shapes else look.shape
         color = rng.choice(cast.free("color")) if look.color in colors else look.color
-        looks[place] = replace(look, shape=shape, color=color)
+        looks[index] = replace(look, shape=shape, color=color)
     owners = rng.sample(range(count), len(shapes) + len(colors))
-    for place, color in zip(owners, colors, strict=False):  # the owners of shapes follow
-        looks[place] = replace(looks[place], color=color)
-    for place, shape in zip(owners[len(colors) :], shapes, strict=True):
-        looks[place] = replace(looks[place], shape=shape)
+    for index, color in zip(owners, colors, strict=False):  # the owners of shapes follow
+        looks[index] = replace(looks[index], color=color)
+    for index, shape in zip(owners[len(colors) :], shapes, strict=True):
+        looks[index] = replace(looks[index], shape=shape)
     return replace(cast, looks=tuple(looks))
 
 
@@ -101,8 +101,8 @@ def _spell_sizes(rng: random.Random, looks: Sequence[Look]) -> list[Look]:
     usual = {radius: rng.choice(spellings) for radius, spellings in _SPELLINGS.items()}
     spelled = [replace(look, size=usual[look.radius]) for look in looks]
     if rng.random() < 0.5:
-        place = rng.randrange(len(looks))
-        radius = looks[place].radius
+        index = rng.randrange(len(looks))
+        radius = looks[index].radius
         (unusual,) = set(_SPELLINGS[radius]) - {usual[radius]}
-        spelled[place] = replace(spelled[place], size=unusual)
+        spelled[index] = replace(spelled[index], size=unusual)
     return spelled

@@ -60,8 +60,8 @@ class Options:
             f"one pointer and {max(self.shots)} examples need at least {max(self.shots) + 1}",
             keys,
         )
-        places = self.coords_decimals
-        _demand(places is None or 1 <= places <= 15, "coords_decimals", "1 to 15", places)
+        decimals = self.coords_decimals
+        _demand(decimals is None or 1 <= decimals <= 15, "coords_decimals", "1 to 15", decimals)
         self._check_picture()
 
     def _check_picture(self) -> None:
@@ -125,8 +125,8 @@ class Plan:
 
     def scene_at(self, index: int) -> tuple[int, int]:
         """Return the object count of the scene at `index`, and its number among the scenes of that count."""
-        turn, place = divmod(index, len(self.counts))
-        return self.counts[place], turn
+        turn, position = divmod(index, len(self.counts))
+        return self.counts[position], turn
 
 
 def counts_of(objects: Objects) -> tuple[int, ...]:

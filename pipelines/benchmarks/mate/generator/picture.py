@@ -55,8 +55,8 @@ def draw_picture(solids: Sequence[Solid], camera: Camera) -> Image.Image:
     image = ImageOps.colorize(column, *_FLOOR).resize(size, Image.Resampling.NEAREST)
     shadow = _shadows(solids, camera).resize(size, Image.Resampling.BICUBIC)
     image.paste((16, 16, 22), (0, 0), shadow)
-    for place in far_to_near(solids, camera):
-        _paint(image, solids[place], large)
+    for index in far_to_near(solids, camera):
+        _paint(image, solids[index], large)
     return image.resize((camera.width, camera.height), Image.Resampling.LANCZOS)
 
 

@@ -48,7 +48,7 @@ def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Op
 
 
 def solid(look: Look, centre: Point) -> Solid:
-    """Return an object at its place."""
+    """Return an object at a position."""
     return Solid(
         shape=look.shape,
         material=look.material,
@@ -91,11 +91,11 @@ class _Floor:
     def find_spot(self, rng: random.Random, index: int, occupied: Mapping[int, Point]) -> Point | None:
         """Return a spot for one object among the others; None where the tries ran out."""
         reach = _SIDE * scale_for(len(self.looks))
-        radius, places = self.looks[index].radius, self.options.coords_decimals
+        radius, decimals = self.looks[index].radius, self.options.coords_decimals
         for _ in range(_TRIES):
             a, b = rng.uniform(-reach, reach), rng.uniform(-reach, reach)
             x, y = a * math.cos(_TURN) - b * math.sin(_TURN), a * math.sin(_TURN) + b * math.cos(_TURN)
-            spot = (x, y, radius) if places is None else (round(x, places), round(y, places), radius)
+            spot = (x, y, radius) if decimals is None else (round(x, decimals), round(y, decimals), radius)
             if all(self.may_stand(index, spot, other_index, centre) for other_index, centre in occupied.items()):
                 return spot
         return None

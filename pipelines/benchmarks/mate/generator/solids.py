@@ -13,7 +13,7 @@ ROUND_STEPS = 48  # corners that stand for a circle; the error is a fifth of a p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solid:
-    """Shape, looks and place of one object."""
+    """Shape, looks and position of one object."""
 
     shape: str  # a cube has half edge `radius`, a cylinder and a cone have height 2 x `radius`
     material: str  # `metal` or `rubber`
@@ -73,7 +73,7 @@ def cube_faces(solid: Solid, camera: Camera) -> list[Face]:
 
 def far_to_near(solids: Sequence[Solid], camera: Camera) -> list[int]:
     """Return the positions of the solids in the order in which they are painted."""
-    return sorted(range(len(solids)), key=lambda place: -camera.depth(solids[place].coords))
+    return sorted(range(len(solids)), key=lambda index: -camera.depth(solids[index].coords))
 
 
 def number_image(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], camera: Camera) -> Image.Image:
@@ -83,8 +83,8 @@ def number_image(outlines: Sequence[Sequence[Pixel]], order: Sequence[int], came
     """
     image = Image.new("L", (camera.width, camera.height))
     draw = ImageDraw.Draw(image)
-    for place in order:
-        draw.polygon(list(outlines[place]), fill=place + 1)
+    for index in order:
+        draw.polygon(list(outlines[index]), fill=index + 1)
     return image
 
 

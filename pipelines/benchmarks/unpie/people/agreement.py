@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import Place
+from pipelines.benchmarks.unpie.aggregate import MetricScope
 from pipelines.benchmarks.unpie.answers import verdict
 from pipelines.metrics.agreement import phi
 from pipelines.metrics.meteor import meteor_by_words
@@ -29,7 +29,9 @@ AGREEMENT: Final = tuple(f"agreement_{name}" for name in ("precision", "recall",
 """Metrics in the tables' order; of two binary verdicts phi is Pearson's correlation."""
 
 
-def translation_agreement(place: Place, answered: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+def translation_agreement(
+    scope: MetricScope, answered: pd.DataFrame, samples: Mapping[str, Sample]
+) -> Iterator[Metric]:
     """Yield the agreement of each metric's verdicts on labelled translations, the metric's name as category."""
     labelled = answered[answered["human"].isin([0.0, 1.0]) & answered["answer"].notna()]
     if labelled.empty:
@@ -45,11 +47,11 @@ def translation_agreement(place: Place, answered: pd.DataFrame, samples: Mapping
         verdicts[name] = [float(verdict(*pair)) for pair in zip(*to_each, meanings, strict=True)]
     for name in VERDICT_METRICS:
         if verdicts[name] is not None:
-            for metric in agreement(place, labelled.assign(verdict=verdicts[name]), "verdict"):
+            for metric in agreement(scope, labelled.assign(verdict=verdicts[name]), "verdict"):
                 yield replace(metric, category=name)
 
 
-def agreement(place: Place, answered: pd.DataFrame, column: str) -> Iterator[Metric]:
+def agreement(scope: MetricScope, answered: pd.DataFrame, column: str) -> Iterator[Metric]:
     """Yield the agreement of `column` with `human` over the answers with both; nothing without human labels."""
     both = answered[answered["human"].isin([0.0, 1.0]) & answered[column].isin([0.0, 1.0])]
     if both.empty:
@@ -68,4 +70,4 @@ def agreement(place: Place, answered: pd.DataFrame, column: str) -> Iterator[Met
     for name, value in values.items():
         unit = "" if name in ("phi", "pearson") else "fraction"
         note = "" if value is not None else "undefined: one side has one verdict only"
-        yield place.metric(f"agreement_{name}", value, len(both), unit=unit, note=note)
+        yield scope.metric(f"agreement_{name}", value, len(both), unit=unit, note=note)

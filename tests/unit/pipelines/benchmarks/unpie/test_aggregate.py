@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.unpie.aggregate import Place, mean_interval
+from pipelines.benchmarks.unpie.aggregate import MetricScope, mean_interval
 from pipelines.metrics.stats import bootstrap_ci
 
 
@@ -13,7 +13,7 @@ from pipelines.metrics.stats import bootstrap_ci
 @settings(max_examples=20, deadline=None)
 def test_mean_interval_agrees_with_bootstrap_ci(rows: list[tuple[str, float]]) -> None:
     clusters, values = np.array([name for name, _ in rows]), np.array([value for _, value in rows])
-    metric = Place("grounding", "lm", "").metric("exact_match", float(values.mean()), len(values))
+    metric = MetricScope("grounding", "lm", "").metric("exact_match", float(values.mean()), len(values))
     metric, expected = mean_interval(metric, values, clusters), bootstrap_ci(values, clusters)
     assert (metric.ci_low is None) == (expected is None)
     if expected:

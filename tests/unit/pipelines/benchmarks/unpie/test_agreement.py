@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.benchmarks.unpie.aggregate import Place
+from pipelines.benchmarks.unpie.aggregate import MetricScope
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.people.agreement import translation_agreement
 from tests.support.unpie_rows import (
@@ -56,7 +56,7 @@ def test_agreement_of_five_metrics_on_labelled_translations() -> None:
             "gpteval": [1.0, 1.0, 1.0, np.nan],
         }
     )
-    metrics = translation_agreement(Place("disambiguation", "vlm", ""), rows, {item.sample_id: item})
+    metrics = translation_agreement(MetricScope("disambiguation", "vlm", ""), rows, {item.sample_id: item})
     values = {(m.category, m.metric): (m.value, m.n) for m in metrics}
     for name in ("BLEU", "METEOR", "Rouge-L"):  # verdicts 1 1 0 0 against 1 1 0 1
         assert values[name, "agreement_accuracy"] == (3 / 4, 4)
@@ -64,7 +64,7 @@ def test_agreement_of_five_metrics_on_labelled_translations() -> None:
     assert values["BERTScore", "agreement_accuracy"] == (3 / 4, 4)
     assert values["GPTEval", "agreement_accuracy"] == (pytest.approx(2 / 3), 3)
     assert values["GPTEval", "agreement_phi"] == (None, 3)
-    assert list(translation_agreement(Place("disambiguation", "vlm", ""), rows.assign(human=np.nan), {})) == []
+    assert list(translation_agreement(MetricScope("disambiguation", "vlm", ""), rows.assign(human=np.nan), {})) == []
 
 
 def test_the_judge_gets_only_translations_that_a_person_labelled() -> None:
