@@ -19,7 +19,12 @@ from pipelines.storage.store import Store
 
 
 def write_output(
-    folder: Path, model: str, correct: list[int | None], revision: str = "r1", rows_per_clip: int = 4
+    folder: Path,
+    model: str,
+    correct: list[int | None],
+    revision: str = "r1",
+    rows_per_clip: int = 4,
+    **fingerprint: str,
 ) -> Store:
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
     out = Store(str(folder))
@@ -27,7 +32,7 @@ def write_output(
         benchmark_name="maia",
         dataset_fingerprint="d",
         model=model,
-        model_fingerprint={"revision": revision},
+        model_fingerprint={"revision": revision, **fingerprint},
         generation={},
         task_settings=(TaskSetting("vsv", "1-frame"),),
         prompts={},
@@ -70,6 +75,13 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     # clips' differences 1 (nine) and 0: standard error 0.1, t of nine degrees 2.262
     assert (difference.ci_low, difference.ci_high) == pytest.approx((0.9 - 0.2262, 0.9 + 0.2262), abs=1e-4)
     assert "m: revision r1 in A, r2 in B" in comparison.caveats
+
+
+def test_other_commit_of_an_adapter_is_a_caveat(tmp_path: Path) -> None:
+    before = write_output(tmp_path / "a", "m", [0] * 8)
+    after = write_output(tmp_path / "b", "m", [0] * 8, adapter_revision="r2")
+    assert "m: revision of the adapter ? in A, r2 in B" in compare(before, after).caveats
+    assert not any("adapter" in caveat for caveat in compare(after, after).caveats)
 
 
 def test_equal_and_similar_outputs_do_not_differ(tmp_path: Path) -> None:
