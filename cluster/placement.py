@@ -18,7 +18,7 @@ _UNITS = ("GPU", "CPU")
 
 
 def wait_for_capacity(
-    demand: Mapping[str, float], *, patience_s: float, grows: bool, stopped: Callable[[], bool] = lambda: False
+    demand: Mapping[str, float], *, timeout_s: float, grows: bool, stopped: Callable[[], bool] = lambda: False
 ) -> None:
     """Return when some node is large enough for a demand, which one replica takes on one node, busy or not.
 
@@ -31,7 +31,7 @@ def wait_for_capacity(
     """
     import ray
 
-    end = time.monotonic() + patience_s
+    end = time.monotonic() + timeout_s
     problem = describe_shortage(demand, _alive(ray.nodes()))
     if not problem:
         return

@@ -92,8 +92,8 @@ def _this_node() -> Node:
 def _node(node: Node) -> CheckResult:
     sizes = sorted({f"{size / 1e9:.0f} GB" for size in node.gpu_bytes})
     gpus = f"{len(node.gpu_bytes)} GPUs of {' and '.join(sizes)}" if node.gpu_bytes else "no GPU: models run on the CPU"
-    words = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
-    return CheckResult(node.name, "ok" if node.gpu_bytes else "note", words)
+    detail = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
+    return CheckResult(node.name, "ok" if node.gpu_bytes else "note", detail)
 
 
 def _location(uri: str) -> CheckResult:
@@ -161,14 +161,14 @@ def _offloaded(result: CheckResult, spec: ModelSpec, weights: float, nodes: Sequ
     best = max(nodes, key=lambda node: (max(node.gpu_bytes, default=0), node.memory))
     gpu_bytes = max(best.gpu_bytes, default=0) if spec.can_use_gpu else 0
     offload = plan_offload(round(weights), gpu_bytes=gpu_bytes, host_bytes=best.memory)
-    return replace(result, state="note", detail=f"{result.detail}; {offload.words}")
+    return replace(result, state="note", detail=f"{result.detail}; {offload.summary}")
 
 
 def _on_cpu(name: str, weights: float, memory: int, unable: str) -> CheckResult:
-    words = f"no GPU; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
+    detail = f"no GPU; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
     if weights * 1.2 > memory:
-        return CheckResult(name, unable, f"{words}: does not fit")
-    return CheckResult(name, "ok", f"{words}: runs on the CPU, slowly")
+        return CheckResult(name, unable, f"{detail}: does not fit")
+    return CheckResult(name, "ok", f"{detail}: runs on the CPU, slowly")
 
 
 def _on_gpus(name: str, spec: ModelSpec, best_of: Callable[[int | None], Placement], unable: str) -> CheckResult:

@@ -44,7 +44,7 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
         "shares, else d, in standard deviations of the clusters' contributions."
     )
     print_line("")
-    for sentence in comparison_in_words(comparison):
+    for sentence in comparison_text(comparison):
         print_line(sentence)
 
 
@@ -64,7 +64,7 @@ def _score_name(row: Difference) -> str:
     return f"{row.value} ({part})" if part else row.value
 
 
-def comparison_in_words(comparison: Comparison) -> list[str]:
+def comparison_text(comparison: Comparison) -> list[str]:
     """Return the conclusions of a comparison as sentences."""
     significant = [row for row in comparison.differences if row.verdict == "differs"]
     equal = sum(row.verdict == "equal" for row in comparison.differences)

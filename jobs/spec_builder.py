@@ -87,7 +87,7 @@ def _spec(
     if flags.batch and named and not any(spec.is_endpoint for spec in named.values()):
         raise UsageError("--batch: no model of this run has engine openai; the others have no batch endpoint")
     for name, spec in named.items():
-        _check(name, spec, dry_run=flags.dry_run, here=not (flags.address or ray_address()))
+        _check(name, spec, dry_run=flags.dry_run, runs_locally=not (flags.address or ray_address()))
         if flags.cost_limit and spec.is_endpoint and spec.price is None:
             raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
@@ -119,7 +119,7 @@ def _spec(
 def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
     """Return a model by name, checked without loading it; UsageError if it is unknown, cannot run, or lacks its key."""
     spec = select_models([name], load_models(files))[name]
-    _check(name, spec, dry_run=False, here=True)
+    _check(name, spec, dry_run=False, runs_locally=True)
     return name, spec
 
 
@@ -157,7 +157,7 @@ def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
     return ((), True) if SELF in captioners else (captioners, False)
 
 
-def _check(name: str, spec: ModelSpec, *, dry_run: bool, here: bool) -> None:
+def _check(name: str, spec: ModelSpec, *, dry_run: bool, runs_locally: bool) -> None:
     """Check before a cluster starts: the entry can run, keys are set, local folders exist.
 
     `here` is whether the model would run on this machine: the workers of a cluster may have other packages.
@@ -169,7 +169,11 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool, here: bool) -> None:
         )
     gguf = gguf_file(spec.model) if spec.runs_locally else None
     untrusted = spec.remote_code and not spec.trust_remote_code
-    if (untrusted or (here and (spec.uses_vllm or gguf))) and not dry_run and (reason := unavailable_reason(spec)):
+    if (
+        (untrusted or (runs_locally and (spec.uses_vllm or gguf)))
+        and not dry_run
+        and (reason := unavailable_reason(spec))
+    ):
         raise UsageError(f"model {name!r}: {reason}")
     if spec.is_endpoint and spec.api_key_env and not dry_run:
         secret(spec.api_key_env, model=name)

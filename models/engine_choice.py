@@ -31,12 +31,12 @@ def choose_engine(spec: ModelSpec) -> ModelSpec:
     """Return the entry with an engine in place of `auto`, and why; another entry unchanged."""
     if spec.engine != "auto":
         return spec
-    obstacle = _vllm_obstacle(spec)
-    reason = obstacle or f"vllm is installed and has code for {spec.architecture}"
-    return spec.model_copy(update={"engine": "transformers" if obstacle else "vllm", "engine_reason": reason})
+    unsupported_reason = _vllm_unsupported_reason(spec)
+    reason = unsupported_reason or f"vllm is installed and has code for {spec.architecture}"
+    return spec.model_copy(update={"engine": "transformers" if unsupported_reason else "vllm", "engine_reason": reason})
 
 
-def _vllm_obstacle(spec: ModelSpec) -> str:
+def _vllm_unsupported_reason(spec: ModelSpec) -> str:
     """Return why vLLM does not run an entry, '' if it does; its registry is read without importing it."""
     if importlib.util.find_spec("vllm") is None:
         return "vllm is not installed"

@@ -173,9 +173,9 @@ def _degrees(shape: Shape | None, gpus: int) -> list[int]:
 def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchShape, degree: int) -> Placement:
     need = memory_need(spec, size, degree)
     gpu_bytes = min(gpus)
-    room = gpu_bytes - need.total(batch, 0)
+    available = gpu_bytes - need.total(batch, 0)
     # The engine gives a batch half of what is free: the other half is for prefixes that later calls share.
-    estimate = min(MAX_ROWS, room // 2 // (2 * batch.own_tokens * need.cache_per_token)) if room > 0 else 0
+    estimate = min(MAX_ROWS, available // 2 // (2 * batch.own_tokens * need.cache_per_token)) if available > 0 else 0
     rows = spec.batch_size or max(1, estimate)
     total = need.total(batch, rows)
     return Placement(

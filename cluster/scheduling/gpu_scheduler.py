@@ -58,7 +58,7 @@ class GpuScheduler:
         self._free = [0] * len(self.nodes)
         self._nodes_by_free = [[] for _ in range(max(self.nodes) + 1)]
         for node, gpus in enumerate(self.nodes):
-            self._give(node, gpus)
+            self._add_free_gpus(node, gpus)
         even_s = math.fsum(work.gpus * (work.seconds + work.load_s) for work in self.workloads) / self._free_gpus
         self._replicas = {work.name: self._target_replicas(work, self.target * even_s) for work in self.workloads}
         self._waiting = list(self.workloads)
@@ -81,7 +81,7 @@ class GpuScheduler:
     def end(self, name: str) -> None:
         """Free the GPUs of a model."""
         for node, gpus in self._held.pop(name):
-            self._give(node, gpus)
+            self._add_free_gpus(node, gpus)
 
     def nodes_of(self, name: str) -> list[int]:
         """Return the node of each replica of a running model, as its index in `nodes`."""
@@ -107,7 +107,7 @@ class GpuScheduler:
             pass
         if len(held) < target and (not held or self._is_busy):
             for node, gpus in held:
-                self._give(node, gpus)
+                self._add_free_gpus(node, gpus)
             return False
         self._held[work.name] = held
         return True
@@ -122,35 +122,42 @@ class GpuScheduler:
         if not self.needs(work):
             return 1
         fitting = sum(gpus // work.gpus for gpus in self.nodes)
-        most = max(1, min(work.max_replicas, len(work.units), fitting))
+        max_replicas = max(1, min(work.max_replicas, len(work.units), fitting))
         if self.by_cost and work.load_s > 0:
-            paying = work.seconds / work.load_s  # replicas that compute for as long as they load
+            worthwhile = work.seconds / work.load_s  # replicas that compute for as long as they load
             if not self.together:
-                paying = (math.sqrt(1 + 4 * paying) - 1) / 2  # each but the last saves the sweep more than it loads
-            most = min(most, max(1, math.ceil(paying)))
+                worthwhile = (
+                    math.sqrt(1 + 4 * worthwhile) - 1
+                ) / 2  # each but the last saves the sweep more than it loads
+            max_replicas = min(max_replicas, max(1, math.ceil(worthwhile)))
         if not self.together or target_s <= work.load_s:
-            return most
-        return max(1, min(most, math.ceil(work.seconds / (target_s - work.load_s))))
+            return max_replicas
+        return max(1, min(max_replicas, math.ceil(work.seconds / (target_s - work.load_s))))
 
     def _grow(self, work: ModelWorkload) -> None:
-        held = self._held[work.name]
-        most = min(work.max_replicas, len(work.units))
-        while self.needs(work) and len(held) < most and _saves_time(work, len(held)) and self._take(work.gpus, held):
+        assigned = self._held[work.name]
+        max_replicas = min(work.max_replicas, len(work.units))
+        while (
+            self.needs(work)
+            and len(assigned) < max_replicas
+            and _saves_time(work, len(assigned))
+            and self._take(work.gpus, assigned)
+        ):
             pass
 
-    def _take(self, gpus: int, held: list[tuple[int, int]]) -> bool:
+    def _take(self, gpus: int, assigned: list[tuple[int, int]]) -> bool:
         """Take the GPUs of one replica from the fullest node that fits, which leaves room for large models."""
         for free in range(gpus, len(self._nodes_by_free)):
             nodes = self._nodes_by_free[free]
             while nodes and self._free[nodes[0]] != free:
                 heapq.heappop(nodes)
             if nodes:
-                held.append((nodes[0], gpus))
-                self._give(nodes[0], -gpus)
+                assigned.append((nodes[0], gpus))
+                self._add_free_gpus(nodes[0], -gpus)
                 return True
         return False
 
-    def _give(self, node: int, gpus: int) -> None:
+    def _add_free_gpus(self, node: int, gpus: int) -> None:
         self._free[node] += gpus
         self._free_gpus += gpus
         heapq.heappush(self._nodes_by_free[self._free[node]], node)
@@ -195,5 +202,5 @@ def choose_schedule(workloads: Sequence[ModelWorkload], nodes: Sequence[int]) ->
         schedules = (GpuScheduler(workloads, nodes, target=target) for target in sorted(targets, reverse=True))
         return min(schedules, key=estimate_makespan)  # of equal ones that with the fewest replicas to load
 
-    finely = best([best(TARGETS).target * factor for factor in FINE_TARGETS])
-    return min((GpuScheduler(workloads, nodes, together=False), finely), key=estimate_makespan)
+    refined = best([best(TARGETS).target * factor for factor in FINE_TARGETS])
+    return min((GpuScheduler(workloads, nodes, together=False), refined), key=estimate_makespan)

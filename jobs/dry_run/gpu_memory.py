@@ -51,8 +51,8 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
 def load_of(plan: ModelPlan) -> BatchShape:
     """Return the average batch of a plan's calls: media are shared, text and answer are each row's own."""
     calls = max(plan.calls, 1)
-    words = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
-    return BatchShape(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(words)))
+    own_tokens = (plan.prompt_tokens - plan.shared_tokens + plan.output_tokens) / calls
+    return BatchShape(prefix_tokens=round(plan.shared_tokens / calls), own_tokens=max(1, round(own_tokens)))
 
 
 def placement_for(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = ()) -> Placement | None:
@@ -72,7 +72,7 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     gpu_sizes = list(cards) or _cards()
     best = plan_placement(spec, size, gpu_sizes, batch=load_of(plan))
     origin = "detected" if cards or local_gpus() else "assumed: no local GPU"
-    words = (
+    text = (
         f"{placement.tensor_parallel} GPU{'s' if placement.tensor_parallel > 1 else ''} a replica, "
         f"{placement.bytes_per_gpu / 1e9:.1f} GB each (weights {placement.need.weights / 1e9:.1f}, "
         f"activations {placement.need.activations / 1e9:.1f}, "
@@ -80,15 +80,15 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         f"of {placement.gpu_bytes / 1e9:.0f} GB ({origin})"
     )
     if not placement.fits:
-        words += f"; does not fit: {placement.reason}"
+        text += f"; does not fit: {placement.reason}"
     offload = _offload(spec, placement)
     if offload:
-        words += f"; {offload.words}; {_offload_hours(spec, offload, placement, plan):.2g} h or more for this plan"
+        text += f"; {offload.summary}; {_offload_hours(spec, offload, placement, plan):.2g} h or more for this plan"
     if best.fits and best.tensor_parallel != placement.tensor_parallel:
-        words += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
+        text += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
         "fits": placement.fits,
-        "words": words,
+        "words": text,
         "stated": _placement_data(placement),
         "proposed": _placement_data(best) if best.fits else None,
         "offload": {**asdict(offload), "seconds_per_pass": offload.seconds_per_pass} if offload else None,

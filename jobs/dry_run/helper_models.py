@@ -85,11 +85,11 @@ class _QuestionCount:
         scoring = scoring_context(entry, context.out)
         read_verdict = self.prompter.read_verdict
         for row in planned_rows(context, entry, scoring):
-            ask = self._question(scoring, row)
-            request = self.judge.open_question(ask, read_verdict) if ask else None
-            if ask and request and request.request_id not in self._seen:
+            judge_request = self._question(scoring, row)
+            request = self.judge.open_question(judge_request, read_verdict) if judge_request else None
+            if judge_request and request and request.request_id not in self._seen:
                 self._seen.add(request.request_id)
-                self._add(ask, self.judge.verdict(ask, read_verdict).tries, row)
+                self._add(judge_request, self.judge.verdict(judge_request, read_verdict).tries, row)
 
     def add_pending(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the verdicts on answers to come: which of them will be equal, and share a verdict, is unknown."""
@@ -114,20 +114,20 @@ class _QuestionCount:
                 steps=tuple("word" for _ in builder.generation_settings(plan_row)[:-1]),
                 seed=builder.seed,
             )
-            if ask := self._question(scoring, row):
-                self._add(ask, 0, row)
+            if judge_request := self._question(scoring, row):
+                self._add(judge_request, 0, row)
 
     def _question(self, scoring: ScoringContext, row: Row) -> JudgeRequest | None:
-        ask = self.prompter.judge_request(row, scoring.texts)
-        return ask if isinstance(ask, JudgeRequest) else None
+        judge_request = self.prompter.judge_request(row, scoring.texts)
+        return judge_request if isinstance(judge_request, JudgeRequest) else None
 
-    def _add(self, ask: JudgeRequest, tries: int, row: Row) -> None:
+    def _add(self, judge_request: JudgeRequest, tries: int, row: Row) -> None:
         self.plan.requests["judge", ""] += 1
         self.plan.pending["judge", ""] += 1
-        self.rounds = max(self.rounds, len(ask.seeds))
+        self.rounds = max(self.rounds, len(judge_request.seeds))
         media = {ref.sha256: ref for ref in row.sample.media}
-        for attempt in range(tries, len(ask.seeds)):
-            steps = self.judge.question(ask, attempt).steps
+        for attempt in range(tries, len(judge_request.seeds)):
+            steps = self.judge.question(judge_request, attempt).steps
             tokens = estimate_tokens(steps, media)
             self.plan.calls += len(steps)
             self.plan.prompt_tokens += tokens.prompt_tokens

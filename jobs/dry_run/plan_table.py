@@ -77,9 +77,9 @@ def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
     """Return the set of prompts of a plan where a benchmark is asked in named sets, and of several captioners whose."""
     name = plan.builder.benchmark_name
     sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
-    words = next((chosen for chosen, versions in sets.items() if versions == plan.builder.prompt_versions), "")
+    prompts = next((chosen for chosen, versions in sets.items() if versions == plan.builder.prompt_versions), "")
     captioner = plan.builder.captioner_name if len(spec.captioners) > 1 and plan.builder.has_captions else ""
-    return {**({"prompts": words} if words else {}), **({"captioner": captioner} if captioner else {})}
+    return {**({"prompts": prompts} if prompts else {}), **({"captioner": captioner} if captioner else {})}
 
 
 def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:

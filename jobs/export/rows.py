@@ -124,29 +124,32 @@ class RowReader:
         """
         answers = _answers(self._run.out, entry)
         names = _set_names(entry)
-        for cut in plans_of_all_sets(entry, self._run.out, self._plans, self.datasets):
-            key = (cut.entry.prompt_set, cut.entry.builder.captioner)
-            yield from self._rows_of_plan(cut, answers, names[key], task)
+        for entry_plan in plans_of_all_sets(entry, self._run.out, self._plans, self.datasets):
+            key = (entry_plan.entry.prompt_set, entry_plan.entry.builder.captioner)
+            yield from self._rows_of_plan(entry_plan, answers, names[key], task)
 
     def _rows_of_plan(
         self,
-        cut: EntryPlan,
+        entry_plan: EntryPlan,
         answers: dict[str, tuple[dict[str, Any], dict[str, Any] | None]],
         prompt_set: str,
         task: str,
     ) -> Iterator[ExportRow]:
         samples = {
-            sample.sample_id: sample for sample in iter_selected_samples(self.dataset(cut.entry), cut.entry.selection)
+            sample.sample_id: sample
+            for sample in iter_selected_samples(self.dataset(entry_plan.entry), entry_plan.entry.selection)
         }
-        expected = cut.entry.builder.benchmark.expected
-        for planned in cut.plan:
+        expected = entry_plan.entry.builder.benchmark.expected
+        for planned in entry_plan.plan:
             if task and planned.task != task:
                 continue
-            answer = answers.pop(cut.entry.builder.request_id(planned), None)  # once, where sets of prompts share it
+            answer = answers.pop(
+                entry_plan.entry.builder.request_id(planned), None
+            )  # once, where sets of prompts share it
             if answer is None:
                 continue
             sample, steps = samples[planned.sample_id], planned.steps
-            row = answered_row(answer[0], sample, cut.entry.builder.seed)
+            row = answered_row(answer[0], sample, entry_plan.entry.builder.seed)
             yield ExportRow(
                 planned=planned,
                 prediction=answer[0],
@@ -180,8 +183,8 @@ def _set_names(entry: ManifestEntry) -> dict[tuple[str, str], str]:
     names = {(first.prompt_set, first.builder.captioner): ""}
     for in_set in others:
         captioner = in_set.builder.captioner_name if in_set.builder.captioner != first.builder.captioner else ""
-        words = in_set.prompt_set if in_set.prompt_set != first.prompt_set else ""
-        names[in_set.prompt_set, in_set.builder.captioner] = " ".join(filter(None, (words, captioner)))
+        prompts = in_set.prompt_set if in_set.prompt_set != first.prompt_set else ""
+        names[in_set.prompt_set, in_set.builder.captioner] = " ".join(filter(None, (prompts, captioner)))
     return names
 
 

@@ -25,7 +25,7 @@ class TrainingProgress:
     def phase(self, title: str) -> None:
         """Start a phase."""
         self._title, self._rows = title, 0
-        self._write(title, lasting=True)
+        self._write(title, permanent=True)
 
     def read(self, rows: int) -> None:
         """Count rows that were read."""
@@ -37,10 +37,10 @@ class TrainingProgress:
         if self._first is None:
             self._first = event.step, time.monotonic()
         if event.is_validation:
-            self._write(f"step {event.step}: validation loss {event.loss:.4f}", lasting=True)
+            self._write(f"step {event.step}: validation loss {event.loss:.4f}", permanent=True)
             return
         is_last = event.step == event.total_steps
-        self._write(self._step_line(event, self._first), lasting=is_last)
+        self._write(self._step_line(event, self._first), permanent=is_last)
 
     def _step_line(self, event: TrainingEvent, first: tuple[int, float]) -> str:
         step, start = first
@@ -52,13 +52,13 @@ class TrainingProgress:
             f"loss {event.loss:.4f}{left}"
         )
 
-    def _write(self, line: str, *, lasting: bool = False) -> None:
+    def _write(self, line: str, *, permanent: bool = False) -> None:
         """Show a line; a lasting one stays, others are replaced, or shown now and then where they cannot be."""
         if self._quiet:
             return
         if self._live:
-            sys.stderr.write(f"\r\x1b[2K{line}{chr(10) if lasting else ''}")
+            sys.stderr.write(f"\r\x1b[2K{line}{chr(10) if permanent else ''}")
             sys.stderr.flush()
-        elif lasting or time.monotonic() - self._shown > _LINE_EVERY_S:
+        elif permanent or time.monotonic() - self._shown > _LINE_EVERY_S:
             self._shown = time.monotonic()
             print_error(line)

@@ -27,21 +27,23 @@ _FILES = ("models_file", "prompts", "human")
 
 def entrypoint(flags: SweepFlags) -> str:
     """Return the driver's command line on the cluster: the script that is sent, and its flags there."""
-    words = ["sh", f"{USER_FILES}/start.sh"]
+    arguments = ["sh", f"{USER_FILES}/start.sh"]
     hints = get_type_hints(SweepFlags, include_extras=True)
     for field in fields(SweepFlags):
         if field.name not in (*_NOT_SENT, *_FILES):
             option = hints[field.name].__metadata__[0].default  # where typer keeps the first name
-            words += _words(option, getattr(flags, field.name))
-    words += _words("--models-file", [_models_path(i, path) for i, path in enumerate(flags.models_file or ())])
-    words += _words("--prompts", f"{USER_FILES}/prompts" if flags.prompts else None)
+            arguments += _flag_arguments(option, getattr(flags, field.name))
+    arguments += _flag_arguments(
+        "--models-file", [_models_path(i, path) for i, path in enumerate(flags.models_file or ())]
+    )
+    arguments += _flag_arguments("--prompts", f"{USER_FILES}/prompts" if flags.prompts else None)
     human = (_human_files(i, spec) for i, spec in enumerate(flags.human or ()))
-    words += _words("--human", [f"{name}={path}" for name, path, _ in human])
-    words += ["--log-format", "json"] if logs_are_json() else []
-    return shlex.join([*words, "--verbose"] if flags.verbose else words)
+    arguments += _flag_arguments("--human", [f"{name}={path}" for name, path, _ in human])
+    arguments += ["--log-format", "json"] if logs_are_json() else []
+    return shlex.join([*arguments, "--verbose"] if flags.verbose else arguments)
 
 
-def _words(option: str, value: Any) -> list[str]:
+def _flag_arguments(option: str, value: Any) -> list[str]:
     if value is None or value is False:
         return []
     if value is True:

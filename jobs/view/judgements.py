@@ -31,16 +31,20 @@ def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], s
         prompter = in_set.builder.benchmark.judge
         if prompter is None:
             return []
-        ask = prompter.judge_request(answered_row(prediction, sample, in_set.builder.seed), in_set.builder.texts)
-        if isinstance(ask, JudgeRequest) and (replies := [*_replies(output, index, ask)]):
+        judge_request = prompter.judge_request(
+            answered_row(prediction, sample, in_set.builder.seed), in_set.builder.texts
+        )
+        if isinstance(judge_request, JudgeRequest) and (replies := [*_replies(output, index, judge_request)]):
             return replies
     return []
 
 
-def _replies(output: Output, index: Index, ask: JudgeRequest) -> Iterator[Judgement]:
-    question = "\n\n".join(part.text for turn in ask.step.turns for part in turn.parts if isinstance(part, Text))
+def _replies(output: Output, index: Index, judge_request: JudgeRequest) -> Iterator[Judgement]:
+    question = "\n\n".join(
+        part.text for turn in judge_request.step.turns for part in turn.parts if isinstance(part, Text)
+    )
     for row in index.rows(
         "SELECT judge, reply FROM judgements WHERE prompt_sha256 = ? AND out = ? ORDER BY ALL",
-        [prompt_sha256([ask.step]), output.number],
+        [prompt_sha256([judge_request.step]), output.number],
     ):
         yield Judgement(judge=row["judge"], question=question, reply=row["reply"] or "")

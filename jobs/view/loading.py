@@ -51,9 +51,9 @@ class Loader:
         changes = [(output, *self._changes(output)) for output in self._outputs]
         self.done, self.total = 0, sum(len(new) for _, new, _ in changes)
         has_changed = False
-        for output, new, gone in changes:
-            if gone:
-                self._index.drop_parts(output.number, gone)
+        for output, new, removed in changes:
+            if removed:
+                self._index.drop_parts(output.number, removed)
             for batch in batched(new, _BATCH_PARTS):
                 if self._stop.is_set():
                     return
@@ -61,7 +61,7 @@ class Loader:
                 self.done += len(batch)
                 has_changed = True
                 self._group(at_once=False)
-            has_changed |= bool(gone)
+            has_changed |= bool(removed)
         if has_changed:
             self._group(at_once=True)
         for output in self._outputs:

@@ -87,10 +87,10 @@ def _with_links(page: str, output: Output, root: str) -> str:
             return match[0]
         if "sample_id" in query:
             return _link(f"{root}/sample", query, "Answers of all models")
-        narrowed = {**query, "out": output.label}
+        filtered = {**query, "out": output.label}
         if model:
-            return _link(f"{root}/samples", narrowed, "answers", f"answers of {model}")
-        return _link(f"{root}/samples", narrowed, "Samples and answers")
+            return _link(f"{root}/samples", filtered, "answers", f"answers of {model}")
+        return _link(f"{root}/samples", filtered, "Samples and answers")
 
     return MARK.sub(replaced, page)
 

@@ -38,66 +38,72 @@ class FrameReductionEngine:
         groups = {call.call_id: (_clips(call, media), call.generation.max_new_tokens) for call in calls}
         pending = {call.call_id: call for call in calls}
         while pending:
-            held: dict[_Group, list[CallReply]] = {}
+            replies_by_group: dict[_Group, list[CallReply]] = {}
             try:
                 for reply in self._forward(list(pending.values()), groups, media):
                     group = groups.get(reply.call_id)
                     if group is not None and group[0]:
-                        held.setdefault(group, []).append(reply)
+                        replies_by_group.setdefault(group, []).append(reply)
                     else:
                         yield reply
             except Exception:
-                self._take_reduced(held, media)  # the caller sends them again, and then they have fewer frames
-                yield from self._finished(held, media)
+                self._take_reduced(
+                    replies_by_group, media
+                )  # the caller sends them again, and then they have fewer frames
+                yield from self._finished(replies_by_group, media)
                 raise
-            again = self._take_reduced(held, media)
-            yield from self._finished(held, media)
-            pending = {reply.call_id: pending[reply.call_id] for replies in again.values() for reply in replies}
+            retried = self._take_reduced(replies_by_group, media)
+            yield from self._finished(replies_by_group, media)
+            pending = {reply.call_id: pending[reply.call_id] for replies in retried.values() for reply in replies}
 
     def close(self) -> None:
         """Close the engine."""
         self._engine.close()
 
     def _take_reduced(
-        self, held: dict[_Group, list[CallReply]], media: Mapping[Media, Frames]
+        self, replies_by_group: dict[_Group, list[CallReply]], media: Mapping[Media, Frames]
     ) -> dict[_Group, list[CallReply]]:
         """Take the groups with a request that exceeds the context and that can be shown with fewer frames."""
-        exceeding = [group for group, replies in held.items() if any(map(_exceeds_context, replies))]
-        return {group: held.pop(group) for group in exceeding if self._reduce(group, media)}
+        exceeding = [group for group, replies in replies_by_group.items() if any(map(_exceeds_context, replies))]
+        return {group: replies_by_group.pop(group) for group in exceeding if self._reduce(group, media)}
 
     def _forward(
         self, calls: Sequence[Call], groups: Mapping[str, _Group], media: Mapping[Media, Frames]
     ) -> Iterator[CallReply]:
         shorter: dict[Media, Frames] = {}
-        shown = []
+        reduced_calls = []
         for call in calls:
             group = groups[call.call_id]
             limit = self._limits.get(group)
             names = (
                 {clip: replace(clip, frames=min(limit, len(media[clip].pixels))) for clip in group[0]} if limit else {}
             )
-            shorter |= {name: _thinned(media[clip], name.frames) for clip, name in names.items() if name not in shorter}
-            shown.append(_renamed(call, names) if names else call)
-        return self._engine.generate(shown, {**media, **shorter} if shorter else media)
+            shorter |= {
+                name: _subsampled(media[clip], name.frames) for clip, name in names.items() if name not in shorter
+            }
+            reduced_calls.append(_renamed(call, names) if names else call)
+        return self._engine.generate(reduced_calls, {**media, **shorter} if shorter else media)
 
     def _finished(
-        self, held: Mapping[_Group, Sequence[CallReply]], media: Mapping[Media, Frames]
+        self, replies_by_group: Mapping[_Group, Sequence[CallReply]], media: Mapping[Media, Frames]
     ) -> Iterator[CallReply]:
-        for group, replies in held.items():
-            frames = self._shown(group, media)
+        for group, replies in replies_by_group.items():
+            frames = self._frame_count(group, media)
             yield from (_with_frames(reply, frames) for reply in replies)
 
     def _reduce(self, group: _Group, media: Mapping[Media, Frames]) -> bool:
         """Reduce the frames of a group's clips by one step; return whether there was one."""
-        shown = self._shown(group, media)
-        fewer = next((count for count in REDUCED_FRAMES if count < shown), None)
+        frame_count = self._frame_count(group, media)
+        fewer = next((count for count in REDUCED_FRAMES if count < frame_count), None)
         if fewer is None:
             return False
-        log.info("a clip exceeds the context with %d frames; requests about it with equal limits get %d", shown, fewer)
+        log.info(
+            "a clip exceeds the context with %d frames; requests about it with equal limits get %d", frame_count, fewer
+        )
         self._limits[group] = fewer
         return True
 
-    def _shown(self, group: _Group, media: Mapping[Media, Frames]) -> int:
+    def _frame_count(self, group: _Group, media: Mapping[Media, Frames]) -> int:
         longest = max(len(media[clip].pixels) for clip in group[0])
         return min(longest, self._limits.get(group, longest))
 
@@ -107,7 +113,7 @@ def _clips(call: Call, media: Mapping[Media, Frames]) -> _Clips:
     return tuple(dict.fromkeys(medium for medium in call.media if medium.kind == "video" and medium in media))
 
 
-def _thinned(frames: Frames, count: int) -> Frames:
+def _subsampled(frames: Frames, count: int) -> Frames:
     indices = uniform_indices(len(frames.pixels), count)
     has_times = len(frames.seconds) == len(frames.pixels)
     seconds = tuple(frames.seconds[index] for index in indices) if has_times else frames.seconds

@@ -35,7 +35,7 @@ class OffloadPlan:
         return self.host / HOST_BYTES_PER_S + self.disk / DISK_BYTES_PER_S
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Describe the devices and the time."""
         return (
             f"offload brings {self.host / 1e9:.1f} GB of weights from CPU memory and {self.disk / 1e9:.1f} GB from "
@@ -53,10 +53,10 @@ def plan_offload(weights: int, *, gpu_bytes: int, host_bytes: int) -> OffloadPla
 
 def offload_rows(need: MemoryNeed, batch: BatchShape, memory: int) -> int:
     """Return the rows of a batch that the memory of the computing device, in bytes, leaves room for beside weights."""
-    room = round(memory * (1 - WEIGHTS_SHARE)) - need.activations - need.fixed
+    available = round(memory * (1 - WEIGHTS_SHARE)) - need.activations - need.fixed
     # Every row holds the whole prefix: an offloaded model shares none. Growing a cache holds the old and the new.
     tokens = 2 * (batch.prefix_tokens + batch.own_tokens)
-    return max(1, min(MAX_ROWS, room // 2 // (tokens * need.cache_per_token)))
+    return max(1, min(MAX_ROWS, available // 2 // (tokens * need.cache_per_token)))
 
 
 def offload_arguments(device: torch.device, free: int, free_host: int) -> dict[str, Any]:

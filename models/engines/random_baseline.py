@@ -108,9 +108,9 @@ def _texts(call: Call) -> list[str]:
     return [part.text for turn in call.turns for part in turn.parts if isinstance(part, Text)]
 
 
-def _draw(seed: int, purpose: str, subject: str) -> int:
+def _draw(seed: int, name: str, key: str) -> int:
     """Return 64 uniform bits that depend on the arguments alone."""
-    return int.from_bytes(hashlib.sha256(f"{seed}|{purpose}|{subject}".encode()).digest()[:8], "big")
+    return int.from_bytes(hashlib.sha256(f"{seed}|{name}|{key}".encode()).digest()[:8], "big")
 
 
 def _share(seed: int, purpose: str, subject: str) -> float:

@@ -38,23 +38,23 @@ class ReasoningEngine:
     def _split(self, answer: Answer) -> Answer:
         if answer.reasoning is not None:  # an endpoint that splits them itself
             return answer
-        thoughts, text = split_reasoning(answer.text, self._markers, cut=answer.finish_reason == "length")
-        return replace(answer, text=text, reasoning=thoughts)
+        reasoning, text = split_reasoning(answer.text, self._markers, is_truncated=answer.finish_reason == "length")
+        return replace(answer, text=text, reasoning=reasoning)
 
 
-def split_reasoning(text: str, markers: ReasoningMarkers, *, cut: bool = False) -> tuple[str | None, str]:
+def split_reasoning(text: str, markers: ReasoningMarkers, *, is_truncated: bool = False) -> tuple[str | None, str]:
     """Return thoughts, None if there are none, and answer: what follows the last end marker.
 
     The start may be missing, where the chat template has written it into the prompt. Thoughts without an end are all of
     the text if it begins with the start marker; where it does not, they cannot be distinguished from an answer, unless
-    the template opens them (`opened`) and the text was `cut` at the limit.
+    the template opens them (`opened`) and the text `is_truncated` at the limit.
     """
     before, end, after = text.rpartition(markers.end)
     if end:
         return before.strip().removeprefix(markers.start).strip(), after.strip()
     if text.lstrip().startswith(markers.start):
         return text.lstrip().removeprefix(markers.start).strip(), ""
-    if markers.opened and cut:
+    if markers.opened and is_truncated:
         return text.strip(), ""
     return None, text
 

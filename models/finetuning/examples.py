@@ -79,13 +79,13 @@ class ExampleEncoder:
             *self._tokenizer(example.answer, add_special_tokens=False)["input_ids"],
             self._tokenizer.eos_token_id,
         ]
-        room = self._max_length - len(prompt.ids)
-        if room < 1:
+        budget = self._max_length - len(prompt.ids)
+        if budget < 1:
             raise TrainingDataError(
                 f"{example.example_id}: its prompt has {len(prompt.ids)} tokens, which leaves no room for an answer "
                 f"within --max-length {self._max_length}; set a larger one"
             )
-        answer = answer[:room]
+        answer = answer[:budget]
         ids = np.concatenate([prompt.ids, np.asarray(answer, dtype=np.int64)])
         return EncodedExample(prompt=replace(prompt, ids=ids), answer_tokens=len(answer))
 

@@ -19,7 +19,7 @@ from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
 from pipelines.media.decoder import Decoder
-from pipelines.plan.completed import ids_in_other_words
+from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.selection import check_names
 from pipelines.score.rows import ScoringContext, iter_rows
@@ -62,10 +62,10 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
         raise UsageError(f"{spec.out}: {spec.benchmark} has nothing to annotate in these models, tasks and settings")
     strata = spec.strata or tuple(form.default_strata)
     check_names("stratum of --by", strata, list(items[0].strata))
-    drawn = draw(items, spec.n, strata, spec.seed)
-    if len(drawn) < spec.n:
-        log.warning("--n %d: there are %d items, and all are drawn", spec.n, len(drawn))
-    return _write(spec, form, drawn, dataset, folder)
+    selected = draw(items, spec.n, strata, spec.seed)
+    if len(selected) < spec.n:
+        log.warning("--n %d: there are %d items, and all are drawn", spec.n, len(selected))
+    return _write(spec, form, selected, dataset, folder)
 
 
 def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
@@ -85,7 +85,7 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     out, context = Store(spec.out), ScoringContext.open(entry.data, entry.builder)
     cells = {(cell.task, cell.setting) for cell in entry.builder.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
-        other_set_ids = ids_in_other_words(out, entry, path)
+        other_set_ids = ids_of_other_prompt_sets(out, entry, path)
         for row in iter_rows(out, path, context):
             is_shown = row.status == "ok" and row.request_id not in other_set_ids
             if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
@@ -101,22 +101,22 @@ def _is_selected(item: AnnotationItem, spec: AnnotationSpec) -> bool:
 
 
 def _write(
-    spec: AnnotationSpec, form: AnnotationForm, drawn: Sequence[AnnotationItem], dataset: Dataset, folder: Path
+    spec: AnnotationSpec, form: AnnotationForm, selected: Sequence[AnnotationItem], dataset: Dataset, folder: Path
 ) -> list[Path]:
     with Decoder() as decoder:
-        pictures = {item.picture.sha256: data_uri(dataset, item.picture, decoder) for item in drawn if item.picture}
+        pictures = {item.picture.sha256: data_uri(dataset, item.picture, decoder) for item in selected if item.picture}
     record = {
         "benchmark": spec.benchmark,
         "dataset_fingerprint": dataset.manifest.dataset_fingerprint,
         "seed": spec.seed,
         "people": list(spec.people),
-        "items": [{"item": item.item_id, **item.strata} for item in drawn],
+        "items": [{"item": item.item_id, **item.strata} for item in selected],
     }
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for person in spec.people:
-            page = form_page(spec.benchmark, form, _for_person(drawn, person, spec.seed), person, pictures)
+            page = form_page(spec.benchmark, form, _for_person(selected, person, spec.seed), person, pictures)
             path = folder / f"{spec.benchmark}-{person}.html"
             path.write_text(page, encoding="utf-8", errors="replace")
             paths.append(path)
@@ -126,12 +126,12 @@ def _write(
     return paths
 
 
-def _for_person(drawn: Sequence[AnnotationItem], person: str, seed: int) -> list[AnnotationItem]:
+def _for_person(selected: Sequence[AnnotationItem], person: str, seed: int) -> list[AnnotationItem]:
     """Return the items in a person's own order, and the parts of each in an order that hides the systems."""
     return [
         replace(
             item,
             parts=sorted(item.parts, key=lambda part: order_key(seed, person, item.item_id, *part.fields.values())),
         )
-        for item in sorted(drawn, key=lambda item: order_key(seed, person, item.item_id))
+        for item in sorted(selected, key=lambda item: order_key(seed, person, item.item_id))
     ]

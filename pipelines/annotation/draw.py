@@ -18,10 +18,10 @@ def draw(items: Sequence[AnnotationItem], n: int, strata: Sequence[str], seed: i
     for item in sorted(items, key=lambda item: order_key(seed, item.item_id)):
         groups.setdefault(tuple(item.strata[name] for name in strata), []).append(item)
     turns = [groups[key] for key in sorted(groups, key=lambda key: order_key(seed, *key))]
-    drawn: list[AnnotationItem] = []
+    selected: list[AnnotationItem] = []
     for rank in range(max((len(group) for group in turns), default=0)):
-        drawn += [group[rank] for group in turns if rank < len(group)]
-    return drawn[:n]
+        selected += [group[rank] for group in turns if rank < len(group)]
+    return selected[:n]
 
 
 def order_key(seed: int, *names: str) -> str:

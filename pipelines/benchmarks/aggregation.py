@@ -69,8 +69,8 @@ def with_intervals(
     `clusters`, (rows,), names what is resampled; clusters of which no spec has a row are not drawn.
     """
     sums = _sums_by_cluster(specs, clusters)
-    drawn = draw_sums(sums, precision) if len(sums) > 1 else None
-    return [spec.metric for spec in specs] if drawn is None else _with_all_ends(specs, sums, drawn)
+    draws = draw_sums(sums, precision) if len(sums) > 1 else None
+    return [spec.metric for spec in specs] if draws is None else _with_all_ends(specs, sums, draws)
 
 
 class SharedDraws:

@@ -132,13 +132,15 @@ def _scorers(entry: ManifestEntry, run: Mapping[str, Any], metric: str) -> dict[
 def _samples(entry: ManifestEntry, task: str, setting: str) -> str:
     """Return on which samples a task and setting was evaluated; a derived task, on those of its tasks."""
     tasks = benchmark(entry.benchmark).derived_tasks.get(task, (task,))
-    cuts = []
-    for cut in entry.by_cut():
-        if any((cell.task in tasks) and cell.setting == setting for cell in cut.builder.task_settings):
-            chosen = [f"--limit {cut.limit}"] if cut.limit else []
-            chosen += [f"--sample-id {_shortened(sorted(cut.sample_ids))}"] if cut.sample_ids else []
-            cuts.append(" ".join(chosen) or _ALL_SAMPLES)
-    return ", ".join(dict.fromkeys(cuts)) or _ALL_SAMPLES
+    selections = []
+    for selected_entry in entry.by_selection():
+        if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.builder.task_settings):
+            chosen = [f"--limit {selected_entry.limit}"] if selected_entry.limit else []
+            chosen += (
+                [f"--sample-id {_shortened(sorted(selected_entry.sample_ids))}"] if selected_entry.sample_ids else []
+            )
+            selections.append(" ".join(chosen) or _ALL_SAMPLES)
+    return ", ".join(dict.fromkeys(selections)) or _ALL_SAMPLES
 
 
 def _listed(values: Mapping[str, Any]) -> str:

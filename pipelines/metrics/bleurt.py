@@ -82,8 +82,8 @@ class BleurtScorer:
     def _encode(self, reference: str, candidate: str) -> tuple[list[int], int]:
         """Return the pair's token ids, and how many belong to the reference's segment."""
         first, second = (list(self._pieces.encode(text, out_type=int)) for text in (reference, candidate))
-        room = self._limit - _N_SPECIAL
-        for _ in range(len(first) + len(second) - room):
+        budget = self._limit - _N_SPECIAL
+        for _ in range(len(first) + len(second) - budget):
             # The longer text is truncated first; the candidate if both are equal.
             (first if len(first) > len(second) else second).pop()
         ids = [self._opening, *first, self._closing, *second, self._closing]

@@ -186,9 +186,9 @@ def bootstrap_interval(pair: PairedSums) -> Interval | None:
     if pair.clusters < 2:
         return None
     columns = pair.a.shape[1]
-    drawn = drawn_sums(np.hstack([pair.a, pair.b]))
+    draws = drawn_sums(np.hstack([pair.a, pair.b]))
     first, second = pair.values
-    return interval_of(pair.gain(drawn[:, :columns], drawn[:, columns:]), second - first)
+    return interval_of(pair.gain(draws[:, :columns], draws[:, columns:]), second - first)
 
 
 def cohen_h(a: float, b: float) -> float:

@@ -77,9 +77,9 @@ def _count_draws(generator: np.random.Generator, rows: int, n_clusters: int) -> 
     step = max(1, _CACHE_CELLS // n_clusters)
     for start in range(0, rows, step):
         part = counts[start : start + step]
-        drawn = generator.integers(0, n_clusters, size=part.shape)
-        drawn += np.arange(len(part))[:, None] * n_clusters
-        part[...] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+        draws = generator.integers(0, n_clusters, size=part.shape)
+        draws += np.arange(len(part))[:, None] * n_clusters
+        part[...] = np.bincount(draws.ravel(), minlength=part.size).reshape(part.shape)
     return counts
 
 
@@ -143,16 +143,16 @@ def drawn_tables(tables: Sequence[FloatArray], *, resamples: int = RESAMPLES, se
     """
     is_exact = [_is_exact(table) for table in tables]
     exact = np.hstack([np.empty((len(tables[0]), 0)), *compress(tables, is_exact)]).astype(np.float32)
-    drawn = [np.empty((resamples, table.shape[1])) for table in tables]
+    draws = [np.empty((resamples, table.shape[1])) for table in tables]
     width, start = max(table.shape[1] for table in tables), 0
     for counts in _draws(len(tables[0]), resamples=resamples, seed=seed, width=width):
         rows = slice(start, start + len(counts))
         exact_sums = iter((counts.astype(np.float32) @ exact).T)
         weights = np.empty(0) if all(is_exact) else counts.astype(np.float64)
-        for table, sums, has_exact in zip(tables, drawn, is_exact, strict=True):
+        for table, sums, has_exact in zip(tables, draws, is_exact, strict=True):
             sums[rows] = np.stack([next(exact_sums) for _ in table.T], axis=1) if has_exact else weights @ table
         start = rows.stop
-    return drawn
+    return draws
 
 
 def _is_exact(sums: FloatArray) -> bool:
@@ -162,9 +162,9 @@ def _is_exact(sums: FloatArray) -> bool:
 
 def drawn_ratios(totals: FloatArray, sizes: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
     """Return ratios of two sums over clusters on every draw, (resamples, K); NaN if a draw has no rows."""
-    drawn = drawn_sums(np.hstack([totals, sizes]), resamples=resamples, seed=seed)
+    draws = drawn_sums(np.hstack([totals, sizes]), resamples=resamples, seed=seed)
     with np.errstate(invalid="ignore"):
-        ratios: FloatArray = drawn[:, : totals.shape[1]] / drawn[:, totals.shape[1] :]
+        ratios: FloatArray = draws[:, : totals.shape[1]] / draws[:, totals.shape[1] :]
     return ratios
 
 

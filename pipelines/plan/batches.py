@@ -68,9 +68,9 @@ def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
     groups: dict[tuple[int, int], list[_UnitSize]] = {}
     for size in sizes:
         groups.setdefault((size.group, 0 if size.group else size.unit_index), []).append(size)
-    cuts = [batch for members in groups.values() for batch in _cut(members, share / BATCHES_PER_REPLICA)]
-    large = sorted((batch for batch in cuts if len(batch) > 1), key=_requests, reverse=True)
-    batches = large + _batch_small([batch[0] for batch in cuts if len(batch) == 1], max(1, replicas))
+    split_batches = [batch for members in groups.values() for batch in _split(members, share / BATCHES_PER_REPLICA)]
+    large = sorted((batch for batch in split_batches if len(batch) > 1), key=_requests, reverse=True)
+    batches = large + _batch_small([batch[0] for batch in split_batches if len(batch) == 1], max(1, replicas))
     return Batches(
         units=units,
         indices=[tuple(size.unit_index for size in batch) for batch in batches],
@@ -103,7 +103,7 @@ def _single_group(unit: WorkUnit) -> int:
     return hash((unit.benchmark, *groups)) if len(groups) == 1 and all(groups) else 0
 
 
-def _cut(members: Sequence[_UnitSize], limit: float) -> Iterator[tuple[_UnitSize, ...]]:
+def _split(members: Sequence[_UnitSize], limit: float) -> Iterator[tuple[_UnitSize, ...]]:
     by_size = _requests(members) / limit if limit else 1.0
     count = min(len(members), max(ceil(by_size), ceil(len(members) / MAX_BATCH_UNITS)))
     ends = [round(len(members) * index / count) for index in range(count + 1)]

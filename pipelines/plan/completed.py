@@ -46,7 +46,7 @@ def load_completed(
     return CompletedRequests(finished, still_failed)
 
 
-def ids_in_other_words(out: Store, entry: ManifestEntry, path: str) -> set[str]:
+def ids_of_other_prompt_sets(out: Store, entry: ManifestEntry, path: str) -> set[str]:
     """Return the requests of a prediction part that are in another set of prompts than the entry's first."""
     if not entry.other_prompt_sets and not entry.builder.has_captions:
         return set()
@@ -54,7 +54,7 @@ def ids_in_other_words(out: Store, entry: ManifestEntry, path: str) -> set[str]:
     return {
         row["request_id"]
         for row in rows
-        if entry.is_in_other_words(row["prompt_version"] or "", row.get("captioner") or "")
+        if entry.is_of_other_prompt_set(row["prompt_version"] or "", row.get("captioner") or "")
     }
 
 

@@ -92,7 +92,10 @@ def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Da
     """Open the plans of an entry of an output in its first set of prompts, one per sample selection."""
     dataset = datasets.open(entry.data, entry.benchmark)
     captions = load_captions(out, entry.benchmark, entry.builder.captioner)
-    return [EntryPlan(cut, plans.open(dataset, cut.builder, cut.selection, captions)) for cut in entry.by_cut()]
+    return [
+        EntryPlan(selected_entry, plans.open(dataset, selected_entry.builder, selected_entry.selection, captions))
+        for selected_entry in entry.by_selection()
+    ]
 
 
 def plans_of_all_sets(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:

@@ -34,11 +34,15 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     paths = [info.path for info in out.list("plan") if _is_plan_file(posixpath.basename(info.path))]
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
     keys = context.plans.keys | {
-        plan_key(cut.builder, cut.selection, load_captions(out, cut.benchmark, cut.builder.captioner))
+        plan_key(
+            selected_entry.builder,
+            selected_entry.selection,
+            load_captions(out, selected_entry.benchmark, selected_entry.builder.captioner),
+        )
         for entry in entries
         if entry.benchmark in installed
         for in_set in entry.by_prompt_set()
-        for cut in in_set.by_cut()
+        for selected_entry in in_set.by_selection()
     }
     indices = {path for path in files if path.rpartition("/plan-")[2].removesuffix(".json") in keys}
     needed = indices | {part.path for index in indices for part in plan_parts(out, index) or ()}

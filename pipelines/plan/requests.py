@@ -116,12 +116,12 @@ class RequestBuilder:
                 "prompt_sha256": row.prompt_sha256,
             }
             return stable_id({"caption": self._caption_key, "asked": inputs})
-        begun = self._begun_ids.get(row.generation)
-        if begun is None:
+        hasher = self._hashers.get(row.generation)
+        if hasher is None:
             before, between = self._id_parts
             generation = stable_json(self.generation_settings(row))
-            begun = self._begun_ids[row.generation] = sha256(f'{before}"generation":{generation},{between}'.encode())
-        digest = begun.copy()
+            hasher = self._hashers[row.generation] = sha256(f'{before}"generation":{generation},{between}'.encode())
+        digest = hasher.copy()
         digest.update(
             f'"prompt_sha256":{quote(row.prompt_sha256)},"prompt_version":{quote(row.prompt_version)},'
             f'"sample_id":{quote(row.sample_id)},"setting":{quote(row.setting)},"task":{quote(row.task)},'
@@ -130,7 +130,7 @@ class RequestBuilder:
         return digest.hexdigest()[:ID_DIGITS]
 
     @cached_property
-    def _begun_ids(self) -> dict[str, Any]:
+    def _hashers(self) -> dict[str, Any]:
         """Hash of what all ids with the same generation settings begin with, by these."""
         return {}
 

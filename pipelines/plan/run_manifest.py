@@ -22,7 +22,7 @@ PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleCut:
+class CellSelection:
     """Tasks and settings that an earlier run evaluated on other samples than the last one."""
 
     cells: tuple[TaskSetting, ...]
@@ -32,7 +32,7 @@ class SampleCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSet:
-    """Tasks and settings that are asked in other words too, or with another captioner's captions."""
+    """Tasks and settings that are asked with other prompts too, or with another captioner's captions."""
 
     name: str
     versions: Mapping[str, str]
@@ -59,7 +59,7 @@ class ManifestEntry:
     sample_ids: tuple[str, ...] = ()
     external: bool = False
     """The answers were made elsewhere."""
-    earlier: tuple[SampleCut, ...] = ()
+    earlier: tuple[CellSelection, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
     prompt_set: str = ""
     """Name of the builder's set of prompts, where a run named it."""
@@ -71,58 +71,66 @@ class ManifestEntry:
         """The samples that `limit` and `sample_ids` select."""
         return SampleSelection(Limit.parse(self.limit) if self.limit else None, self.sample_ids)
 
-    def by_cut(self) -> list[ManifestEntry]:
-        """Return the entry as entries of one cut each; no task and setting is in two of them."""
-        earlier_cells = {cell for cut in self.earlier for cell in cut.cells}
+    def by_selection(self) -> list[ManifestEntry]:
+        """Return the entry as one entry per selection of samples; no task and setting is in two of them."""
+        earlier_cells = {cell for selection in self.earlier for cell in selection.cells}
         cells = tuple(cell for cell in self.builder.task_settings if cell not in earlier_cells)
-        current = SampleCut(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
+        current = CellSelection(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
         return [
             replace(
                 self,
-                builder=replace(self.builder, task_settings=cut.cells),
-                limit=cut.limit,
-                sample_ids=cut.sample_ids,
+                builder=replace(self.builder, task_settings=selection.cells),
+                limit=selection.limit,
+                sample_ids=selection.sample_ids,
                 earlier=(),
             )
-            for cut in (current, *self.earlier)
-            if cut.cells or not self.earlier
+            for selection in (current, *self.earlier)
+            if selection.cells or not self.earlier
         ]
 
     def by_prompt_set(self) -> list[ManifestEntry]:
         """Return the entry as entries of one set of prompts each, the builder's own first."""
-        return [replace(self, other_prompt_sets=()), *(self._in_words(words) for words in self.other_prompt_sets)]
+        return [
+            replace(self, other_prompt_sets=()),
+            *(self._for_prompt_set(prompt_set) for prompt_set in self.other_prompt_sets),
+        ]
 
-    def is_in_other_words(self, version: str, captioner: str = "") -> bool:
+    def is_of_other_prompt_set(self, version: str, captioner: str = "") -> bool:
         """Return whether a prompt's version, or its caption, belongs to another set of prompts than the builder's."""
         if captioner and captioner != self.builder.captioner_name:
             return True
         version, versions = version.removesuffix("+custom"), self.builder.prompt_versions
-        replacements = {new for words in self.other_prompt_sets for new in words.versions.values()}
+        replacements = {new for prompt_set in self.other_prompt_sets for new in prompt_set.versions.values()}
         return bool(self.other_prompt_sets) and (
             version in versions or version in replacements.difference(versions.values())
         )
 
-    def _in_words(self, words: PromptSet) -> ManifestEntry:
-        included = {*words.cells, *self._cells_of_all_captioners(words)}
+    def _for_prompt_set(self, prompt_set: PromptSet) -> ManifestEntry:
+        included = {*prompt_set.cells, *self._cells_of_all_captioners(prompt_set)}
         cells = tuple(cell for cell in self.builder.task_settings if cell in included)
-        cuts = [replace(cut, cells=tuple(cell for cell in cut.cells if cell in included)) for cut in self.earlier]
-        captioner = words.captioner or self.builder.captioner
+        selections = [
+            replace(selection, cells=tuple(cell for cell in selection.cells if cell in included))
+            for selection in self.earlier
+        ]
+        captioner = prompt_set.captioner or self.builder.captioner
         return replace(
             self,
-            builder=replace(self.builder, task_settings=cells, prompt_versions=words.versions, captioner=captioner),
-            earlier=tuple(cut for cut in cuts if cut.cells),
-            prompt_set=words.name,
+            builder=replace(
+                self.builder, task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner
+            ),
+            earlier=tuple(selection for selection in selections if selection.cells),
+            prompt_set=prompt_set.name,
             other_prompt_sets=(),
         )
 
-    def _cells_of_all_captioners(self, words: PromptSet) -> Iterable[TaskSetting]:
+    def _cells_of_all_captioners(self, prompt_set: PromptSet) -> Iterable[TaskSetting]:
         """Return the cells without captions: with those of a set's captioner they are compared, and asked once."""
-        if not words.captioner:
+        if not prompt_set.captioner:
             return ()
-        if words.name == self.prompt_set:
+        if prompt_set.name == self.prompt_set:
             cells = self.builder.task_settings
         else:
-            same = (other for other in self.other_prompt_sets if other.key == (words.name, ""))
+            same = (other for other in self.other_prompt_sets if other.key == (prompt_set.name, ""))
             cells = next((other.cells for other in same), ())
         return [cell for cell in cells if not holds_captions(benchmark(self.benchmark), cell)]
 
@@ -132,22 +140,23 @@ class ManifestEntry:
         if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
         else:
-            raw["other_prompt_sets"] = [asdict(words) for words in self.other_prompt_sets]
-        return {**raw, "asker": self.builder.to_json(), "earlier": [asdict(cut) for cut in self.earlier]}
+            raw["other_prompt_sets"] = [asdict(prompt_set) for prompt_set in self.other_prompt_sets]
+        return {**raw, "asker": self.builder.to_json(), "earlier": [asdict(selection) for selection in self.earlier]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> ManifestEntry:
         """Read the form of `run.json`; ValueError, TypeError or KeyError if it is malformed."""
         earlier = tuple(
-            SampleCut(
-                cells=_read_cells(cut["cells"]),
-                limit=cut["limit"],
-                sample_ids=tuple(cut["sample_ids"]),
+            CellSelection(
+                cells=_read_cells(selection["cells"]),
+                limit=selection["limit"],
+                sample_ids=tuple(selection["sample_ids"]),
             )
-            for cut in raw.get("earlier", ())
+            for selection in raw.get("earlier", ())
         )
         others = tuple(
-            PromptSet(**{**words, "cells": _read_cells(words["cells"])}) for words in raw.get("other_prompt_sets", ())
+            PromptSet(**{**prompt_set, "cells": _read_cells(prompt_set["cells"])})
+            for prompt_set in raw.get("other_prompt_sets", ())
         )
         values = {name: value for name, value in raw.items() if name != "asker"}
         lists = {"sample_ids": tuple(raw["sample_ids"]), "earlier": earlier, "other_prompt_sets": others}
@@ -178,16 +187,16 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         return new
     current = new.builder.task_settings
     selected = {*old.builder.task_settings, *current}
-    both = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
-    cuts = []
-    for cut in old.by_cut():
-        cells = tuple(cell for cell in cut.builder.task_settings if cell not in current)
-        if cells and (cut.limit, cut.sample_ids) != (new.limit, new.sample_ids):
-            cuts.append(SampleCut(cells=cells, limit=cut.limit, sample_ids=cut.sample_ids))
+    joined_cells = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
+    selections = []
+    for selection in old.by_selection():
+        cells = tuple(cell for cell in selection.builder.task_settings if cell not in current)
+        if cells and (selection.limit, selection.sample_ids) != (new.limit, new.sample_ids):
+            selections.append(CellSelection(cells=cells, limit=selection.limit, sample_ids=selection.sample_ids))
     return replace(
         new,
-        builder=replace(new.builder, task_settings=both),
-        earlier=tuple(cuts),
+        builder=replace(new.builder, task_settings=joined_cells),
+        earlier=tuple(selections),
         prompt_set=new.prompt_set or old.prompt_set,
         other_prompt_sets=joined_prompt_sets(old, new),
     )

@@ -21,7 +21,7 @@ class TaskSetting:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A cut of the samples in canonical order: the first so many, a share, or a range."""
+    """A subset of the samples in canonical order: the first so many, a share, or a range."""
 
     first: int = 1
     """1-based, inclusive."""

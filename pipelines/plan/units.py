@@ -15,7 +15,7 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.storage.parts import part_folder
 
 MAX_UNIT_REQUESTS = 256
-"""A MAIA clip's 216 questions are one unit; a larger group is cut, so that no commit is worth many minutes."""
+"""A MAIA clip's 216 questions are one unit; a larger group is split, so that no commit is worth many minutes."""
 PACK_REQUESTS = 64
 """Small groups are packed together up to this, so that a store is not filled with tiny files."""
 MAX_LIGHT_UNIT_REQUESTS = 512
@@ -137,7 +137,7 @@ class UnitMaker:
         size = pixels = 0
         for key, members in pool.items():
             has_media = bool(key[1])
-            slices = [*_cut(members, limit if has_media else max(limit, small_limit))]
+            slices = [*_split(members, limit if has_media else max(limit, small_limit))]
             # Slices of one medium stay apart, so that they can be spread over replicas.
             most_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
             for rows, ids in slices:
@@ -172,8 +172,8 @@ class UnitMaker:
         )
 
 
-def _cut(members: Sequence[SampleRequests], limit: int) -> Iterator[tuple[tuple[int, ...], list[str]]]:
-    """Yield rows and ids of runs of samples of about even size; a sample is never cut."""
+def _split(members: Sequence[SampleRequests], limit: int) -> Iterator[tuple[tuple[int, ...], list[str]]]:
+    """Yield rows and ids of slices of about even size; a sample is never split."""
     total = sum(len(sample.ids) for sample in members)
     even = ceil(total / ceil(total / limit))
     rows: list[int] = []

@@ -96,17 +96,17 @@ def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields
     """
     units, exclusive_groups = unpack_batch(batch)
     attempts, parts, results = RemoteObject(job_actor, "attempts"), [unit.part for unit in units], []
-    are_together, deadly = attempts.begin_loading_all(parts)
+    are_together, fatal_media = attempts.begin_loading_all(parts)
     try:
         for unit in units:
             with worker_log_context(log_fields, part=unit.part):
-                deaths, deadly = (0, deadly) if are_together else attempts.begin_loading(unit.part)
+                deaths, fatal_media = (0, fatal_media) if are_together else attempts.begin_loading(unit.part)
                 if deaths:
                     log.warning("%d processes died while they loaded this unit", deaths)
                 guard = MediaGuard(
                     unit=unit.part,
                     attempts=attempts if deaths else None,
-                    deadly=deadly,
+                    fatal_media=fatal_media,
                     skips_all=deaths >= MAX_LOADER_DEATHS,
                 )
                 results.append(function(unit, exclusive_groups, guard=guard))

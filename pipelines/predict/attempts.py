@@ -21,7 +21,7 @@ class AttemptTracker:
         self._loading: Counter[str] = Counter()
         self._decoding: dict[str, str] = {}
         self._deaths_at_media: dict[str, Counter[str]] = {}
-        self._deadly_media: set[str] = set()
+        self._fatal_media: set[str] = set()
         self._deaths = 0
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
@@ -80,16 +80,16 @@ class AttemptTracker:
     def begin_loading_all(self, units: list[str]) -> tuple[bool, frozenset[str]]:
         """Record that a process loads these units together; return False, with no record, if one died at any of them.
 
-        Then they are loaded one at a time, with `begin_loading`, to learn which it is. Second come the deadly media of
+        Then they are loaded one at a time, with `begin_loading`, to learn which it is. Second come the fatal media of
         the job, which are not to be decoded.
         """
         if any(self._loading[unit] for unit in units):
             return False, frozenset()
         self._loading.update(units)
-        return True, frozenset(self._deadly_media)
+        return True, frozenset(self._fatal_media)
 
     def begin_loading(self, unit: str) -> tuple[int, frozenset[str]]:
-        """Record that a process loads a unit; return how many have died while they loaded it, and the deadly media.
+        """Record that a process loads a unit; return how many have died while they loaded it, and the fatal media.
 
         Deaths are counted by unit, because one lost machine may end several processes that want the same medium.
         """
@@ -98,9 +98,9 @@ class AttemptTracker:
             deaths = self._deaths_at_media.setdefault(unit, Counter())
             deaths[medium] += 1
             if deaths[medium] >= BLAMED_DEATHS:
-                self._deadly_media.add(medium)
+                self._fatal_media.add(medium)
         self._loading[unit] += 1
-        return self._loading[unit] - 1, frozenset(self._deadly_media)
+        return self._loading[unit] - 1, frozenset(self._fatal_media)
 
     def begin_medium(self, unit: str, medium: str) -> None:
         """Record that a process decodes this medium of a unit, and is done with the one before; '' for none."""

@@ -113,7 +113,7 @@ def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float])
     """Check within a minute that one replica can be placed; ModelUnavailableError if not."""
     needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
     try:
-        wait_for_capacity(needed, patience_s=CAPACITY_WAIT_S, grows=bool(cluster.address), stopped=job.is_stopped)
+        wait_for_capacity(needed, timeout_s=CAPACITY_WAIT_S, grows=bool(cluster.address), stopped=job.is_stopped)
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:

@@ -8,7 +8,7 @@ from typing import Protocol
 from models.messages import Media
 from pipelines.plan.stored_plan import media_group_key
 
-_DEADLY = (
+_FATAL_MEDIUM = (
     "processes died each time they loaded this, for example out of memory; lower max_pixels, or see Ray's own logs"
 )
 
@@ -31,7 +31,7 @@ class MediaGuard:
     unit: str = ""
     attempts: MediaAttempts | None = None
     """None records nothing: no process died at this unit."""
-    deadly: frozenset[str] = frozenset()
+    fatal_media: frozenset[str] = frozenset()
     """Media at which processes died, by `media_group_key`."""
     skips_all: bool = False
     """No medium is decoded: too many processes died at the unit."""
@@ -44,8 +44,8 @@ class MediaGuard:
     def begin(self, medium: Media) -> str:
         """Record that a medium is decoded next; return why it must not be, else ''."""
         key = media_group_key(medium)
-        if self.skips_all or key in self.deadly:
-            return _DEADLY
+        if self.skips_all or key in self.fatal_media:
+            return _FATAL_MEDIUM
         if self.attempts is not None:
             self.attempts.begin_medium(self.unit, key)
         return ""

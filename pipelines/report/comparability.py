@@ -55,10 +55,14 @@ class Conditions:
             yield f"other items: {', '.join(self.foreign_items)}"
             return
         cells = self._cells(printed.task, setting)
-        for cut in self.entry.by_cut():
-            selected = {(cell.task, cell.setting) for cell in cut.builder.task_settings}
-            if selected & {*cells} and (cut.limit or cut.sample_ids):
-                flag = f"--limit {cut.limit}" if cut.limit else f"--sample-id, {len(cut.sample_ids)}"
+        for selected_entry in self.entry.by_selection():
+            selected = {(cell.task, cell.setting) for cell in selected_entry.builder.task_settings}
+            if selected & {*cells} and (selected_entry.limit or selected_entry.sample_ids):
+                flag = (
+                    f"--limit {selected_entry.limit}"
+                    if selected_entry.limit
+                    else f"--sample-id, {len(selected_entry.sample_ids)}"
+                )
                 yield f"other items: {flag}"
                 return
         for cell in cells:

@@ -125,7 +125,7 @@ def _caveats(pair: ScoredPair) -> Iterator[str]:
     if (first.prompts, first.prompt_versions, first.seed) != (second.prompts, second.prompt_versions, second.seed):
         yield f"{a.benchmark}: the wording or the seed of the prompts differs"
     for field, title in (("revision", "revision"), ("adapter_revision", "revision of the adapter")):
-        revisions = [str(asker.model_fingerprint.get(field) or "") for asker in (first, second)]
+        revisions = [str(builder.model_fingerprint.get(field) or "") for builder in (first, second)]
         if a.model == b.model and revisions[0] != revisions[1]:
             yield f"{a.model}: {title} {revisions[0] or '?'} in A, {revisions[1] or '?'} in B"
 

@@ -40,7 +40,7 @@ class PlannedEntry:
 
     entry: ManifestEntry
     plans: Sequence[EntryPlan]
-    in_other_words: Sequence[PlannedEntry] = ()
+    other_prompt_sets: Sequence[PlannedEntry] = ()
     """The same in its other sets of prompts."""
 
     def request_ids(self) -> Iterator[str]:
@@ -64,15 +64,15 @@ class EntryRequests:
         dataset = Dataset.open(Store(planned.entry.data), planned.entry.benchmark)
         requests = cls()
         examples: Counter[tuple[str, str]] = Counter()
-        for cut in planned.plans:
-            requests.samples |= {s.sample_id: s for s in iter_selected_samples(dataset, cut.entry.selection)}
-            reader = PlanReader(cut.plan.store)
-            for part in cut.plan.parts:
+        for entry_plan in planned.plans:
+            requests.samples |= {s.sample_id: s for s in iter_selected_samples(dataset, entry_plan.entry.selection)}
+            reader = PlanReader(entry_plan.plan.store)
+            for part in entry_plan.plan.parts:
                 chosen = {}
-                for index, key in enumerate(cut.plan.read_columns(part).request_keys()):
+                for index, key in enumerate(entry_plan.plan.read_columns(part).request_keys()):
                     sample, cell = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
                     requests.prompts.add((*cell, key.prompt_version))
-                    request_id = cut.entry.builder.request_id(key)
+                    request_id = entry_plan.entry.builder.request_id(key)
                     of_sample = sample.subset, sample.category, sample.cluster
                     values = request_id, sample.sample_id, *cell, intern(key.variant), *of_sample
                     for column, value in zip(requests.columns.values(), values, strict=True):
@@ -86,8 +86,8 @@ class EntryRequests:
         return requests
 
 
-def _is_example(request_id: str, already: int) -> bool:
-    return already == 0 or hashlib.sha256(request_id.encode()).digest()[0] < 16
+def _is_example(request_id: str, count: int) -> bool:
+    return count == 0 or hashlib.sha256(request_id.encode()).digest()[0] < 16
 
 
 def _text(steps: Sequence[Step]) -> str:

@@ -100,16 +100,16 @@ def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
 def examples(
     entry: ManifestEntry,
     frame: pd.DataFrame,
-    words: Mapping[str, str],
+    prompts: Mapping[str, str],
     outputs: Mapping[str, Mapping[str, Any]],
     label: Callable[[ManifestEntry, str], str],
 ) -> list[ExampleAnswer]:
     """Return the examples of an entry, whose prompts are `words` by id; `label` names its set of prompts by setting."""
-    chosen = frame[frame["request_id"].isin(list(words))]
+    chosen = frame[frame["request_id"].isin(list(prompts))]
     rows = {row["request_id"]: {str(k): v for k, v in row.items()} for row in chosen.to_dict("records")}
     return [
         _example(entry, rows[request_id], outputs[request_id], text, label(entry, rows[request_id]["setting"]))
-        for request_id, text in words.items()
+        for request_id, text in prompts.items()
         if request_id in outputs
     ]
 

@@ -189,11 +189,11 @@ def _has_paired_human(level: HumanLevel, row: _Row, index: _RowIndex) -> bool:
     """Return whether a row is a value of a level's measure on the items of the human files."""
     if (row["task"], row["metric"], row["subset"]) != (level.task, level.metric, SAME_ITEMS):
         return False
-    return _sibling(row, human_metric(level.metric), index) is not None
+    return _related_row(row, human_metric(level.metric), index) is not None
 
 
 def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
-    human, gap = (_sibling(row, name, index) for name in (human_metric(level.metric), gap_metric(level.metric)))
+    human, gap = (_related_row(row, name, index) for name in (human_metric(level.metric), gap_metric(level.metric)))
     same_items = HumanLevel(
         task=level.task,
         metric=level.metric,
@@ -214,13 +214,13 @@ def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
     )
 
 
-def _sibling(row: _Row, metric: str, index: _RowIndex) -> _Row | None:
+def _related_row(row: _Row, metric: str, index: _RowIndex) -> _Row | None:
     task, _, subset, category = _measure_key(row)
     return index.get((task, metric, subset, category, str(row["setting"]), str(row["model"])))
 
 
 def _chance(level: HumanLevel, row: _Row, index: _RowIndex) -> float | None:
-    chance = _sibling(row, level.chance_metric, index) if level.chance_metric else None
+    chance = _related_row(row, level.chance_metric, index) if level.chance_metric else None
     return number_or_none(chance["value"]) if chance else level.chance
 
 

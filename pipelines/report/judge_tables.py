@@ -170,9 +170,9 @@ def _preference(
             value = numbers[index].value
             if value is not None and mean_of_others is not None:
                 gaps[(judge, key.model) in related].append(TableValue(value=value - mean_of_others))
-        family, strangers = (mean_of(gaps[is_family]) for is_family in (True, False))
-        preference = family - strangers if family is not None and strangers is not None else None
-        lines.append(TableRow(label=judge, cells=(family, strangers, preference)))
+        same_family, other_family = (mean_of(gaps[is_family]) for is_family in (True, False))
+        preference = same_family - other_family if same_family is not None and other_family is not None else None
+        lines.append(TableRow(label=judge, cells=(same_family, other_family, preference)))
     return Table(
         id=f"{benchmark}_self_preference",
         title="Preference of judges for their own family",

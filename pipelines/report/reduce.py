@@ -56,8 +56,8 @@ def reduce_entry(
         metrics += definition.human.metrics(inputs)
     names = _SetNames.of(planned)
     others = _OtherSets()
-    counted = {*planned.request_ids()} if planned.in_other_words else set()
-    for in_set in planned.in_other_words:
+    counted = {*planned.request_ids()} if planned.other_prompt_sets else set()
+    for in_set in planned.other_prompt_sets:
         others.add(in_set, scores, names, counted, out)
     lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
     outputs = outputs_of(out, scores, {*requests.example_texts, *shown_requests(lists)})
@@ -97,7 +97,7 @@ class _SetNames:
 
     @classmethod
     def of(cls, planned: PlannedEntry) -> _SetNames:
-        entries = [planned.entry, *(in_set.entry for in_set in planned.in_other_words)]
+        entries = [planned.entry, *(in_set.entry for in_set in planned.other_prompt_sets)]
         prompt_sets = tuple(dict.fromkeys(entry.prompt_set for entry in entries))
         captioners = tuple(dict.fromkeys(entry.builder.captioner_name for entry in entries))
         return cls(*(names if len(names) > 1 else () for names in (prompt_sets, captioners)))

@@ -17,7 +17,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.metrics.stats import FloatArray
-from pipelines.plan.completed import ids_in_other_words
+from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
@@ -54,7 +54,7 @@ def _folder(entry: ManifestEntry) -> str:
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
     part = read_part(out, path)
-    other_set_ids = ids_in_other_words(out, entry, path.replace("scores/", "predictions/", 1))
+    other_set_ids = ids_of_other_prompt_sets(out, entry, path.replace("scores/", "predictions/", 1))
     if not other_set_ids:
         return part
     return part.filter(pa.array([request_id not in other_set_ids for request_id in part["request_id"].to_pylist()]))

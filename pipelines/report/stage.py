@@ -44,7 +44,7 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = {name: _people(context, name) for name in names}
     joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
-    in_sets = [in_set for entry in planned for in_set in (entry, *entry.in_other_words)]
+    in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     is_here = cluster.is_embedded and rows <= MAX_ROWS_HERE
     submit = run_later if is_here else _submit

@@ -82,11 +82,11 @@ class JudgeReplies:
         """The revision of the judge's weights."""
         return str(self._fingerprint.get("revision") or "")
 
-    def question(self, ask: JudgeRequest, attempt: int) -> Request:
+    def question(self, judge_request: JudgeRequest, attempt: int) -> Request:
         """Build the request for one attempt at a verdict; retries differ in their seed."""
         overrides = self.spec.generation.model_dump(exclude_none=True)
-        generation = replace(ask.step.generation, **{**overrides, "seed": ask.seeds[attempt]})
-        step = Step(turns=ask.step.turns, generation=generation, choices=ask.step.choices)
+        generation = replace(judge_request.step.generation, **{**overrides, "seed": judge_request.seeds[attempt]})
+        step = Step(turns=judge_request.step.turns, generation=generation, choices=judge_request.step.choices)
         inputs = {
             "judge": dict(self._fingerprint),
             "prompt_sha256": prompt_sha256([step]),
@@ -94,21 +94,21 @@ class JudgeReplies:
         }
         return Request(request_id=stable_id(inputs), steps=(step,))
 
-    def verdict(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Verdict:
+    def verdict(self, judge_request: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Verdict:
         """Return the verdict from the replies so far."""
-        for attempt in range(len(ask.seeds)):
-            request_id = self.question(ask, attempt).request_id
+        for attempt in range(len(judge_request.seeds)):
+            request_id = self.question(judge_request, attempt).request_id
             if request_id not in self.replies:
                 return Verdict(state="failed" if request_id in self.failed else "absent", tries=attempt)
             accepted = read_verdict(self.replies[request_id])
             if accepted is not None:
                 return Verdict(state="ok", accepted=accepted, tries=attempt + 1)
-        return Verdict(state="invalid", tries=len(ask.seeds))
+        return Verdict(state="invalid", tries=len(judge_request.seeds))
 
-    def open_question(self, ask: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:
+    def open_question(self, judge_request: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:
         """Return the next request for a verdict; None if there is a verdict or no attempt is left."""
-        verdict = self.verdict(ask, read_verdict)
-        return self.question(ask, verdict.tries) if verdict.state in ("absent", "failed") else None
+        verdict = self.verdict(judge_request, read_verdict)
+        return self.question(judge_request, verdict.tries) if verdict.state in ("absent", "failed") else None
 
 
 def open_questions(
@@ -123,10 +123,10 @@ def open_questions(
         return
     seen = set(skip)
     for row in rows:
-        ask = prompter.judge_request(row, context.texts)
-        if not isinstance(ask, JudgeRequest):
+        judge_request = prompter.judge_request(row, context.texts)
+        if not isinstance(judge_request, JudgeRequest):
             continue
-        request = judge.open_question(ask, prompter.read_verdict)
+        request = judge.open_question(judge_request, prompter.read_verdict)
         if request is not None and request.request_id not in seen:
             seen.add(request.request_id)
             yield request, row

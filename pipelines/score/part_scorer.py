@@ -91,10 +91,10 @@ class PartScorer:
         prompter = self._benchmark.judge
         if not self._judges or prompter is None:
             return []
-        ask = prompter.judge_request(row, self._context.texts)
-        if isinstance(ask, JudgeRequest):
-            return [judge.verdict(ask, prompter.read_verdict) for judge in self._judges]
-        return [] if ask is None else [Verdict(state="ok", accepted=ask)]
+        judge_request = prompter.judge_request(row, self._context.texts)
+        if isinstance(judge_request, JudgeRequest):
+            return [judge.verdict(judge_request, prompter.read_verdict) for judge in self._judges]
+        return [] if judge_request is None else [Verdict(state="ok", accepted=judge_request)]
 
     def _by_judge(self, verdicts: Sequence[Verdict]) -> dict[str, float]:
         """Return the verdicts as values by judge, where there are several."""
@@ -161,25 +161,27 @@ class PartScorer:
         """Add the columns of scorer models; all texts of a part are one call."""
         if self._benchmark.similarity is None:
             return list(rows)
-        asks = [
-            (i, ask)
+        requests = [
+            (i, request)
             for i, row in enumerate(rows)
-            for ask in self._benchmark.similarity(row)
-            if ask.column not in row.given
+            for request in self._benchmark.similarity(row)
+            if request.column not in row.given
         ]
         columns: dict[int, dict[str, float]] = {}
-        for kind in sorted({ask.scorer for _, ask in asks}):
+        for kind in sorted({request.scorer for _, request in requests}):
             scorer = self._scorer(kind)
             if scorer is None:
                 continue
-            of_kind = [(i, ask) for i, ask in asks if ask.scorer == kind]
-            values = scorer.best([ask.candidate for _, ask in of_kind], [ask.references for _, ask in of_kind])
+            of_kind = [(i, request) for i, request in requests if request.scorer == kind]
+            values = scorer.best(
+                [request.candidate for _, request in of_kind], [request.references for _, request in of_kind]
+            )
             baseline = self._baseline(kind)
-            for (i, ask), value in zip(of_kind, values, strict=True):
-                columns.setdefault(i, {})[ask.column] = value
-                if ask.rescaled and baseline is not None:
+            for (i, request), value in zip(of_kind, values, strict=True):
+                columns.setdefault(i, {})[request.column] = value
+                if request.rescaled and baseline is not None:
                     # An empty text has no score to rescale and stays at 0.
-                    columns[i][ask.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
+                    columns[i][request.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
         return [replace(row, given={**row.given, **columns[i]}) if i in columns else row for i, row in enumerate(rows)]
 
     def _score_row(self, row: Row, by_judge: Mapping[str, float]) -> dict[str, Any]:

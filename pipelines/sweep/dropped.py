@@ -34,8 +34,8 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
         if not dropped:
             continue
         reasons = [
-            words
-            for name, words in _DIFFERENCES.items()
+            message
+            for name, message in _DIFFERENCES.items()
             if getattr(before.builder, name) != getattr(entry.builder, name)
         ]
         if before.external != entry.external:
@@ -71,13 +71,13 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
 
 def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
-    for cut in old.by_cut():
-        cells = [cell for cell in cut.builder.task_settings if cell in new.builder.task_settings]
-        if cells and builds_same_requests(cut, new) and not _covers(new, cut):
+    for selected_entry in old.by_selection():
+        cells = [cell for cell in selected_entry.builder.task_settings if cell in new.builder.task_settings]
+        if cells and builds_same_requests(selected_entry, new) and not _covers(new, selected_entry):
             yield (
                 f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
-                f"({_selection_flags(new)}) than before ({_selection_flags(cut)}); earlier predictions are "
-                f"kept, and this command with {_selection_flags(cut)} shows them again"
+                f"({_selection_flags(new)}) than before ({_selection_flags(selected_entry)}); earlier predictions are "
+                f"kept, and this command with {_selection_flags(selected_entry)} shows them again"
             )
 
 

@@ -34,8 +34,8 @@ def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[Man
     for (model, name), (first, *further_builders) in groups.items():
         names = spec.prompt_sets.get(name, ("",))
         per_name = (1 + len(further_builders)) // len(names)  # one per captioner
-        words = [prompt_set for prompt_set in names for _ in range(per_name)]
-        sets = [_prompt_set(*pair, first) for pair in zip(words[1:], further_builders, strict=True)]
+        prompt_sets = [prompt_set for prompt_set in names for _ in range(per_name)]
+        sets = [_prompt_set(*pair, first) for pair in zip(prompt_sets[1:], further_builders, strict=True)]
         entries.append(
             ManifestEntry(
                 benchmark=name,

@@ -127,8 +127,10 @@ def reply_text(text: str) -> str:
     if not _WEB_PAGE.match(text):
         return clip(text)
     title = _TITLE.search(text)
-    words = f" titled {clip(html.unescape(title[1]), 100)!r}" if title else ""
-    return f"the server answered with a web page{words}; base_url must be the API's address, mostly one ending in /v1"
+    title_text = f" titled {clip(html.unescape(title[1]), 100)!r}" if title else ""
+    return (
+        f"the server answered with a web page{title_text}; base_url must be the API's address, mostly one ending in /v1"
+    )
 
 
 def clip(text: str, limit: int = 500) -> str:

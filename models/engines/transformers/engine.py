@@ -17,7 +17,7 @@ from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
 from models.engines.transformers.memory import Memory
 from models.engines.transformers.padded_batch import PaddedBatchModel
-from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_obstacle
+from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_unsupported_reason
 from models.engines.transformers.prompt_records import Prompt, count_distinct_tokens
 from models.engines.transformers.prompts import PromptMaker
 from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory
@@ -113,7 +113,7 @@ class TransformersEngine:
         return list(self._checkpoint.model.parameters())
 
     def _build_shared_model(self) -> SharedModel | None:
-        reason = sharing_obstacle(self._checkpoint.model.config)
+        reason = sharing_unsupported_reason(self._checkpoint.model.config)
         if reason is not None:
             self._stop_sharing(reason)
             return None

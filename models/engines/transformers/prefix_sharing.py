@@ -58,11 +58,11 @@ VERIFIED_MODEL_TYPES = frozenset(
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 """Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
 _INITIAL_ANSWER_TOKENS = 64  # tokens of an answer for which memory is allocated at the start
-_CACHED = -1  # stands for the paying prompt of a segment that an earlier call paid for
-_Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]  # segments, each with the index of the prompt that pays for it
+_CACHED = -1  # owner of a segment that an earlier call computed
+_Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]  # segments, each with the index of the prompt that computes it
 
 
-def sharing_obstacle(config: Any) -> str | None:
+def sharing_unsupported_reason(config: Any) -> str | None:
     """Return why a model of this kind cannot share prefixes; None where no reason is known."""
     if config.is_encoder_decoder or config.get_text_config().is_encoder_decoder:
         return "the model is an encoder-decoder"
@@ -156,9 +156,9 @@ class SharedModel:
             if end >= len(prompt.ids):
                 segment, logits = self._encode(prompt.head, prompt.ids)
                 return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
-            ((root, payer),) = self._root(Branch(0, end, members=[0]), prompt)
+            ((root, owner),) = self._root(Branch(0, end, members=[0]), prompt)
             segment, logits = self._packed.append(root, prompt.ids[end:].tolist())
-        cached = root.length if payer == _CACHED else 0
+        cached = root.length if owner == _CACHED else 0
         return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=cached, logits=logits)
 
     def generate(self, prompts: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
@@ -208,12 +208,12 @@ class SharedModel:
             return ()
         ids = prompt.ids[: tree.end]
         key = (prompt.head.media, ids.tobytes())
-        payer = _CACHED if key in self._cache else tree.first
+        owner = _CACHED if key in self._cache else tree.first
         segment = self._cache.pop(key, None) or self._encode(prompt.head, ids)[0]
         self._cache[key] = segment
         while sum(cached.nbytes for cached in self._cache.values()) > self._cache_bytes:
             self._cache.popitem(last=False)
-        return ((segment, payer),)
+        return ((segment, owner),)
 
     def _encode(self, head: Head, ids: np.ndarray) -> tuple[SharedSegment, Tensor]:
         inputs, extras = (
@@ -229,7 +229,7 @@ class SharedModel:
                 prompt=prompts[member],
                 path=segments,
                 tail=prompts[member].ids[branch.end :].tolist(),
-                cached=sum(segment.length for segment, payer in path if payer != member),
+                cached=sum(segment.length for segment, owner in path if owner != member),
             )
         for child in branch.children:
             ids = prompts[child.first].ids[child.start : child.end].tolist()
@@ -240,11 +240,11 @@ class SharedModel:
         """Compare the logits after a prompt, computed once in one piece by the model and in two packed pieces."""
         if self._is_verified:
             return
-        cut = max(len(prompt.head.ids), len(prompt.ids) // 2)
+        split_at = max(len(prompt.head.ids), len(prompt.ids) // 2)
         expected = self._encode(prompt.head, prompt.ids)[1].float()
-        ids = prompt.ids[:cut]
+        ids = prompt.ids[:split_at]
         first = self._encode(prompt.head, ids)[0] if prompt.head.inputs else self._packed.extend((), ids.tolist())
-        tail = prompt.ids[cut:].tolist()
+        tail = prompt.ids[split_at:].tolist()
         _, logits = self._packed.start([(first,)], [tail], capacity=len(tail), chunk=self._chunk)
         difference = float((logits[0].float() - expected).square().mean().sqrt() / expected.std())
         if not difference <= _TOLERANCE.get(logits.dtype, 0.1):

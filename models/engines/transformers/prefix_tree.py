@@ -21,7 +21,7 @@ class Branch:
 
     @property
     def first(self) -> int:
-        """Return the earliest prompt of the subtree: the one that pays for these tokens."""
+        """Return the earliest prompt of the subtree: the one that computes these tokens."""
         return min([*self.members, *(child.first for child in self.children)])
 
 

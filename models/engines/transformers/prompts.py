@@ -87,7 +87,7 @@ class PromptMaker:
         The text starts at the last placeholder, included: a special token, at which every tokenizer splits.
         """
         text, count = self._render(call, media)
-        cut = max((text.rfind(token) for token in self._placeholders), default=-1)
+        split_at = max((text.rfind(token) for token in self._placeholders), default=-1)
         occurrences = sum(text.count(token) for token in self._placeholders)
         if occurrences > (0 if self._format else count):
             raise ValueError(f"the text holds an image placeholder of the model: {', '.join(self._placeholders)}")
@@ -95,13 +95,13 @@ class PromptMaker:
             return NO_HEAD, text
         if occurrences < count:
             return self._process(call, text, media)
-        placeholder = next(token for token in self._placeholders if text.startswith(token, cut))
-        rest = text[cut + len(placeholder) :]
-        key = (call.media, text[:cut], _opening_kind(rest))
+        placeholder = next(token for token in self._placeholders if text.startswith(token, split_at))
+        following_text = text[split_at + len(placeholder) :]
+        key = (call.media, text[:split_at], _opening_kind(following_text))
         if key not in self._heads:
             prompt = self._process(call, text, media)
             for separator in _SEPARATORS:
-                (tail_ids,) = self._encode([placeholder + separator + rest])
+                (tail_ids,) = self._encode([placeholder + separator + following_text])
                 if isinstance(tail_ids, Exception):
                     raise tail_ids
                 split = len(prompt.ids) - len(tail_ids) + 1
@@ -112,7 +112,7 @@ class PromptMaker:
                 return prompt
         self._heads.move_to_end(key)
         head, separator = self._heads[key]
-        return head, placeholder + separator + rest
+        return head, placeholder + separator + following_text
 
     def _render(self, call: Call, media: Mapping[Media, Frames]) -> tuple[str, int]:
         if not self._has_format:

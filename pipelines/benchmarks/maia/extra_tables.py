@@ -68,14 +68,14 @@ def extra_tables(maia: MaiaResults) -> list[Table]:
 
 def _comparison(maia: MaiaResults) -> Table:
     rows: list[TableRow] = []
-    for key, words in _COMPARED.items():
+    for key, label in _COMPARED.items():
         references = (_CHANCE.get(key), _best(maia, key, ["unimodal"]), _best(maia, key, SETTING_HEADS))
         for metric, suffix in ((key.metric, ""), (f"{key.metric}_macro", ", mean of the categories")):
             measure = key._replace(metric=metric)
             human = maia.human(measure) or _NOT_PUBLISHED
             models = maia.models_of(measure, SETTING_HEADS)
             rows += section(
-                words + suffix,
+                label + suffix,
                 (
                     TableRow(
                         label=model,

@@ -86,7 +86,7 @@ def gain_table(maia: MaiaResults) -> Table:
     """Lay out the gains of our models by category."""
     rows: list[TableRow] = []
     for baseline in _BASELINES:
-        for measure, (_, words) in _MEASURES.items():
+        for measure, (_, label) in _MEASURES.items():
             key = gain_key(measure, baseline)
             lines = (
                 TableRow(
@@ -96,7 +96,7 @@ def gain_table(maia: MaiaResults) -> Table:
                 for model in maia.models_of(key, [_FULL])
             )
             heads = f"{SETTING_HEADS[_FULL]} \N{MINUS SIGN} {SETTING_HEADS[baseline]}"
-            rows += section(f"{words}: {heads}", filled(lines))
+            rows += section(f"{label}: {heads}", filled(lines))
     return Table(
         id="maia_category_deltas",
         title="MAIA: differences between inputs by category",

@@ -25,11 +25,11 @@ def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sampl
         yield _mean(pools, "pool", task="vsv", setting=setting, metric="pool_accuracy")
     answers = _open_answers(a, b)
     judged = answers.dropna(subset=["accepted_a", "accepted_b"])
-    both = pools.join(judged.drop(columns="cluster"), how="inner")
-    if not both.empty:
+    joined = pools.join(judged.drop(columns="cluster"), how="inner")
+    if not joined.empty:
         for side in "ab":
-            both[f"agg_{side}"] = both[f"pool_{side}"] * both[f"accepted_{side}"]
-        yield _mean(both, "agg", task="aggregate", setting=setting, metric="agg_acc")
+            joined[f"agg_{side}"] = joined[f"pool_{side}"] * joined[f"accepted_{side}"]
+        yield _mean(joined, "agg", task="aggregate", setting=setting, metric="agg_acc")
     if not answers.empty and samples:
         yield from _corpus_metrics(answers, setting, samples)
 

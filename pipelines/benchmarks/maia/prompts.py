@@ -67,28 +67,28 @@ def maia_prompts(query: PromptInput) -> Iterator[Prompt]:
         return
     clip = _clip(sample, query.setting)
     if query.task == "oevqa":
-        words = texts.fill("oevqa-it-v1", question=sample.data["question"])
-        step = Step(turns=(user(clip, words),), generation=_OEVQA_GENERATION)
+        prompt = texts.fill("oevqa-it-v1", question=sample.data["question"])
+        step = Step(turns=(user(clip, prompt),), generation=_OEVQA_GENERATION)
         yield Prompt(version=texts.version("oevqa-it-v1"), steps=(step,))
         return
     for index in range(POOL_SIZE):
         first, second = statements(sample, index, query.seed)
-        words = texts.fill("vsv-it-v1", a=first, b=second)
-        step = Step(turns=(user(clip, words),), generation=_VSV_GENERATION, choices=("A", "B"))
+        prompt = texts.fill("vsv-it-v1", a=first, b=second)
+        step = Step(turns=(user(clip, prompt),), generation=_VSV_GENERATION, choices=("A", "B"))
         yield Prompt(variant=str(index), version=texts.version("vsv-it-v1"), steps=(step,))
 
 
 def judge_request(sample: Sample, candidate: str, texts: PromptTexts) -> JudgeRequest:
     """Ask about an open answer; the candidate comes last, so that all candidates of a question share a prefix."""
     references = "\n".join(f"{i}. {text}" for i, text in enumerate(sample.data["answers"], start=1))
-    words = texts.fill(
+    prompt = texts.fill(
         "judge-it-v1",
         question=sample.data["question"],
         references=references,
         candidate=candidate[:_MAX_CANDIDATE_CHARS].replace("</risposta>", "< /risposta>"),
     )
     choices = ('{"correct": true}', '{"correct": false}')
-    return JudgeRequest(step=Step(turns=(user(words),), generation=_JUDGE_GENERATION, choices=choices))
+    return JudgeRequest(step=Step(turns=(user(prompt),), generation=_JUDGE_GENERATION, choices=choices))
 
 
 def statements(sample: Sample, index: int, seed: int) -> tuple[str, str]:

@@ -46,14 +46,14 @@ class _Mate:
         if row is None:
             return
         if row["text"] is not None:
-            version, words = _AS_DISTRIBUTED, texts.fill(_AS_DISTRIBUTED, input_str=row["text"])
+            version, prompt_text = _AS_DISTRIBUTED, texts.fill(_AS_DISTRIBUTED, input_str=row["text"])
         else:
             scene = parse_scene(sample.data["scene"])
             build = build_paper_prompt if texts.version(_BUILT).removesuffix("+custom") == _PAPER else build_prompt
             prompt = build(scene, question_of(row), shots_of(row), cot=query.setting == COT)
-            version, words = _BUILT, texts.fill(_BUILT, prompt=prompt)
+            version, prompt_text = _BUILT, texts.fill(_BUILT, prompt=prompt)
         step = Step(
-            turns=(user(_picture(sample, query.task), words),),
+            turns=(user(_picture(sample, query.task), prompt_text),),
             generation=Generation(max_new_tokens=500 if query.setting == COT else 80),
             choices=_choices(sample, row["target"]),
         )

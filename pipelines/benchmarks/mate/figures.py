@@ -54,8 +54,8 @@ def _by_links(mate: MateResults) -> Iterator[Figure]:
     if not counts:
         return
     sizes_at = {count: [number.n or 0 for number in _links_at(mate, mate.models[0], count)] for count in counts}
-    fullest = {count: (min(sizes), sum(map(bool, sizes))) for count, sizes in sizes_at.items()}
-    best = _PAPERS_COUNT if all(sizes_at.get(_PAPERS_COUNT, [0])) else max(counts, key=lambda count: fullest[count])
+    coverage = {count: (min(sizes), sum(map(bool, sizes))) for count, sizes in sizes_at.items()}
+    best = _PAPERS_COUNT if all(sizes_at.get(_PAPERS_COUNT, [0])) else max(counts, key=lambda count: coverage[count])
     series = [_series(mate.label(model), _links_at(mate, model, best)) for model in mate.models]
     sizes = ", ".join(
         f"{name}: {number.n or 0:,}"

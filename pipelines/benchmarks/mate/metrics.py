@@ -78,8 +78,8 @@ def _task(rows: ScoredRows, task: str, setting: str) -> Iterator[MetricSpec]:
     for pointer in HEADS:
         yield from cell.accuracy(rows.where(pointer=pointer), f"pointer={HEADS[pointer]}")
         for target in HEADS:
-            both = rows.where(pointer=pointer, target=target)
-            yield from cell.accuracy(both, f"pointer={HEADS[pointer]} target={HEADS[target]}")
+            pair_rows = rows.where(pointer=pointer, target=target)
+            yield from cell.accuracy(pair_rows, f"pointer={HEADS[pointer]} target={HEADS[target]}")
     if setting != "0-shot":
         for shows in (True, False):
             yield from cell.accuracy(rows.where(shows=shows), f"shot_shows_target={str(shows).lower()}")

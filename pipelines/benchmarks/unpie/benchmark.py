@@ -113,7 +113,7 @@ class _Unpie:
         text, data = _read_sentence(row).text, row.sample.data
         if (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
             return accepted
-        words = texts.fill(
+        prompt = texts.fill(
             JUDGE,
             original=data["sentence"],
             candidate=text[:_JUDGED_CHARS],
@@ -121,14 +121,14 @@ class _Unpie:
             meaning1=data["gloss"][0],
             meaning2=data["gloss"][1],
         )
-        return _yes_or_no(words)
+        return _yes_or_no(prompt)
 
     def read_verdict(self, text: str) -> bool | None:
         return read_judge(text)
 
 
-def _yes_or_no(words: str) -> JudgeRequest:
-    step = Step(turns=(user(words),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
+def _yes_or_no(prompt: str) -> JudgeRequest:
+    step = Step(turns=(user(prompt),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
     return JudgeRequest(step=step)
 
 

@@ -70,7 +70,7 @@ def _human_table(unpie: UnpieResults) -> Table:
 
 
 def _human_rows(unpie: UnpieResults, headline: Key) -> Iterator[TableRow]:
-    for setting, words in TYPES.items():
+    for setting, label in TYPES.items():
         for model in unpie.models():
             key = headline.of(model, setting)
             number = _whole(unpie, key)
@@ -78,7 +78,7 @@ def _human_rows(unpie: UnpieResults, headline: Key) -> Iterator[TableRow]:
                 continue
             is_partial = unpie.has_low_coverage(model, key.task, setting) or bool(unpie.subset_notes(key.task))
             best = None if is_partial else _best_published(unpie, key)
-            yield TableRow(label=model, cells=(words, number, _chance(unpie, key), best, _NOT_PUBLISHED, None))
+            yield TableRow(label=model, cells=(label, number, _chance(unpie, key), best, _NOT_PUBLISHED, None))
 
 
 def _whole(unpie: UnpieResults, key: Key) -> TableValue | None:
@@ -112,11 +112,11 @@ def _best_published(unpie: UnpieResults, key: Key) -> float | None:
 def _strict_table(unpie: UnpieResults) -> Table:
     names = {"exact_match": "Normalised", "exact_match_strict": "As it came"}
     rows = []
-    for setting, words in TYPES.items():
+    for setting, label in TYPES.items():
         for model in unpie.models():
             numbers = [_whole(unpie, Key(name, "grounding", setting, category=ALL, model=model)) for name in names]
             if any(numbers):
-                rows.append(TableRow(label=model, cells=(words, *numbers)))
+                rows.append(TableRow(label=model, cells=(label, *numbers)))
     return Table(
         id="unpie_strict",
         title="UNPIE: exact match with and without normalisation",
@@ -158,8 +158,8 @@ def _reading_table(unpie: UnpieResults) -> Table:
         rows += section(
             task.capitalize(),
             (
-                TableRow(label=model, cells=(words, *_counts(unpie, Key("coverage", task, setting, model=model))))
-                for setting, words in TYPES.items()
+                TableRow(label=model, cells=(label, *_counts(unpie, Key("coverage", task, setting, model=model))))
+                for setting, label in TYPES.items()
                 for model in unpie.models()
                 if unpie.find(Key("coverage", task, setting, model=model)) is not None
             ),

@@ -75,14 +75,14 @@ def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []
         for source in sources:
-            for setting, words in TYPES.items():
+            for setting, label in TYPES.items():
                 keys = [
                     Key(metric, task, setting, subset, "", model)
                     for model in unpie.models(source)
                     for subset in subsets
                 ]
                 points = tuple(point for key in keys if (point := _point(unpie, key, source)) is not None)
-                clouds += [Cloud(label=words, points=points, origin=source)] if points else []
+                clouds += [Cloud(label=label, points=points, origin=source)] if points else []
         if any(cloud.origin == "ours" for cloud in clouds):
             yield Points(
                 id=f"unpie_kinds_{task}",

@@ -175,8 +175,8 @@ class _ScopeRows:
 def _grounding(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     yield from rows.mean("exact_match", "correct")
     yield from rows.mean("exact_match_strict", "strict")
-    words = [len(samples[name].data["sentence"].split()) for name in rows.frame["sample_id"]]
-    random_rows = rows.frame.assign(correct=1 / np.asarray(words, dtype=np.float64))
+    word_counts = [len(samples[name].data["sentence"].split()) for name in rows.frame["sample_id"]]
+    random_rows = rows.frame.assign(correct=1 / np.asarray(word_counts, dtype=np.float64))
     for metric in _ScopeRows(rows.scope, random_rows).mean("random_exact_match", "correct"):
         yield replace(metric, n_failed=0, ci_low=None, ci_high=None)
 
@@ -207,14 +207,16 @@ def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pun and language: correct if both meanings are, `same` if both outputs are one text."""
     names = ["sample_id", "lang"]
     first, second = (frame[frame["meaning"] == meaning] for meaning in "01")
-    both = first.merge(second, on=names, suffixes=("", "_1"))
-    status = np.where((both["status"] == "ok") & (both["status_1"] == "ok"), "ok", "excluded")
+    merged = first.merge(second, on=names, suffixes=("", "_1"))
+    status = np.where((merged["status"] == "ok") & (merged["status_1"] == "ok"), "ok", "excluded")
     for worse in ("missing", "error"):
-        status = np.where((both["status"] == worse) | (both["status_1"] == worse), worse, status)
+        status = np.where((merged["status"] == worse) | (merged["status_1"] == worse), worse, status)
     # One wrong answer decides a pair, whatever the other is.
-    correct = np.where((both["correct"] == 0) | (both["correct_1"] == 0), 0.0, both["correct"] * both["correct_1"])
-    same = both["answer"].notna() & (both["answer"] == both["answer_1"])
-    return both.assign(status=status, correct=correct, same=same.astype("float64"))
+    correct = np.where(
+        (merged["correct"] == 0) | (merged["correct_1"] == 0), 0.0, merged["correct"] * merged["correct_1"]
+    )
+    same = merged["answer"].notna() & (merged["answer"] == merged["answer_1"])
+    return merged.assign(status=status, correct=correct, same=same.astype("float64"))
 
 
 # --------------------------------------------------------------------------------------------- reconstruction

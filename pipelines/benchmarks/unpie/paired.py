@@ -49,8 +49,8 @@ def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sampl
 def _pairs(scored: pd.DataFrame) -> pd.DataFrame:
     """Return one row per pun of which both translations are scored: correct if both are."""
     puns = scored.groupby("sample_id")
-    both = puns.agg({"cluster": "first", "category": "first", "correct_a": "min", "correct_b": "min"})
-    return both[puns.size() == 2]
+    pairs = puns.agg({"cluster": "first", "category": "first", "correct_a": "min", "correct_b": "min"})
+    return pairs[puns.size() == 2]
 
 
 def _over_kinds(rows: pd.DataFrame, score: str, **fields: Any) -> Iterator[PairedMetric]:

@@ -158,8 +158,10 @@ def unpie_prompts(
             yield Prompt(variant=variant, version=version_name, excluded=missing or str(context))
             continue
         parts, caption = context
-        words = texts.fill(version, **_fields(sample, task, variant), **caption)
-        step = Step(turns=(user(*parts, words),), generation=generation, choices=_random_choices(sample, task, variant))
+        prompt = texts.fill(version, **_fields(sample, task, variant), **caption)
+        step = Step(
+            turns=(user(*parts, prompt),), generation=generation, choices=_random_choices(sample, task, variant)
+        )
         yield Prompt(variant=variant, version=version_name, steps=(step,))
 
 

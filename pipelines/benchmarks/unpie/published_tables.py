@@ -63,10 +63,10 @@ def _frequency_table(unpie: UnpieResults) -> Table:
     sources: tuple[Source, ...] = ("published", "ours")
     for source in sources:
         task, pairs = ("", ("En-De", "En-Fr")) if source == "published" else ("reconstruction", ("De-En", "Fr-En"))
-        for setting, words in TYPES.items():
+        for setting, label in TYPES.items():
             keys = [Key("correct_pct", task, setting, pair, category) for pair in pairs for category in _FREQUENCIES]
             for model in unpie.results.models_with(keys, source):
-                cells = (words, *_cells(unpie, keys, model, source))
+                cells = (label, *_cells(unpie, keys, model, source))
                 rows.append(TableRow(label=model, cells=cells, origin=source))
     return Table(
         id="unpie_table2",
@@ -161,10 +161,10 @@ def _judge_agreement_table(unpie: UnpieResults) -> Table:
     ]
     metrics = [name for name in AGREEMENT if name != "agreement_phi"]
     for pair in PAIRS["reconstruction"]:
-        for setting, words in TYPES.items():
+        for setting, label in TYPES.items():
             keys = [Key(metric, "reconstruction", setting, pair) for metric in metrics]
             rows += [
-                TableRow(label=f"{pair}, {words}, {model}", cells=tuple(_cells(unpie, keys, model)))
+                TableRow(label=f"{pair}, {label}, {model}", cells=tuple(_cells(unpie, keys, model)))
                 for model in unpie.results.models_with(keys)
             ]
     return Table(

@@ -225,11 +225,11 @@ def _coverage(split: str, count: _PictureCounts) -> str:
         f"{count.loaded[kind]:,} of {total:,} {kind} pictures ({100 * count.loaded[kind] / total:.1f}%)"
         for kind, total in count.total.items()
     ]
-    words = f"{split}: picture coverage: {', '.join(parts) or 'no picture columns'}"
+    message = f"{split}: picture coverage: {', '.join(parts) or 'no picture columns'}"
     if count.reasons:
         reasons = ", ".join(f"{reason} ({times:,})" for reason, times in count.reasons.most_common(_MAX_LISTED))
-        words += f"; requests that need the others are excluded as image_missing: {reasons}"
-    return words
+        message += f"; requests that need the others are excluded as image_missing: {reasons}"
+    return message
 
 
 def _listed(names: Iterable[str]) -> str:

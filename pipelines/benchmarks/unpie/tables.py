@@ -82,10 +82,10 @@ def _better(unpie: UnpieResults, task: str, marked: Sequence[bool]) -> tuple[Lit
 def _grounding_table(unpie: UnpieResults, *, low_coverage: bool) -> Table:
     task = "grounding"
     rows = [] if low_coverage else _random_phrase(unpie)
-    for setting, words in TYPES.items():
+    for setting, label in TYPES.items():
         keys = [Key("exact_match", task, setting, category=kind) for kind in KINDS]
         rows += section(
-            words,
+            label,
             (
                 TableRow(
                     label=model,
@@ -171,13 +171,13 @@ def _reconstruction_table(unpie: UnpieResults, *, low_coverage: bool) -> Table:
     rows: list[TableRow] = []
     for pair in PAIRS[task]:
         block: list[TableRow] = []
-        for setting, words in TYPES.items():
+        for setting, label in TYPES.items():
             metrics = ("correct_pct", "bleu4")
             keys = [Key(metric, task, setting, pair, category) for metric in metrics for category in _CATEGORIES]
             block += [
                 TableRow(
                     label=model,
-                    cells=(words, INPUTS[setting], *_reconstruction_cells(unpie, keys[0].of(model), source)),
+                    cells=(label, INPUTS[setting], *_reconstruction_cells(unpie, keys[0].of(model), source)),
                     origin=source,
                     note=_row_note(source, model, setting, task),
                 )

@@ -137,9 +137,9 @@ def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, ge
     return Prompt(version=versions, steps=(caption, answer))
 
 
-def caption_step(sample: Sample, words: str, generation: Generation) -> Step:
+def caption_step(sample: Sample, prompt: str, generation: Generation) -> Step:
     """Return the request for a description of the picture."""
-    return Step(turns=(user(_picture(sample), words),), generation=generation)
+    return Step(turns=(user(_picture(sample), prompt),), generation=generation)
 
 
 def captioned_prompt(

@@ -16,7 +16,7 @@ from pipelines.report.audit.rules import (
     Change,
     FactModels,
     FactSum,
-    Grain,
+    Granularity,
     Mean,
     Order,
     Share,
@@ -154,7 +154,7 @@ def _bounds(paper: Paper, rule: AtMost) -> Iterator[Finding]:
             yield paper.finding(cell, "bound", f"at most {upper.text}, the {rule.upper} of {upper.row.table}")
 
 
-def _grains(paper: Paper, rule: Grain) -> Iterator[Finding]:
+def _granularity(paper: Paper, rule: Granularity) -> Iterator[Finding]:
     for cell in paper.cells.cells:
         if cell.row.metric in rule.metrics and cell.fits(rule.where):
             nearest = Fraction(round(cell.value * rule.n), rule.n)
@@ -184,7 +184,7 @@ def _fact_sums(paper: Paper, rule: FactSum) -> Iterator[Finding]:
 
 
 def _fact_models(paper: Paper, rule: FactModels) -> Iterator[Finding]:
-    models = {cell.row.model for cell in paper.cells.cells if cell.row.table == rule.table} - {*rule.besides}
+    models = {cell.row.model for cell in paper.cells.cells if cell.row.table == rule.table} - {*rule.excluded_rows}
     if len(models) != int(paper.facts[rule.fact]):
         expected = f"{len(models)}, the models of {rule.table}"
         yield Finding(
@@ -210,7 +210,7 @@ def _ranges(paper: Paper) -> Iterator[Finding]:
 
 
 _Check: TypeAlias = Callable[[Paper, Any], Iterator[Finding]]
-_CELL_CHECKS: Final[Mapping[type[Any], _Check]] = {Change: _changes, Share: _shares, Grain: _grains}
+_CELL_CHECKS: Final[Mapping[type[Any], _Check]] = {Change: _changes, Share: _shares, Granularity: _granularity}
 _CHECKS: Final[Mapping[type[Any], _Check]] = {
     Mean: _means,
     Sum: _sums,

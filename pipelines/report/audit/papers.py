@@ -10,7 +10,7 @@ from pipelines.report.audit.rules import (
     Change,
     FactModels,
     FactSum,
-    Grain,
+    Granularity,
     Mean,
     Order,
     OtherItems,
@@ -67,7 +67,7 @@ _MATE: Final[tuple[Rule, ...]] = (
     Mean(metrics=("exact_match",), dimension="task", whole="crossmodal", parts=("img2txt", "txt2img")),
     Mean(metrics=("exact_match",), dimension="task", whole="unimodal", parts=("img2img", "txt2txt")),
     Change(metric="cot_delta", of="exact_match", baselines={"2-shot-cot": "2-shot"}),
-    FactModels(fact="models_evaluated", table="Table 8", besides=("Human", "Random")),
+    FactModels(fact="models_evaluated", table="Table 8", excluded_rows=("Human", "Random")),
 )
 
 _KINDS: Final = ("Homo", "Hetero")
@@ -87,8 +87,8 @@ _UNPIE: Final[tuple[Rule, ...]] = (
     ),
     Sum(dimension="model", metrics=("win_rate",), parts=("Plain translation", "Pun-aware translation"), whole=1),
     Order(wins="win_rate", score="bertscore"),
-    Grain(metrics=("exact_match",), n=500, where={"table": "Table 4"}),
-    Grain(metrics=("accuracy",), n=100, where={"table": "Table 8"}),
+    Granularity(metrics=("exact_match",), n=500, where={"table": "Table 4"}),
+    Granularity(metrics=("accuracy",), n=100, where={"table": "Table 8"}),
 )
 
 RULES: Final[Mapping[str, tuple[Rule, ...]]] = {

@@ -33,8 +33,8 @@ def copied_lines(paper: Paper) -> Iterator[Finding]:
         if len(run) > 1 and digits >= COPIED_DIGITS[model == other_model]:
             numbers = "; ".join(cell.text for cell in run)
             columns = ", ".join(dict.fromkeys(cell.row.category or cell.row.metric for cell in run))
-            other = other_setting if model == other_model else other_model
-            yield paper.finding(run[0], "repeated", f"other numbers than {other}: {columns}", printed=numbers)
+            copy_source = other_setting if model == other_model else other_model
+            yield paper.finding(run[0], "repeated", f"other numbers than {copy_source}: {columns}", printed=numbers)
 
 
 def _longest_run(a: list[Cell], b: list[Cell]) -> list[Cell]:

@@ -65,7 +65,7 @@ class AtMost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grain:
+class Granularity:
     """A percentage of n items is a multiple of 1/n."""
 
     metrics: tuple[str, ...]
@@ -109,7 +109,9 @@ class FactModels:
 
     fact: str
     table: str
-    besides: tuple[str, ...] = ()  # rows that are no models
+    excluded_rows: tuple[str, ...] = ()  # rows that are no models
 
 
-Rule: TypeAlias = Mean | Sum | Change | Share | AtMost | Grain | Order | Unbounded | OtherItems | FactSum | FactModels
+Rule: TypeAlias = (
+    Mean | Sum | Change | Share | AtMost | Granularity | Order | Unbounded | OtherItems | FactSum | FactModels
+)

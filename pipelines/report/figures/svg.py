@@ -51,7 +51,7 @@ def to_svg_bytes(figure: Figure) -> bytes:
 
 def _draw_lines(figure: Lines) -> bytes:
     canvas, styles = Canvas(figure.id, figure.title), series_styles(figure.series)
-    x_axis, y_axis = _plane(canvas, figure, figure.x, [*numbers_of(figure.series), *(figure.y_range or ())])
+    x_axis, y_axis = _plot_area(canvas, figure, figure.x, [*numbers_of(figure.series), *(figure.y_range or ())])
     for series, style in zip(figure.series, styles, strict=True):
         pairs = zip(map(x_axis.at, figure.x), intervals(series), strict=True)
         for run in runs_of([ends and ((x, y_axis.at(ends[0])), (x, y_axis.at(ends[1]))) for x, ends in pairs]):
@@ -63,8 +63,8 @@ def _draw_lines(figure: Lines) -> bytes:
         points = [None if y is None else (x, y_axis.at(y)) for x, y in values]
         runs = runs_of(points)
         canvas.lines(runs, style.colour, width=1.8, dash=style.dash)
-        alone = {run[0] for run in runs if len(run) == 1}
-        marked = [p for index, p in enumerate(points) if p and ((index + number) % every == 0 or p in alone)]
+        isolated = {run[0] for run in runs if len(run) == 1}
+        marked = [p for index, p in enumerate(points) if p and ((index + number) % every == 0 or p in isolated)]
         canvas.markers(marked if style.marker else [], style)
     canvas.legend(styles, canvas.line_swatch)
     return canvas.svg()
@@ -75,7 +75,7 @@ def _draw_points(figure: Points) -> bytes:
     clouds = [[p for p in cloud.points if math.isfinite(p[0]) and math.isfinite(p[1])] for cloud in figure.clouds]
     columns = [[point[side] for cloud in clouds for point in cloud] for side in (0, 1)]
     # With a diagonal both axes are the same, so that it leads from corner to corner.
-    x_axis, y_axis = _plane(canvas, figure, *([columns[0] + columns[1]] * 2 if figure.diagonal else columns))
+    x_axis, y_axis = _plot_area(canvas, figure, *([columns[0] + columns[1]] * 2 if figure.diagonal else columns))
     if figure.diagonal:
         canvas.lines([[(x_axis.start, y_axis.start), (x_axis.stop, y_axis.stop)]], MUTED, dash="2 3")
     for cloud, style in zip(clouds, styles, strict=True):
@@ -84,7 +84,7 @@ def _draw_points(figure: Points) -> bytes:
     return canvas.svg()
 
 
-def _plane(canvas: Canvas, figure: Lines | Points, xs: Sequence[float], ys: Sequence[float]) -> tuple[Axis, Axis]:
+def _plot_area(canvas: Canvas, figure: Lines | Points, xs: Sequence[float], ys: Sequence[float]) -> tuple[Axis, Axis]:
     """Draw both axes with grid, labels and names; curves reach from edge to edge."""
     is_lines = isinstance(figure, Lines)
     canvas.caption(figure.y_label)
@@ -146,14 +146,16 @@ def _draw_names(canvas: Canvas, names: Sequence[str]) -> float:
         angles = [2 * math.pi * index / count for index in side]
         centres = [middle - (_RADIUS + _GAP) * math.cos(angle) for angle in angles]
         heights = [len(rows[index]) * LINE for index in side]
-        for index, angle, wish, top in zip(side, angles, centres, _spread(centres, heights, middle, half), strict=True):
+        for index, angle, preferred, top in zip(
+            side, angles, centres, _spread(centres, heights, middle, half), strict=True
+        ):
             bottom = top + len(rows[index]) * LINE
             nearest = max(0.0, top - middle, middle - bottom)
             x = WIDTH / 2 + sign * max(_GAP, math.sqrt(max(0.0, (_RADIUS + _GAP) ** 2 - nearest**2)))
             canvas.text(rows[index], x, top, anchor="start" if sign > 0 else "end")
-            if abs((top + bottom) / 2 - wish) > SIZE:
-                spoke = (WIDTH / 2 + _RADIUS * math.sin(angle), middle - _RADIUS * math.cos(angle))
-                canvas.lines([[spoke, (x - sign * 2, (top + bottom) / 2)]], GRID)
+            if abs((top + bottom) / 2 - preferred) > SIZE:
+                axis_end = (WIDTH / 2 + _RADIUS * math.sin(angle), middle - _RADIUS * math.cos(angle))
+                canvas.lines([[axis_end, (x - sign * 2, (top + bottom) / 2)]], GRID)
     opposite = rows[count // 2] if count % 2 == 0 else []
     canvas.bottom = canvas.text(opposite, WIDTH / 2, middle + half + 2, anchor="middle")
     return middle

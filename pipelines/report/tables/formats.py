@@ -32,7 +32,7 @@ def to_markdown(table: Table) -> str:
             lines.append(_pipe([f"**{markdown(row.label) or '.'}**", *[""] * len(table.columns)]))
         else:
             cells = [_markdown_cell(cell, row) for cell in row.cells]
-            lines.append(_pipe([_italic(markdown(row.label), row) + _markdown_foot(row.foot), *cells]))
+            lines.append(_pipe([_italic(markdown(row.label), row) + _markdown_footnote(row.footnote), *cells]))
     footnotes = [f"({number}) {markdown(note)}" for number, note in enumerate(formatted.footnotes, start=1)]
     below = [*footnotes, *(markdown(note) for note in table.notes)]
     return "\n".join(lines) + "\n" + "".join(f"\n{line}\n" for line in below)
@@ -82,13 +82,13 @@ def to_latex(table: Table) -> str:
     for index, row in enumerate(formatted.rows):
         if row.origin == "heading":
             lines += [r"\addlinespace"] if index else []
-            words = rf"\textbf{{{latex(row.label)}}}" + _latex_foot(row.foot)
-            lines.append(_latex_row([rf"\multicolumn{{{width}}}{{l}}{{{words}}}"]))
+            text = rf"\textbf{{{latex(row.label)}}}" + _latex_footnote(row.footnote)
+            lines.append(_latex_row([rf"\multicolumn{{{width}}}{{l}}{{{text}}}"]))
         else:
-            label = _latex_italic(latex(row.label), row) + _latex_foot(row.foot)
+            label = _latex_italic(latex(row.label), row) + _latex_footnote(row.footnote)
             lines.append(_latex_row([label, *(_latex_cell(cell, row) for cell in row.cells)]))
     lines += [r"\bottomrule", r"\end{tabular}"]
-    notes = [_latex_foot(number) + latex(note) for number, note in enumerate(formatted.footnotes, start=1)]
+    notes = [_latex_footnote(number) + latex(note) for number, note in enumerate(formatted.footnotes, start=1)]
     lines += [rf"\par\smallskip{{\footnotesize {note}}}" for note in (*notes, *(latex(note) for note in table.notes))]
     return "\n".join([*lines, r"\end{table}", ""])
 
@@ -122,19 +122,19 @@ def _pipe(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _italic(words: str, row: FormattedRow) -> str:
-    return f"*{words}*" if row.origin == "published" and words else words
+def _italic(text: str, row: FormattedRow) -> str:
+    return f"*{text}*" if row.origin == "published" and text else text
 
 
-def _markdown_foot(foot: int) -> str:
-    return f" ({foot})" if foot else ""
+def _markdown_footnote(footnote: int) -> str:
+    return f" ({footnote})" if footnote else ""
 
 
 def _markdown_cell(cell: FormattedCell, row: FormattedRow) -> str:
-    words = markdown(cell.text)
-    words = f"**{words}**" if cell.mark == "best" else _italic(words, row)
+    text = markdown(cell.text)
+    text = f"**{text}**" if cell.mark == "best" else _italic(text, row)
     suffix = f" {markdown(cell.suffix)}" if cell.suffix else ""
-    return words + suffix + _markdown_foot(cell.foot)
+    return text + suffix + _markdown_footnote(cell.footnote)
 
 
 def _parts(table: Table, column: int) -> tuple[str, ...]:
@@ -167,27 +167,27 @@ def _latex_groups(table: Table) -> Iterator[str]:
 
 def _latex_head(head: str, *, wide: bool) -> str:
     """Return a column's head, with stacked words in a wide table."""
-    words = latex(head)
-    stacked = words.replace(" ", r"\\")
-    return rf"\shortstack[r]{{{stacked}}}" if wide and stacked != words else words
+    text = latex(head)
+    stacked = text.replace(" ", r"\\")
+    return rf"\shortstack[r]{{{stacked}}}" if wide and stacked != text else text
 
 
 def _latex_row(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _latex_foot(foot: int) -> str:
-    return rf"\textsuperscript{{{foot}}}" if foot else ""
+def _latex_footnote(footnote: int) -> str:
+    return rf"\textsuperscript{{{footnote}}}" if footnote else ""
 
 
-def _latex_italic(words: str, row: FormattedRow) -> str:
-    return rf"\textit{{{words}}}" if row.origin == "published" and words else words
+def _latex_italic(text: str, row: FormattedRow) -> str:
+    return rf"\textit{{{text}}}" if row.origin == "published" and text else text
 
 
 def _latex_cell(cell: FormattedCell, row: FormattedRow) -> str:
-    words = latex(cell.text)
+    text = latex(cell.text)
     if cell.mark:
-        words = rf"\textbf{{{words}}}" if cell.mark == "best" else rf"\underline{{{words}}}"
-    words = _latex_italic(words, row)
+        text = rf"\textbf{{{text}}}" if cell.mark == "best" else rf"\underline{{{text}}}"
+    text = _latex_italic(text, row)
     suffix = rf" {{\footnotesize {latex(cell.suffix)}}}" if cell.suffix else ""
-    return words + suffix + _latex_foot(cell.foot)
+    return text + suffix + _latex_footnote(cell.footnote)

@@ -34,7 +34,7 @@ class FormattedCell:
     interval: str = ""
     counts: str = ""
     mark: Mark = ""
-    foot: int = 0
+    footnote: int = 0
     """Number of the footnote, from 1; 0: none."""
     heat: int | None = None
     """Step of the background shade, 0 to 10."""
@@ -53,7 +53,7 @@ class FormattedRow:
     origin: str
     baseline: bool
     cells: tuple[FormattedCell, ...]
-    foot: int = 0
+    footnote: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def lay_out(table: Table) -> FormattedTable:
                 replace(_cell(cell, table, column, notes), mark=marks.get((index, column), ""))
                 for column, cell in enumerate(row.cells)
             ),
-            foot=_foot(row.note, notes),
+            footnote=_footnote(row.note, notes),
         )
         for index, row in enumerate(table.rows)
     )
@@ -125,7 +125,7 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Forma
         delta=delta,
         interval=_interval(cell, style),
         counts=_counts(cell),
-        foot=_foot(cell.note, notes),
+        footnote=_footnote(cell.note, notes),
     )
 
 
@@ -159,7 +159,7 @@ def _heat(table: Table, value: float | None) -> int | None:
     return round(10 * min(1.0, max(0.0, share)))
 
 
-def _foot(note: str, notes: list[str]) -> int:
+def _footnote(note: str, notes: list[str]) -> int:
     if not note:
         return 0
     if note not in notes:

@@ -78,7 +78,7 @@ def four() -> dict[str, float]:
 def test_shortage_on_one_machine_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
-        placement.wait_for_capacity(four, patience_s=50, grows=False)
+        placement.wait_for_capacity(four, timeout_s=50, grows=False)
     assert (cluster.now, cluster.placement_groups) == (0.0, [])
 
 
@@ -87,14 +87,14 @@ def test_shortage_on_a_fixed_cluster_is_reported_within_a_minute(
 ) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
-        placement.wait_for_capacity(four, patience_s=50, grows=True)
+        placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert 50 <= cluster.now <= 60
     assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
 def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
-    placement.wait_for_capacity(four, patience_s=50, grows=True)
+    placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert cluster.now > 150
     assert (cluster.placement_groups, cluster.taken_back) == (
         [[four]],
@@ -105,7 +105,7 @@ def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[
 def test_cancelled_run_stops_waiting(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100, [True] * 100)
     with pytest.raises(RunCancelledError):
-        placement.wait_for_capacity(four, patience_s=50, grows=True, stopped=lambda: cluster.now > 7)
+        placement.wait_for_capacity(four, timeout_s=50, grows=True, stopped=lambda: cluster.now > 7)
     assert cluster.now < 10
     assert cluster.taken_back == ["the group"]
 
@@ -117,5 +117,5 @@ def test_placement_group_of_a_dead_cluster_is_not_removed(
 
     cluster = Cluster(monkeypatch, [[SMALL], [SMALL, BIG]], [True])
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    placement.wait_for_capacity(four, patience_s=50, grows=True)
+    placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert cluster.taken_back == []  # to ask for it would start another Ray

@@ -63,8 +63,8 @@ def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
 
 def must_stand_apart(first: Look, second: Look) -> bool:
     """Return whether only their positions distinguish two objects once their color, or their shape, is hidden."""
-    alike = first.material == second.material and first.radius == second.radius
-    return alike and (first.shape == second.shape or first.color == second.color)
+    same_size_and_material = first.material == second.material and first.radius == second.radius
+    return same_size_and_material and (first.shape == second.shape or first.color == second.color)
 
 
 def _with_keys(rng: random.Random, looks: list[Look], options: Options) -> Cast:

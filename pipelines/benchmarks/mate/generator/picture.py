@@ -135,8 +135,10 @@ def _paint(image: Image.Image, solid: Solid, camera: Camera) -> None:
 
 def _sphere(tile: _Tile, solid: Solid, _camera: Camera) -> None:
     across = round(tile.span * 1.7)
-    away = Image.radial_gradient("L").resize((across, across), Image.Resampling.BICUBIC)
-    ball = ImageOps.colorize(away, _shaded(solid, 1.05), _shaded(solid, 0.45), mid=_shaded(solid, 0.86), midpoint=100)
+    gradient = Image.radial_gradient("L").resize((across, across), Image.Resampling.BICUBIC)
+    ball = ImageOps.colorize(
+        gradient, _shaded(solid, 1.05), _shaded(solid, 0.45), mid=_shaded(solid, 0.86), midpoint=100
+    )
     tile.image.paste(_shaded(solid, 0.45), (0, 0, *tile.image.size))
     x, y = tile.inside(0.36, 0.32)
     tile.image.paste(ball, (round(x - across / 2), round(y - across / 2)))

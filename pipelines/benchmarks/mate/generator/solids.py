@@ -148,9 +148,9 @@ def _square(cube: Solid) -> list[tuple[float, float]]:
 
 def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
     """Return the circle on a sphere that lines of sight touch: its picture is the outline."""
-    away = [eye - subset for eye, subset in zip(camera.location, sphere.coords, strict=True)]
-    distance = math.hypot(*away)
-    x, y, z = (part / distance for part in away)
+    offset = [eye - centre for eye, centre in zip(camera.location, sphere.coords, strict=True)]
+    distance = math.hypot(*offset)
+    x, y, z = (part / distance for part in offset)
     level = math.hypot(x, y)
     aside, upward = (-y / level, x / level, 0.0), (-z * x / level, -z * y / level, level)
     near = sphere.radius**2 / distance
@@ -159,8 +159,8 @@ def _horizon(sphere: Solid, camera: Camera) -> list[Point]:
     for step in range(ROUND_STEPS):
         cos, sin = (wide * turn(2 * math.pi * step / ROUND_STEPS) for turn in (math.cos, math.sin))
         a, b, c = (
-            subset + near * towards + cos * across + sin * above
-            for subset, towards, across, above in zip(sphere.coords, (x, y, z), aside, upward, strict=True)
+            centre + near * towards + cos * across + sin * above
+            for centre, towards, across, above in zip(sphere.coords, (x, y, z), aside, upward, strict=True)
         )
         points.append((a, b, c))
     return points

@@ -139,9 +139,9 @@ class MateHumanBaseline(HumanBaseline):
             for task, shared in rows.items():
                 metrics += paired_metrics(shared, Key("exact_match", task, setting))
             for kind, tasks in KINDS.items():
-                both = pd.concat([rows[task].assign(task=task) for task in tasks], ignore_index=True)
-                parts = [(both["task"] == task).to_numpy() for task in tasks]
-                metrics += paired_metrics(both, Key("exact_match", kind, setting), parts)
+                combined = pd.concat([rows[task].assign(task=task) for task in tasks], ignore_index=True)
+                parts = [(combined["task"] == task).to_numpy() for task in tasks]
+                metrics += paired_metrics(combined, Key("exact_match", kind, setting), parts)
         return metrics
 
     def display(

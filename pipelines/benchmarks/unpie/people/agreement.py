@@ -53,10 +53,10 @@ def translation_agreement(
 
 def agreement(scope: MetricScope, answered: pd.DataFrame, column: str) -> Iterator[Metric]:
     """Yield the agreement of `column` with `human` over the answers with both; nothing without human labels."""
-    both = answered[answered["human"].isin([0.0, 1.0]) & answered[column].isin([0.0, 1.0])]
-    if both.empty:
+    rated = answered[answered["human"].isin([0.0, 1.0]) & answered[column].isin([0.0, 1.0])]
+    if rated.empty:
         return
-    ours, human = both[column] == 1.0, both["human"] == 1.0
+    ours, human = rated[column] == 1.0, rated["human"] == 1.0
     hits, predicted, actual = int((ours & human).sum()), int(ours.sum()), int(human.sum())
     correlation = phi(ours.tolist(), human.tolist())
     values = {
@@ -70,4 +70,4 @@ def agreement(scope: MetricScope, answered: pd.DataFrame, column: str) -> Iterat
     for name, value in values.items():
         unit = "" if name in ("phi", "pearson") else "fraction"
         note = "" if value is not None else "undefined: one side has one verdict only"
-        yield scope.metric(f"agreement_{name}", value, len(both), unit=unit, note=note)
+        yield scope.metric(f"agreement_{name}", value, len(rated), unit=unit, note=note)

@@ -80,12 +80,12 @@ def test_failures_scores_and_thoughts_of_the_server_pass_unchanged() -> None:
     ],
 )
 def test_thoughts_are_split_at_the_markers(text: str, cut: bool, thoughts: str | None, answer: str) -> None:
-    assert split_reasoning(text, MARKERS, cut=cut) == (thoughts, answer)
+    assert split_reasoning(text, MARKERS, is_truncated=cut) == (thoughts, answer)
 
 
 def test_text_without_markers_is_a_thought_where_the_template_opens_it_and_the_limit_cuts_it() -> None:
     opened = ReasoningMarkers(opened=True)
-    assert split_reasoning("a", opened, cut=True) == ("a", "")
+    assert split_reasoning("a", opened, is_truncated=True) == ("a", "")
     assert split_reasoning("a", opened) == (None, "a")
 
 

@@ -17,7 +17,7 @@ from pipelines.ingest.dataset import Datasets
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.nightly.fingerprints import pair_fingerprint_parts
-from pipelines.plan.completed import ids_in_other_words
+from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import RequestBuilder, model_builders
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
@@ -128,7 +128,7 @@ def test_added_captioner_asks_its_own_requests_alone(vague_data: str, tmp_path: 
     (entry,) = load_run(Store(str(tmp_path)))["entries"]
     store = Store(str(tmp_path))
     paths = [info.path for info in store.list("predictions", "*.parquet")]
-    others = {name for path in paths for name in ids_in_other_words(store, entry, path)}
+    others = {name for path in paths for name in ids_of_other_prompt_sets(store, entry, path)}
     assert others == {name for name, row in after.items() if row["captioner"] == "a"}
 
 

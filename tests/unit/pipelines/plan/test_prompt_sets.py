@@ -15,7 +15,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UnknownNameError
 from pipelines.ingest.dataset import Datasets
-from pipelines.plan.completed import ids_in_other_words
+from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import RequestBuilder, caption_builders, model_builders
 from pipelines.plan.run_manifest import (
     ManifestEntry,
@@ -112,7 +112,9 @@ def test_comparison_is_in_the_words_of_the_first_set(maia_data: str, tmp_path: P
     store = Store(str(tmp_path))
     (entry,) = load_run(store)["entries"]
     others = {
-        name for info in store.list("predictions", "*.parquet") for name in ids_in_other_words(store, entry, info.path)
+        name
+        for info in store.list("predictions", "*.parquet")
+        for name in ids_of_other_prompt_sets(store, entry, info.path)
     }
     assert others == {row["request_id"] for row in predictions(tmp_path) if row["prompt_version"] == "oevqa-it-v1"}
 

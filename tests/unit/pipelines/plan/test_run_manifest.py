@@ -44,7 +44,9 @@ def entry(
 
 
 def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
-    return {cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_cut() for cell in cut.builder.task_settings}
+    return {
+        cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_selection() for cell in cut.builder.task_settings
+    }
 
 
 def test_each_setting_keeps_its_last_sample_selection() -> None:

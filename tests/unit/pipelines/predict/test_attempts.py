@@ -81,10 +81,10 @@ def test_units_are_loaded_one_at_a_time_after_a_death_to_find_its_cause() -> Non
 
 def die_at(tracker: AttemptTracker, unit: str, *media: str) -> frozenset[str]:
     """Load a unit up to the last of these media; return those known to be deadly before."""
-    _, deadly = tracker.begin_loading(unit)
+    _, fatal_media = tracker.begin_loading(unit)
     for medium in media:
         tracker.begin_medium(unit, medium)
-    return deadly
+    return fatal_media
 
 
 def test_medium_that_was_decoded_at_two_deaths_is_deadly_to_all_units() -> None:

@@ -147,16 +147,16 @@ def test_medium_that_kills_costs_its_own_rows_and_others_are_recorded_before_the
     units: list[WorkUnit], make_loader: Callable[..., Loader]
 ) -> None:
     unit = next(unit for unit in units if len({entry.group for entry in unit.slices if "blank" not in entry.group}) > 1)
-    deadly, *others = sorted({entry.group for entry in unit.slices if "blank" not in entry.group})
+    fatal, *others = sorted({entry.group for entry in unit.slices if "blank" not in entry.group})
     attempts, cache = RecordedMedia(), RecordingFrameCache()
-    guard = MediaGuard(unit=unit.part, attempts=attempts, deadly=frozenset([deadly]))
+    guard = MediaGuard(unit=unit.part, attempts=attempts, fatal_media=frozenset([fatal]))
     loaded_unit = make_loader(frames=cache).load(unit, guard=guard)
     assert [attempts.media[-1], *sorted(attempts.media[:-1])] == ["", *others]
     assert not any(cache.shared.values()), "the process that died at a medium may still claim it"
     failed = {row["request_id"] for row in loaded_unit.ready}
     assert all("processes died" in row["error"] for row in loaded_unit.ready)
     assert failed | {request.request_id for request in loaded_unit.requests} == loaded_unit.columns.keys()
-    assert len(failed) == sum(len(entry.rows) for entry in unit.slices if entry.group == deadly)
+    assert len(failed) == sum(len(entry.rows) for entry in unit.slices if entry.group == fatal)
 
 
 def test_loader_without_media_fails_the_requests_that_show_one(

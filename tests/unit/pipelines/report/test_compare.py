@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.render import comparison_in_words
+from jobs.render import comparison_text
 from pipelines.errors import UsageError
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
@@ -127,11 +127,11 @@ def test_a_comparison_of_three_clips_says_that_it_cannot_conclude(tmp_path: Path
     assert (difference.clusters, difference.p, difference.verdict) == (3, 0.25, "cannot conclude")
     few = "maia: only 3 clips, pictures or scenes: no p-value can be below 0.25, so no test is conclusive"
     assert few in comparison.caveats
-    assert comparison_in_words(comparison) == [
+    assert comparison_text(comparison) == [
         "None of 1 differences is more than chance.",
         "1 of 1 differences rest on too few clusters to conclude anything.",
     ]
-    assert comparison_in_words(compare(weak, weak)) == [
+    assert comparison_text(compare(weak, weak)) == [
         "None of 1 differences is more than chance; 1 of them are none at all."
     ]
 
@@ -151,7 +151,7 @@ def test_rows_of_one_clip_each_have_mcnemars_test_too(tmp_path: Path) -> None:
     second = write_output(tmp_path / "b", "m", [1] * 20, rows_per_clip=1)
     (difference,) = compare(first, second).differences
     assert (difference.clusters, difference.p, difference.p_mcnemar) == (20, 2 * 0.5**9, 2 * 0.5**9)
-    sentence = comparison_in_words(Comparison((difference,), ()))[1]
+    sentence = comparison_text(Comparison((difference,), ()))[1]
     start = "- maia vsv 1-frame: correct of m in B is higher than of m in A"
     assert sentence == f"{start} by 0.450, on 20 rows, p 0.0039 after correction."
 

@@ -64,8 +64,8 @@ def test_equal_notes_share_a_footnote() -> None:
     )
     formatted = lay_out(sample_table)
     assert formatted.footnotes == ("odd", "odder")
-    assert [cell.foot for cell in formatted.rows[0].cells] == [1, 2]
-    assert formatted.rows[1].foot == 1
+    assert [cell.footnote for cell in formatted.rows[0].cells] == [1, 2]
+    assert formatted.rows[1].footnote == 1
 
 
 def test_best_formatted_value_is_marked() -> None:
