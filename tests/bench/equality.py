@@ -110,7 +110,7 @@ def generate_tokens(engine: TransformersEngine, calls: Sequence[Call]) -> Tokens
 
 def cut(ids: Sequence[int], stops: range | tuple[int, ...]) -> tuple[int, ...]:
     """Return the tokens before the first stop token."""
-    end = next((place for place, token in enumerate(ids) if token in stops), len(ids))
+    end = next((index for index, token in enumerate(ids) if token in stops), len(ids))
     return tuple(ids[:end])
 
 
@@ -123,7 +123,7 @@ def compare(count: Count, got: Tokens, want: Mapping[str, tuple[tuple[int, ...],
             count.equal += 1
             continue
         pairs = enumerate(zip(actual, alone, strict=False))
-        first = next((place for place, (a, b) in pairs if a != b), min(len(actual), len(alone)))
+        first = next((index for index, (a, b) in pairs if a != b), min(len(actual), len(alone)))
         if first < len(gaps) and gaps[first] < ROUNDING:
             count.near_ties += 1
         else:

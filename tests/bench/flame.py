@@ -1,6 +1,6 @@
 """A flame graph of a sweep of the guessing model in one process: `python -m tests.bench.flame docs/profiles/sweep.svg`.
 
-A thread looks at the main thread's stack every few milliseconds; the width of a box is its share of the looks. Waiting
+A thread samples the main thread's stack every few milliseconds; the width of a box is its share of the samples. Waiting
 for the decoder's process counts, since that process works meanwhile; imports that all runs need are made before.
 """
 
@@ -76,7 +76,7 @@ def names(frame: FrameType | None) -> Iterator[str]:
 
 
 def boxes(stacks: Counter[Stack], depth: int = 0, left: float = 0.0) -> Iterator[tuple[int, float, float, str]]:
-    """Yield depth, left end, share of the looks and name of each box."""
+    """Yield depth, left end, share of the samples and name of each box."""
     branches: dict[str, Counter[Stack]] = {}
     for stack, count in stacks.items():
         if len(stack) > depth:
@@ -98,12 +98,12 @@ def to_svg(stacks: Counter[Stack], title: str) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         f'<text x="6" y="16" font-size="13">{escape(title)}</text>',
     ]
-    for depth, left, looks, name in drawn:
-        x, width, y = WIDTH * left / total, WIDTH * looks / total, 26 + ROW * depth
+    for depth, left, samples, name in drawn:
+        x, width, y = WIDTH * left / total, WIDTH * samples / total, 26 + ROW * depth
         colour = next((colour for stage, colour in STAGES.items() if name.startswith(stage)), OTHER)
         label = name.rpartition("/")[2][: int(width / CHAR_WIDTH)]
         lines.append(
-            f'<g><title>{escape(name)}: {looks / total:.1%}</title><rect x="{x:.1f}" y="{y}" width="{width:.1f}" '
+            f'<g><title>{escape(name)}: {samples / total:.1%}</title><rect x="{x:.1f}" y="{y}" width="{width:.1f}" '
             f'height="{ROW - 1}" fill="{colour}" fill-opacity=".75" stroke="#fff"/>'
             + (f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(label)}</text>' if len(label) > 2 else "")
             + "</g>"

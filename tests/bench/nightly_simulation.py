@@ -69,7 +69,7 @@ class System:
 
     def __post_init__(self) -> None:
         for size, _ in SAMPLES.values():
-            self.names[size] = np.array([f"{place:05}" for place in range(size)])
+            self.names[size] = np.array([f"{index:05}" for index in range(size)])
         for number in range(MODELS):
             kind = list(NOISE)[number % len(NOISE)]
             for name, (size, settings) in SAMPLES.items():

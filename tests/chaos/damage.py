@@ -23,14 +23,14 @@ from tests.chaos.media import corpus, write
 from tests.chaos.results import RESULTS, read_results, write_results
 from tests.integration.conftest import s3_server
 
-__all__ = ["Fates", "decode_all"]
+__all__ = ["Outcomes", "decode_all"]
 
 FAILING = 0.05
 LIMIT_S = 60.0
 
 
 @dataclass(slots=True)
-class Fates:
+class Outcomes:
     """The outcomes of decoding the corpus of damaged media."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -42,9 +42,9 @@ class Fates:
     """Peak of the decoder's process."""
 
 
-def decode_all(folder: Path) -> Fates:
+def decode_all(folder: Path) -> Outcomes:
     """Decode each file of the corpus as a sweep would."""
-    fates = Fates()
+    outcomes = Outcomes()
     with Decoder(timeout_s=LIMIT_S) as decoder:
         for specimen in corpus():
             path = write(folder, specimen)
@@ -52,18 +52,18 @@ def decode_all(folder: Path) -> Fates:
             try:
                 frames = decoder.decode_file(path, Media(specimen.kind, "", 4 if specimen.kind == "video" else 0), 4096)
             except DecodeError as error:
-                fate = "refused" if len(str(error)) > 10 else "refused without a reason"
+                outcome = "refused" if len(str(error)) > 10 else "refused without a reason"
             else:
                 whole = str(frames.pixels.dtype) == "uint8" and frames.pixels.shape[3] == 3
-                fate = "decodes" if whole and frames.pixels[0].size <= 3 * 4096 else "decodes to something else"
-            fates.counts[fate] += 1
-            if fate not in (("decodes", "refused") if specimen.fate == "either" else (specimen.fate,)):
-                fates.wrong.append(f"{specimen.name}: {fate}")
-            fates.longest_s = max(fates.longest_s, time.monotonic() - started)
+                outcome = "decodes" if whole and frames.pixels[0].size <= 3 * 4096 else "decodes to something else"
+            outcomes.counts[outcome] += 1
+            if outcome not in (("decodes", "refused") if specimen.outcome == "either" else (specimen.outcome,)):
+                outcomes.wrong.append(f"{specimen.name}: {outcome}")
+            outcomes.longest_s = max(outcomes.longest_s, time.monotonic() - started)
             if decoder._child is not None:
-                fates.most_bytes = max(fates.most_bytes, _peak(decoder._child.pid))
+                outcomes.most_bytes = max(outcomes.most_bytes, _peak(decoder._child.pid))
             path.unlink()
-    return fates
+    return outcomes
 
 
 def _peak(pid: int) -> int:
@@ -119,17 +119,17 @@ def main() -> int:
     results: dict[str, dict[str, Any]] = read_results(options.results)
     results["cuts"] = {"disk": _cut_on_disk(options.rounds), "store": _cut_on_store(options.rounds)}
     with tempfile.TemporaryDirectory(prefix="vlmsweep-media-") as folder:
-        fates = decode_all(Path(folder))
+        outcomes = decode_all(Path(folder))
     results["media"] = {
-        "files": fates.counts.total(),
-        **fates.counts,
-        "wrong": len(fates.wrong),
-        "longest_s": round(fates.longest_s, 1),
-        "most_mb": fates.most_bytes >> 20,
+        "files": outcomes.counts.total(),
+        **outcomes.counts,
+        "wrong": len(outcomes.wrong),
+        "longest_s": round(outcomes.longest_s, 1),
+        "most_mb": outcomes.most_bytes >> 20,
     }
     write_results(results, options.results)
-    sys.stdout.write(f"cuts: {results['cuts']}\nmedia: {results['media']} {fates.wrong}\n")
-    harmed = fates.wrong or any(cut.get(bad) for cut in results["cuts"].values() for bad in ("neither", "not cut"))
+    sys.stdout.write(f"cuts: {results['cuts']}\nmedia: {results['media']} {outcomes.wrong}\n")
+    harmed = outcomes.wrong or any(cut.get(bad) for cut in results["cuts"].values() for bad in ("neither", "not cut"))
     return 1 if harmed else 0
 
 

@@ -1,6 +1,6 @@
 """Four hosts - head, two workers and a store - in network namespaces; one is cut off for a minute, one is killed.
 
-The sweep is submitted through Ray's job API with a token, from a fifth place on the same network; data and results lie
+The sweep is submitted through Ray's job API with a token, from a fifth host on the same network; data and results lie
 in the store. Workers are started again when Ray ends them, as the compose file and systemd do; the one that is killed
 stays away. Both come at random moments, so that now and then no worker is there at all.
 """
@@ -83,7 +83,7 @@ def _site(scene: Scene) -> Iterator[_Site]:
             env = {
                 **environment(folder),
                 "PATH": f"{BIN}:{os.environ['PATH']}",
-                "HOME": str(net.place),
+                "HOME": str(net.mount_point),
                 "RAY_AUTH_MODE": "token",
                 "RAY_AUTH_TOKEN_PATH": str(token),
                 "AWS_ENDPOINT_URL": f"http://{net.hosts['store'].address}:9000",
@@ -107,19 +107,19 @@ def _start(site: _Site) -> None:
     hosts = site.net.hosts
     hosts["store"].start(str(BIN / "moto_server"), "-H", "0.0.0.0", "-p", "9000", env=site.env, log=site.log("store"))
     hosts["head"].supervise(  # Ray gives up its own start on a machine that is very busy
-        *_ray(hosts["head"], site.net.place, cpus=0),
+        *_ray(hosts["head"], site.net.mount_point, cpus=0),
         *("--head", "--port=6379", "--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
         env=site.env,
         log=site.log("head"),
     )
     head = hosts["head"].address
-    for place in (f"{hosts['store'].address}/9000", f"{head}/8265"):
-        ping = f"until (exec 3<>/dev/tcp/{place}) 2>/dev/null; do sleep 0.5; done"
+    for address in (f"{hosts['store'].address}/9000", f"{head}/8265"):
+        ping = f"until (exec 3<>/dev/tcp/{address}) 2>/dev/null; do sleep 0.5; done"
         site.command("timeout", "280", "bash", "-c", ping)
     _until_up(site, "head")
     for name in ("worker1", "worker2"):
         hosts[name].supervise(
-            *_ray(hosts[name], site.net.place, cpus=1),
+            *_ray(hosts[name], site.net.mount_point, cpus=1),
             f"--address={head}:6379",
             env=site.env,
             log=site.log(name),
@@ -133,10 +133,10 @@ def _until_up(site: _Site, *names: str) -> None:
         time.sleep(0.5)
 
 
-def _ray(host: Host, place: Path, cpus: int) -> tuple[str, ...]:
+def _ray(host: Host, folder: Path, cpus: int) -> tuple[str, ...]:
     return (
         *(str(BIN / "ray"), "start", "--block", "--disable-usage-stats", f"--node-ip-address={host.address}"),
-        *(f"--temp-dir={place}/ray", f"--num-cpus={cpus}", "--object-store-memory=100000000"),
+        *(f"--temp-dir={folder}/ray", f"--num-cpus={cpus}", "--object-store-memory=100000000"),
     )
 
 
@@ -168,7 +168,7 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
 
 
 def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: Path) -> int:
-    """Cut one worker off at once; kill the other at some moment until half a minute after the network is repaired.
+    """Cut one worker off at once; kill the other at a random time until half a minute after the network is repaired.
 
     Returns:
         Calls that had begun and were not committed a moment before the cut, and before the kill.
@@ -179,10 +179,10 @@ def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: P
     begun = time.monotonic()
     site.net.cut(cut)
     events = [(CUT_S, lambda: site.net.join(cut)), (dies_after, site.net.hosts[killed].kill)]
-    for moment, event in sorted(events, key=lambda pair: pair[0]):
-        time.sleep(max(0.0, begun + moment - time.monotonic()))
+    for offset_s, event in sorted(events, key=lambda pair: pair[0]):
+        time.sleep(max(0.0, begun + offset_s - time.monotonic()))
         assert submitted.poll() is None, f"the sweep ended before it was disturbed\n{site.log_tails()}"
-        if moment == dies_after:
+        if offset_s == dies_after:
             in_flight += _in_flight(site, out, "kill")
         event()
     return in_flight

@@ -17,7 +17,7 @@ from PIL import Image
 
 __all__ = ["Specimen", "corpus"]
 
-Fate = Literal["decodes", "refused", "either"]
+Outcome = Literal["decodes", "refused", "either"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Specimen:
     name: str
     kind: Literal["image", "video"]
     content: bytes
-    fate: Fate
+    outcome: Outcome
     """`either`: a flipped bit may or may not be seen by a decoder; it must not crash, hang or swell."""
 
 

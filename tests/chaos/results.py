@@ -13,7 +13,7 @@ __all__ = ["RESULTS", "ROOT", "Results", "read_results", "write_results"]
 RESULTS = ROOT / "docs" / "chaos-results.json"
 
 Results = dict[str, dict[str, Any]]
-"""`kills`: by what was killed, by seed; `rows`: by benchmark; `cuts`: by place; `soak` and `media`: one run."""
+"""`kills`: by what was killed, by seed; `rows`: by benchmark; `cuts`: by storage; `soak` and `media`: one run."""
 
 
 def read_results(path: Path = RESULTS) -> Results:

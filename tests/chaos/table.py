@@ -50,10 +50,10 @@ def _rows(rows: Mapping[str, Any]) -> str:
 
 def _cuts(cuts: Mapping[str, Any]) -> str:
     parts = []
-    for place, counts in (("on a disk", cuts["disk"]), ("in a store that fails 5% of its answers", cuts["store"])):
+    for storage, counts in (("on a disk", cuts["disk"]), ("in a store that fails 5% of its answers", cuts["store"])):
         old, new, neither = (counts.get(name, 0) for name in ("old", "new", "neither"))
         parts.append(
-            f"{place} {old + new + neither}: readers saw the old part {old} times, the new one {new}, else {neither}"
+            f"{storage} {old + new + neither}: readers saw the old part {old} times, the new one {new}, else {neither}"
         )
     return f"Commits cut before and after each step, {'; '.join(parts)}."
 

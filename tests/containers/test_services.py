@@ -73,9 +73,9 @@ def test_memory_limits_hold_in_the_kernel(services: Services) -> None:
 def test_only_loopback_is_published(services: Services) -> None:
     published = {}
     for container in services.containers():
-        for port, places in (container.inspect()["NetworkSettings"]["Ports"] or {}).items():
-            for place in places or ():
-                published[port] = place["HostIp"]
+        for port, bindings in (container.inspect()["NetworkSettings"]["Ports"] or {}).items():
+            for binding in bindings or ():
+                published[port] = binding["HostIp"]
     assert published == {"8265/tcp": "127.0.0.1", "8333/tcp": "127.0.0.1", "9090/tcp": "127.0.0.1"}
 
 

@@ -60,7 +60,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 
 @contextlib.contextmanager
-def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iterator[S3]:
+def s3_server(log: Path, failing: float = 0.0, mode: Path | None = None) -> Iterator[S3]:
     """Yield moto as a process of its own; a share of its responses may fail, or all while a file says so."""
     # The server is handed a socket that listens: a port that is only picked here may be another's before it is bound.
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -70,9 +70,11 @@ def s3_server(log: Path, failing: float = 0.0, mood: Path | None = None) -> Iter
         "AWS_SECRET_ACCESS_KEY": "test-secret-never-shown",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    place = str(listening.fileno())
+    descriptor = str(listening.fileno())
     words = (
-        ["tests.support.moody_s3", place, str(mood)] if mood else ["tests.support.flaky_s3", place, str(failing), "1"]
+        ["tests.support.moody_s3", descriptor, str(mode)]
+        if mode
+        else ["tests.support.flaky_s3", descriptor, str(failing), "1"]
     )
     with log.open("wb") as out, listening:
         command = [sys.executable, "-m", *words]

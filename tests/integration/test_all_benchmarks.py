@@ -97,5 +97,5 @@ def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None
 
 def _without_judge(flags: tuple[str, ...]) -> list[str]:
     """Return the flags without the judge, which `report` does not use."""
-    place = flags.index("--judge")
-    return [*flags[:place], *flags[place + 2 :]]
+    index = flags.index("--judge")
+    return [*flags[:index], *flags[index + 2 :]]

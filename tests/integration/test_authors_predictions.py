@@ -225,8 +225,8 @@ def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path:
         "bertscore",
         "bleurt",
     ]
-    for place, model_is_right in (("gpt4/gpt4_fs5.csv", True), ("llava-v1.6-34b_sg/preds.csv", False)):
-        path = tmp_path / "preds" / place
+    for file_name, model_is_right in (("gpt4/gpt4_fs5.csv", True), ("llava-v1.6-34b_sg/preds.csv", False)):
+        path = tmp_path / "preds" / file_name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, columns, restval="")

@@ -39,9 +39,9 @@ def renamed(kind: str, index: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("place", ["folder", "s3"])
+@pytest.mark.parametrize("storage", ["folder", "s3"])
 def test_column_map_reads_a_source_with_other_names(
-    cli: Cli, tmp_path: Path, place: str, request: pytest.FixtureRequest
+    cli: Cli, tmp_path: Path, storage: str, request: pytest.FixtureRequest
 ) -> None:
     source = tmp_path / "source"
     write_jsonl(source / "puns.jsonl", [renamed(kind, n) for n in range(2) for kind in ("Homo", "Hetero")])
@@ -49,7 +49,7 @@ def test_column_map_reads_a_source_with_other_names(
         (source / f"{name}.png").write_bytes(picture(name))
     (tmp_path / "map.yaml").write_text(MAP)
     uri, env = str(source), {}
-    if place == "s3":
+    if storage == "s3":
         s3: S3 = request.getfixturevalue("s3")
         for path in source.iterdir():
             s3.client().put_object(Bucket="bench", Key=f"puns/{path.name}", Body=path.read_bytes())
@@ -61,7 +61,7 @@ def test_column_map_reads_a_source_with_other_names(
     assert sorted(results) == ["Hetero-0", "Hetero-1", "Homo-0", "Homo-1"]
     assert results["Homo-1"].data["translation"][1] == row("homographic", 1)["translation2"]
     assert {ref.role for ref in results["Homo-1"].media} == {"explanation", "disambiguator/0", "disambiguator/1"}
-    if place == "folder":
+    if storage == "folder":
         (tmp_path / "map.yaml").write_text(MAP.replace("text.en", "txt.en"))
         wrong = cli(*flags, "--column-map", str(tmp_path / "map.yaml"), code=2).stderr
         assert "'text.en'" in wrong

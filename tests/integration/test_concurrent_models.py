@@ -30,12 +30,12 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
     observed: set[frozenset[str]] = set()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
         command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
-        place = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
-        dry = [*command, *FLAGS, *place, "--dry-run", "--json"]
+        common_flags = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
+        dry = [*command, *FLAGS, *common_flags, "--dry-run", "--json"]
         schedule = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
         assert (schedule["gpus"], [model["begins_s"] for model in schedule["models"]]) == (2, [0.0, 0.0])
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen([*command, *FLAGS, *place], env=head.env, stdout=log, stderr=log)
+            process = subprocess.Popen([*command, *FLAGS, *common_flags], env=head.env, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + 900
             while process.poll() is None:

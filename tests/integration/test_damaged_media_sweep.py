@@ -54,11 +54,11 @@ def test_damaged_medium_costs_only_its_own_row(
     parts = out.glob("predictions/*/*/*.parquet")
     rows = {row["sample_id"]: row for part in parts for row in pq.ParquetFile(part).read().to_pylist()}
     assert len(rows) == len(samples)
-    fates = {f"{item.name}-{digest[:8]}": item.fate for digest, item in media.items()}
+    outcomes = {f"{item.name}-{digest[:8]}": item.outcome for digest, item in media.items()}
     for sample_id, row in rows.items():
-        fate = fates.get(sample_id, "decodes")
-        if fate != "either":
-            assert row["status"] == ("ok" if fate == "decodes" else "error"), (sample_id, row["error"])
+        outcome = outcomes.get(sample_id, "decodes")
+        if outcome != "either":
+            assert row["status"] == ("ok" if outcome == "decodes" else "error"), (sample_id, row["error"])
         assert row["status"] == "ok" or (row["error_type"], bool(row["error"])) == ("media", True), row
     errors = sum(row["status"] == "error" for row in rows.values())
     assert errors > 30, errors

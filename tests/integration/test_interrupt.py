@@ -93,8 +93,8 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     models = tmp_path / "models.yaml"
     models.write_text("slow: {engine: random, faults: {stall_s: 2.0}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    place = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place]
+    common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
+    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags]
     env = {**command_env, "TMPDIR": str(short_temp)}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 400
@@ -124,7 +124,7 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     committed = {path: path.read_bytes() for path in parts(tmp_path / "out")}
     assert committed
     models.write_text("slow: {engine: random}\n")
-    cli("predict", *flags, *place)
+    cli("predict", *flags, *common_flags)
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in parts(tmp_path / "out")])
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
     assert table.num_rows == 3 * 384

@@ -46,10 +46,21 @@ def test_clip_that_kills_its_loader_costs_only_its_own_rows(
     script.write_text(DEADLY)
     models.write_text("single: {engine: random, replicas: {max: 1}}\n")
     command = ["predict", "--models", "single", "--benchmarks", "maia", "--tasks", "vsv", "--json"]
-    place = ["--models-file", str(models), "--sample-id", "video1/Sentiment_A", "--sample-id", "video2/Sentiment_A"]
-    place += ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
+    common_flags = [
+        "--models-file",
+        str(models),
+        "--sample-id",
+        "video1/Sentiment_A",
+        "--sample-id",
+        "video2/Sentiment_A",
+    ]
+    common_flags += ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, str(script), *command, *place], env=command_env, capture_output=True, text=True, timeout=900
+        [sys.executable, str(script), *command, *common_flags],
+        env=command_env,
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
     assert done.returncode == 1, done.stderr
     expected = ["request_id", "sample_id", "status", "error_type"]

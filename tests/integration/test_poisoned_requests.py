@@ -22,8 +22,8 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    done = cli("run", *flags, *place, "--json", code=1)
+    common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
+    done = cli("run", *flags, *common_flags, "--json", code=1)
     table = predictions(out, "deadly")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()
@@ -36,7 +36,7 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     assert {row["output"] for row in bad} == {None}
     # Faults are not part of the fingerprint: the same model without faults repeats only the failed requests.
     models.write_text("deadly: {engine: random}\n")
-    done = cli("run", *flags, *place, "--json")
+    done = cli("run", *flags, *common_flags, "--json")
     again = predictions(out, "deadly")
     assert sorted(again["request_id"].to_pylist()) == sorted(table["request_id"].to_pylist())
     assert set(again["status"].to_pylist()) == {"ok"}
@@ -50,8 +50,8 @@ def test_hanging_request_costs_only_its_own_row(cli: Cli, maia_data: str, tmp_pa
     models.write_text(f"hanging: {{engine: random, {hanging}}}\n")
     out = tmp_path / "out"
     flags = ("--models", "hanging", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    place = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    cli("run", *flags, *place, code=1)
+    common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
+    cli("run", *flags, *common_flags, code=1)
     table = predictions(out, "hanging")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()

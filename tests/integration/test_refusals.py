@@ -30,7 +30,7 @@ MESSAGES = {
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Path]]:
     folder = tmp_path_factory.mktemp("moody")
-    with s3_server(folder / "log", mood=folder / "mood") as s3, pytest.MonkeyPatch.context() as patch:
+    with s3_server(folder / "log", mode=folder / "mood") as s3, pytest.MonkeyPatch.context() as patch:
         for name, value in s3.env.items():
             patch.setenv(name, value)
         store = Store("s3://bench/folder")
@@ -41,13 +41,13 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, 
 @pytest.mark.parametrize("code", sorted(MESSAGES))
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
 def test_store_refusal_names_the_remedy(refusing: tuple[Store, Path], operation: str, code: str) -> None:
-    store, mood = refusing
-    mood.write_text(code)
+    store, mode = refusing
+    mode.write_text(code)
     try:
         with pytest.raises(StoreError, match=MESSAGES[code]):
             OPERATIONS[operation](store)
     finally:
-        mood.unlink()
+        mode.unlink()
     assert (store.get("a"), store.exists("a"), store.exists("c")) == (b"1", True, False)
     assert [file.path for file in store.list()] == ["a"]
     with pytest.raises(FileNotFoundError):

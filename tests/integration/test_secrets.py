@@ -77,8 +77,18 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
         env = {**command_env, **s3.env, "PLANTED": KEY}
         secrets = {"model key": KEY.encode(), "store secret": s3.env["AWS_SECRET_ACCESS_KEY"].encode()}
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-        place = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out", "--verbose")
-        command = [sys.executable, "-m", "jobs.cli", "run", *flags, *place, "--log-format", "json"]
+        common_flags = (
+            "--settings",
+            "1-frame",
+            "--limit",
+            "12",
+            "--data",
+            maia_data,
+            "--out",
+            "s3://bench/out",
+            "--verbose",
+        )
+        command = [sys.executable, "-m", "jobs.cli", "run", *flags, *common_flags, "--log-format", "json"]
         with log.open("wb") as out:
             process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
         try:
@@ -149,9 +159,9 @@ def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, 
         models.write_text(f"m: {{engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED}}\n")
         sent = {**s3.env, "AWS_SECRET_ACCESS_KEY": store_key, "PLANTED": key, "MARK": marked}
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--verbose")
-        place = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out")
+        common_flags = ("--settings", "1-frame", "--limit", "12", "--data", maia_data, "--out", "s3://bench/out")
         names = [word for name in sent for word in ("--env", name)]
-        command = [sys.executable, "-m", "jobs.cli", "submit", *flags, *place, "--address", head.url, *names]
+        command = [sys.executable, "-m", "jobs.cli", "submit", *flags, *common_flags, "--address", head.url, *names]
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*command, "--submission-id", "planted"], env={**head.env, **sent}, stdout=out, stderr=out

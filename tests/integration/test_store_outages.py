@@ -98,17 +98,17 @@ def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Pat
 def test_expired_credentials_and_wrong_clocks_are_reported(
     code: str, message: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
 ) -> None:
-    mood, log = tmp_path / "mood", tmp_path / "log"
-    with s3_server(tmp_path / "moto", mood=mood) as s3:
+    mode, log = tmp_path / "mood", tmp_path / "log"
+    with s3_server(tmp_path / "moto", mode=mode) as s3:
         client = s3.client()
         with running({**command_env, **s3.env}, flags, log) as process:
             until(lambda: committed(client), process, log)
-            mood.write_text(code)
+            mode.write_text(code)
             assert process.wait(400) == 3, log.read_text()
         assert message in log.read_text()
         assert "Traceback" not in log.read_text()
         assert s3.env["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
-        mood.unlink()
+        mode.unlink()
         count = len(parts_of(s3))
         assert count
         cli("run", *flags, "--out", "s3://bench/out", env=s3.env)

@@ -120,8 +120,8 @@ def test_job_without_capacity_is_cancelled(
     shell: RayHead, maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path)]
-    place = ["--address", shell.url, "--submission-id", "too-big", "--entrypoint-num-cpus", "640"]
-    assert run([*flags, *place, "--pending-timeout", "2"]) == 3
+    common_flags = ["--address", shell.url, "--submission-id", "too-big", "--entrypoint-num-cpus", "640"]
+    assert run([*flags, *common_flags, "--pending-timeout", "2"]) == 3
     assert re.search("too-big did not start within 2 s and will be stopped", capfd.readouterr().err)
 
 
@@ -129,8 +129,8 @@ def test_submit_returns_the_drivers_exit_code_and_uses_a_job_name_once(
     shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["submit", "--models", "random", "--benchmarks", "maia", "--data", str(tmp_path / "none")]
-    place = ["--out", str(tmp_path / "out"), "--address", shell.url, "--submission-id", "night-1"]
-    assert run([*flags, *place]) == 2
+    common_flags = ["--out", str(tmp_path / "out"), "--address", shell.url, "--submission-id", "night-1"]
+    assert run([*flags, *common_flags]) == 2
     assert "vlmsweep ingest maia" in capfd.readouterr().err
     from cluster.job_client import JobClient, JobRequest
 
@@ -150,6 +150,6 @@ def test_wrong_token_is_refused(
     wrong.write_text("0" * 64)
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(wrong))
     _forget_token()
-    place = ["--data", "/data", "--out", "/out", "--address", shell.url]
-    assert run(["submit", "--models", "random", "--benchmarks", "maia", *place]) == 3
+    common_flags = ["--data", "/data", "--out", "/out", "--address", shell.url]
+    assert run(["submit", "--models", "random", "--benchmarks", "maia", *common_flags]) == 3
     assert "does not accept the token" in capfd.readouterr().err

@@ -18,9 +18,9 @@ def test_worker_log_lines_name_run_model_part_and_request(maia_data: str, tmp_pa
     models, out = tmp_path / "models.yaml", tmp_path / "out"
     models.write_text("forgetful: {engine: random, faults: {drop_every: 5}}\n")
     flags = ("--models", "forgetful", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    place = ("--settings", "1-frame", "--limit", "4", "--data", maia_data, "--out", str(out))
+    common_flags = ("--settings", "1-frame", "--limit", "4", "--data", maia_data, "--out", str(out))
     with ray_head("--num-cpus=2") as head:
-        command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *place, "--log-format", "json"]
+        command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags, "--log-format", "json"]
         address = ("--address", f"127.0.0.1:{head.gcs}")
         done = subprocess.run([*command, *address], env=head.env, capture_output=True, text=True, timeout=300)
         assert done.returncode == 1, done.stderr

@@ -41,8 +41,8 @@ class Host:
     address: str
     namespace: str
     folder: Path
-    """Its own, seen by its processes at the network's `place`."""
-    place: Path
+    """Its own, seen by its processes at the network's `mount_point`."""
+    mount_point: Path
     inits: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, *command: str, env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
@@ -56,7 +56,7 @@ class Host:
 
     def _start(self, command: Sequence[str], env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
         script = (
-            f"hostname {self.name} && mount --bind {self.folder} {self.place} && mount -t tmpfs shm /dev/shm "
+            f"hostname {self.name} && mount --bind {self.folder} {self.mount_point} && mount -t tmpfs shm /dev/shm "
             f"&& exec {shlex.join(command)}"
         )
         words = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespace]
@@ -78,7 +78,7 @@ class Host:
 class Network:
     """Hosts on a bridge; the bridge's own namespace is a host as well, from which the others can be seen."""
 
-    place: Path
+    mount_point: Path
     hosts: dict[str, Host]
 
     def cut(self, name: str) -> None:
@@ -94,14 +94,14 @@ class Network:
 def network(folder: Path, names: Sequence[str], net: str = "10.77.0") -> Iterator[Network]:
     """Yield hosts by name; all their processes end with the block or with this process."""
     _remove_left_over()
-    place = folder / "own"
-    place.mkdir()
+    mount_point = folder / "own"
+    mount_point.mkdir()
     hosts = {}
     for number, name in enumerate(("switch", *names), start=1):
         host_folder = folder / f"of-{name}"
         host_folder.mkdir()
-        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", host_folder, place)
-    net_of_hosts = Network(place, hosts)
+        hosts[name] = Host(name, f"{net}.{number}", f"vs{os.getpid()}-{name}", host_folder, mount_point)
+    net_of_hosts = Network(mount_point, hosts)
     try:
         for host in hosts.values():
             _ip("netns", "add", host.namespace)

@@ -141,18 +141,18 @@ class Builder:
             self.build(stage)
             origin = self._work / stage
         *sources, target = words
-        place = root / str(Path(settings.folder, target)).lstrip("/")
+        destination = root / str(Path(settings.folder, target)).lstrip("/")
         for source in sources:
             path = origin / source.lstrip("/")
             assert origin is not REPOSITORY or source in self._allowed, f"{source} is not in the build context"
             if path.is_dir():
-                shutil.copytree(path, place, symlinks=True, dirs_exist_ok=True, ignore=_unwanted(origin))
+                shutil.copytree(path, destination, symlinks=True, dirs_exist_ok=True, ignore=_unwanted(origin))
             elif target.endswith("/"):
-                place.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, place)
+                destination.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, destination)
             else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, place)
+                destination.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, destination)
 
     def _run(self, line: str, root: Path, settings: Settings) -> None:
         user, _, group = settings.user.partition(":")
@@ -167,7 +167,7 @@ def run(image: Path, command: list[str], writable: list[str], more: dict[str, st
     settings = Settings(**json.loads(image.with_suffix(".json").read_text()))
     user, _, group = settings.user.partition(":")
     env = {**settings.env, "HOME": settings.folder, **more}
-    places = ("/dev/shm", "/tmp", *writable)
+    folders = ("/dev/shm", "/tmp", *writable)
     lines = [
         "set -e",
         "ip link set lo up",
@@ -178,7 +178,7 @@ def run(image: Path, command: list[str], writable: list[str], more: dict[str, st
         "for name in null zero random urandom full; do",
         f"touch {image}/dev/$name; mount --bind /dev/$name {image}/dev/$name; done",
         f"ln -s /proc/self/fd {image}/dev/fd",
-        *(f"mkdir -p {image}{place}; mount -t tmpfs -o mode=1777 tmpfs {image}{place}" for place in places),
+        *(f"mkdir -p {image}{folder}; mount -t tmpfs -o mode=1777 tmpfs {image}{folder}" for folder in folders),
         f"exec chroot --userspec={user}:{group} {image} "
         + _with(env, settings.folder, [*settings.entrypoint, *command]),
     ]

@@ -34,10 +34,10 @@ def entry(model: str, **changes: Any) -> ManifestEntry:
 
 def metric(model: str, value: float | None, **changes: Any) -> dict[str, Any]:
     """Return a row of `metrics.json`, by default the headline with 32 frames."""
-    place = {"benchmark": "maia", "task": "aggregate", "setting": "32-frames", "subset": "", "category": ""}
+    key = {"benchmark": "maia", "task": "aggregate", "setting": "32-frames", "subset": "", "category": ""}
     number = {"metric": "agg_acc", "value": value, "unit": "fraction", "n": 48, "n_failed": 1}
     ends = {"ci_low": None if value is None else value / 2, "ci_high": None if value is None else value}
-    return {**place, "model": model, **number, **ends, **changes}
+    return {**key, "model": model, **number, **ends, **changes}
 
 
 def write_output(

@@ -20,11 +20,11 @@ _STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "Requ
 class Moody:
     """Reads its mode from a file before each request."""
 
-    def __init__(self, app: Any, mood: Path) -> None:
-        self._app, self._mood = app, mood
+    def __init__(self, app: Any, mode: Path) -> None:
+        self._app, self._mode = app, mode
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        code = self._mood.read_text().strip() if self._mood.exists() else ""
+        code = self._mode.read_text().strip() if self._mode.exists() else ""
         if not code:
             return self._app(environ, start)
         start(_STATUS[code], [("Content-Type", "application/xml")])

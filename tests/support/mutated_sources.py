@@ -33,8 +33,8 @@ def _maia(folder: Path, many: int) -> int:
     number = 0
     for video in videos:
         for half in ("question_categories_A", "question_categories_B"):
-            for place, entry in enumerate(video[half]):
-                video[half][place] = mutated(entry, number)
+            for index, entry in enumerate(video[half]):
+                video[half][index] = mutated(entry, number)
                 number += 1
     maia_source.write_clip(folder / "videos" / "1.mp4", frames=4)
     for n in range(2, count + 1):

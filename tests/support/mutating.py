@@ -47,7 +47,7 @@ def _change(rng: random.Random, row: dict[str, Any]) -> None:
 
 
 def _place(rng: random.Random, row: dict[str, Any]) -> tuple[Any, Any]:
-    """Return a field of the row or of something inside it; the place is None where there is none."""
+    """Return a field of the row or of something inside it; the location is None where there is none."""
     holder: Any = row
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))

@@ -147,7 +147,7 @@ def _scored(row: Row, name: str) -> dict[str, Any]:
 
 
 def metric_named(metrics: Sequence[Metric], name: str, **where: str) -> Metric:
-    """Return the only metric of a name at a place; of the whole unless `where` says otherwise."""
+    """Return the only metric of a name in a cell; of the whole unless `where` says otherwise."""
     expected = {"subset": "", "category": "", **where, "metric": name}
     (item,) = (m for m in metrics if all(getattr(m, key) == value for key, value in expected.items()))
     return item

@@ -106,7 +106,7 @@ def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list
 
 
 def metric_of(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
-    """Return the only metric of a name at a place."""
+    """Return the only metric of a name in a cell."""
     expected = {"subset": "", "category": "", **where}
     (item,) = (
         metric
@@ -129,5 +129,5 @@ def judged(accepted: bool) -> Verdict:
 
 def in_order(words: str, *pieces: str) -> None:
     """Assert that the pieces occur in this order."""
-    places = [words.index(piece) for piece in pieces]
-    assert places == sorted(places), pieces
+    positions = [words.index(piece) for piece in pieces]
+    assert positions == sorted(positions), pieces

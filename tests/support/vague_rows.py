@@ -97,7 +97,7 @@ def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
 
 
 def metric_named(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
-    """Return the only metric of a name at a place."""
+    """Return the only metric of a name in a cell."""
     expected = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
     (entry,) = (m for m in metrics if all(getattr(m, name) == value for name, value in expected.items()))
     return entry

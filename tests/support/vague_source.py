@@ -106,8 +106,8 @@ def write_hub(
     """Write the hub's form, five rows a group. `cells` overrides image cells by row."""
     data = rows() if data is None else data
     images: list[Any] = [{"bytes": b, "path": None} for b in _pictures(data, tagged=tagged)]
-    for place, cell in (cells or {}).items():
-        images[place] = cell
+    for index, cell in (cells or {}).items():
+        images[index] = cell
     table = pa.table(
         {"image": images, **{name: [item[name] for item in data] for name in data[0]}},
     )

@@ -39,27 +39,27 @@ class Scored:
 
 
 def frame(rows: Sequence[Scored]) -> pd.DataFrame:
-    """Return the rows, columns as `reduce` gets them; ids are places where no name is given."""
-    return pd.DataFrame([_row(item, place) for place, item in enumerate(rows)])
+    """Return the rows, columns as `reduce` gets them; ids are indices where no name is given."""
+    return pd.DataFrame([_row(item, index) for index, item in enumerate(rows)])
 
 
 def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
     """Return the samples of the rows."""
     words = {number: word for word, number in LABELS.items()}
     return {
-        _name(item, place): Sample(
-            sample_id=_name(item, place),
+        _name(item, index): Sample(
+            sample_id=_name(item, index),
             subset=item.subset,
             category=CATEGORY[item.subset],
-            cluster=item.cluster or _name(item, place),
+            cluster=item.cluster or _name(item, index),
             data={"label": words[item.gold], "claim": item.claim, "explanation": "because it is so"},
         )
-        for place, item in enumerate(rows)
+        for index, item in enumerate(rows)
     }
 
 
 def whole_split(**how: Any) -> list[Scored]:
-    """Return the whole test split; a callable in `how` is called with gold and place."""
+    """Return the whole test split; a callable in `how` is called with gold and index."""
     results: list[Scored] = []
     for subset, (entailed, contradicted) in TEST_SIZES.items():
         for gold in [1] * entailed + [0] * contradicted:
@@ -68,23 +68,23 @@ def whole_split(**how: Any) -> list[Scored]:
     return results
 
 
-def _name(scored_row: Scored, place: int) -> str:
-    return scored_row.name or f"row {place}"
+def _name(scored_row: Scored, index: int) -> str:
+    return scored_row.name or f"row {index}"
 
 
-def _row(scored_row: Scored, place: int) -> dict[str, Any]:
+def _row(scored_row: Scored, index: int) -> dict[str, Any]:
     ok = scored_row.status == "ok"
     robust = scored_row.label if scored_row.robust == "same" else scored_row.robust
     es_robust = scored_row.es if scored_row.es_robust == "same" else scored_row.es_robust
     return {
-        "request_id": f"{place} {scored_row.setting}",
-        "sample_id": _name(scored_row, place),
+        "request_id": f"{index} {scored_row.setting}",
+        "sample_id": _name(scored_row, index),
         "task": "entailment",
         "setting": scored_row.setting,
         "variant": "",
         "subset": scored_row.subset,
         "category": CATEGORY[scored_row.subset],
-        "cluster": scored_row.cluster or _name(scored_row, place),
+        "cluster": scored_row.cluster or _name(scored_row, index),
         "status": scored_row.status,
         "answer": None,
         "rule": None,

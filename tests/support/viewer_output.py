@@ -79,9 +79,9 @@ def write_part(
 
 def metric(model: str, setting: str, value: float | None, category: str = "") -> dict[str, Any]:
     """Return a row of `metrics.json`."""
-    place = {"benchmark": "maia", "task": "vsv", "setting": setting, "subset": "", "category": category}
+    key = {"benchmark": "maia", "task": "vsv", "setting": setting, "subset": "", "category": category}
     ends = {"ci_low": 0.25, "ci_high": 0.75} if value is not None else {"ci_low": None, "ci_high": None}
-    return {**place, "model": model, "metric": "pool_accuracy", "value": value, "unit": "fraction", "n": 8, **ends}
+    return {**key, "model": model, "metric": "pool_accuracy", "value": value, "unit": "fraction", "n": 8, **ends}
 
 
 def write_metrics(out: str, rows: list[dict[str, Any]]) -> None:

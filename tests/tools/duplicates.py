@@ -56,9 +56,9 @@ def duplicates(files: Iterable[Path], length: int) -> list[tuple[Block, Block]]:
             windows[tuple(text for _, text in entries[start : start + length])].append((path, start))
     pairs = {
         (first, second)
-        for places in windows.values()
-        for index, first in enumerate(places)
-        for second in places[index + 1 :]
+        for locations in windows.values()
+        for index, first in enumerate(locations)
+        for second in locations[index + 1 :]
         if first[0] != second[0] or second[1] - first[1] >= length
     }
     blocks = []

@@ -33,7 +33,7 @@ def write_unpie(folder: Path) -> None:
     (folder / "data").mkdir(parents=True, exist_ok=True)
     (folder / "mirror").mkdir(exist_ok=True)
     for split, puns in read_puns().items():
-        rows = [_row(split, place, pun) for place, pun in enumerate(puns)]
+        rows = [_row(split, index, pun) for index, pun in enumerate(puns)]
         pq.write_table(pa.Table.from_pylist(rows), folder / "data" / f"{split}-00000-of-00001.parquet")
         for row, pun in zip(rows, puns, strict=True):
             for number, sense in enumerate(pun["senses"], start=1):
@@ -41,7 +41,7 @@ def write_unpie(folder: Path) -> None:
                 (folder / "mirror" / name).write_bytes(encoded(draw(sense["picture"])))
 
 
-def _row(split: str, place: int, pun: Mapping[str, Any]) -> dict[str, Any]:
+def _row(split: str, index: int, pun: Mapping[str, Any]) -> dict[str, Any]:
     other = pun.get("other", pun["phrase"])
     row: dict[str, Any] = {
         "pun_sentence": pun["pun"],
@@ -53,6 +53,6 @@ def _row(split: str, place: int, pun: Mapping[str, Any]) -> dict[str, Any]:
         row[f"meaning{number}"] = sense["gloss"]
         row[f"translation{number}"] = {language: sense[language] for language in _LANGUAGES}
         # The address does not exist: its pictures are in the mirror, like photos fetched before.
-        row[f"disamb_image{number}"] = f"https://photos.example/{split}/{place}/{number}.png"
+        row[f"disamb_image{number}"] = f"https://photos.example/{split}/{index}/{number}.png"
     picture = encoded(draw(pun["both"]))
-    return {**row, "pun_exp_image": {"bytes": picture, "path": f"{split}-{place}.png"}}
+    return {**row, "pun_exp_image": {"bytes": picture, "path": f"{split}-{index}.png"}}

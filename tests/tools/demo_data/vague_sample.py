@@ -25,7 +25,7 @@ _ORDERINGS = ("ABCD", "BADC", "CDAB", "DCBA")
 def vague_rows() -> list[tuple[dict[str, Any], list[str]]]:
     """Return all items as distributed, each with the lines of its picture."""
     items = yaml.safe_load((files("tests.tools.demo_data") / "vague.yaml").read_text(encoding="utf-8"))
-    return [(_row(place, item), item["picture"]) for place, item in enumerate(items)]
+    return [(_row(index, item), item["picture"]) for index, item in enumerate(items)]
 
 
 def write_vague(folder: Path) -> None:
@@ -43,7 +43,7 @@ def write_vague(folder: Path) -> None:
         (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
-def _row(place: int, item: Mapping[str, Any]) -> dict[str, Any]:
+def _row(index: int, item: Mapping[str, Any]) -> dict[str, Any]:
     backdrop, *things = (line.split()[0] for line in item["picture"])
     return {
         "image_name": item["name"],
@@ -55,7 +55,7 @@ def _row(place: int, item: Mapping[str, Any]) -> dict[str, Any]:
             "2_fake_scene": item["fs"],
             "3_surface_understanding": item["su"],
             "4_wrong_entity": item["ne"],
-            "ordering": list(_ORDERINGS[place % len(_ORDERINGS)]),
+            "ordering": list(_ORDERINGS[index % len(_ORDERINGS)]),
         },
         "meta": {
             "caption": item["caption"],
@@ -63,6 +63,6 @@ def _row(place: int, item: Mapping[str, Any]) -> dict[str, Any]:
             "ram_entity": sorted({backdrop, *things}),
             "person_bbox": [list(box) for box in people_in(item["picture"])],
             "img_size": {"width": WIDTH, "height": HEIGHT},
-            "rating": {"direct": 5, "indirect": 3 + place % 3},
+            "rating": {"direct": 5, "indirect": 3 + index % 3},
         },
     }

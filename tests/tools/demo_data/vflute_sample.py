@@ -27,7 +27,7 @@ def test_rows(texts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The test split with all fields of the authors' file; instructions rotate."""
     instructions = texts["instructions"]
     return [
-        _row(row, place, "test", instructions[place % len(instructions)]) for place, row in enumerate(texts["test"])
+        _row(row, index, "test", instructions[index % len(instructions)]) for index, row in enumerate(texts["test"])
     ]
 
 
@@ -45,18 +45,18 @@ def write_vflute(folder: Path) -> None:
     _write_training(folder / "data" / "train-00000-of-00001.parquet", texts["train"], pictures)
 
 
-def _row(row: Mapping[str, Any], place: int, split: str, instruction: str) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], index: int, split: str, instruction: str) -> dict[str, Any]:
     source = row["source"]
     question = instruction.replace("REPLACE_CLAIM", f'"{row["claim"]}"')
     return {
-        "id": f"{source}-{split}-{place}",
+        "id": f"{source}-{split}-{index}",
         "source_dataset": source,
         "phenomenon": row["phenomenon"],
         "claim": row["claim"],
         "label": row["label"],
         "explanation": row["why"],
         "prompt": instruction,
-        "image": f"{source}/{split}/{place}.png",
+        "image": f"{source}/{split}/{index}.png",
         "conversations": [
             {"from": "human", "value": f"<image>\n{question}"},
             {"from": "gpt", "value": f"{row['why']}\nLABEL: {row['label']}"},
@@ -70,8 +70,8 @@ def _write_training(path: Path, rows: list[dict[str, Any]], pictures: Mapping[st
 
     path.parent.mkdir(parents=True, exist_ok=True)
     table = []
-    for place, row in enumerate(rows):
-        fields = _row(row, place, "train", "")
-        image = {"bytes": pictures[row["picture"]], "path": f"{place}.png"}
+    for index, row in enumerate(rows):
+        fields = _row(row, index, "train", "")
+        image = {"bytes": pictures[row["picture"]], "path": f"{index}.png"}
         table.append({"image": image, **{name: fields[name] for name in _HUB}})
     pq.write_table(pa.Table.from_pylist(table), path)

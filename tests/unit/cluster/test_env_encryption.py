@@ -51,11 +51,11 @@ def test_other_or_missing_token_decrypts_nothing(token: Callable[[str | None], N
         decrypt_env(text)
 
 
-@pytest.mark.parametrize("place", [0, 10, 40, 100, -2])
-def test_altered_ciphertext_is_refused(place: int, token: Callable[[str | None], None]) -> None:
+@pytest.mark.parametrize("index", [0, 10, 40, 100, -2])
+def test_altered_ciphertext_is_refused(index: int, token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     letters = list(encrypt_env(VALUES))
-    letters[place] = "A" if letters[place] != "A" else "B"
+    letters[index] = "A" if letters[index] != "A" else "B"
     with pytest.raises(EncryptionError, match="damaged") as caught:
         decrypt_env("".join(letters))
     assert not [value for value in VALUES.values() if value in str(caught.value)]

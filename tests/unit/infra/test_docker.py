@@ -157,14 +157,14 @@ def test_health_check_distinguishes_a_running_ray_from_a_dead_one() -> None:
     thread.start()
     try:
         alive = loaded("health").alive
-        place = f"http://127.0.0.1:{server.server_port}"
-        assert alive((f"{place}/bad", f"{place}/good"))
-        assert not alive((f"{place}/bad",))
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert alive((f"{url}/bad", f"{url}/good"))
+        assert not alive((f"{url}/bad",))
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
-    assert not alive((f"{place}/good",))
+    assert not alive((f"{url}/good",))
 
 
 @pytest.mark.parametrize("name", ["requirements.py", "health.py"])

@@ -73,7 +73,7 @@ def test_every_field_is_in_kuberays_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "mistake"),
+    ("path", "mistake"),
     [
         ((), {"rayVersions": "2.60.0"}),
         ((), {"enableInTreeAutoscaling": "yes"}),
@@ -87,12 +87,12 @@ def test_every_field_is_in_kuberays_reference(name: str) -> None:
         (("workerGroupSpecs", 0), {"priority": "high"}),
     ],
 )
-def test_unknown_kuberay_field_is_rejected(place: tuple[str | int, ...], mistake: dict) -> None:
+def test_unknown_kuberay_field_is_rejected(path: tuple[str | int, ...], mistake: dict) -> None:
     for name in ("raycluster", "rayjob", "raycronjob"):
         (item,) = copy.deepcopy(OBJECTS[name])
         spec = item["spec"].get("jobTemplate", item["spec"])
         spot = spec.get("rayClusterSpec", spec)
-        for step in place:
+        for step in path:
             spot = spot[step]
         spot.update(mistake)
         with pytest.raises(jsonschema.ValidationError):

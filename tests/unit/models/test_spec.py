@@ -116,13 +116,13 @@ def test_revision_of_a_folder_is_its_content_hash(tmp_path: Path) -> None:
     assert resolved_revision(here) != resolved_revision(there)
 
 
-@pytest.mark.parametrize("place", [0, (5 << 20) - 1])
-def test_content_fingerprint_reads_both_ends_of_large_files(place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("offset", [0, (5 << 20) - 1])
+def test_content_fingerprint_reads_both_ends_of_large_files(offset: int, tmp_path: Path) -> None:
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(bytes(5 << 20))
     before = content_fingerprint(tmp_path)
     data = bytearray(5 << 20)
-    data[place] = 1
+    data[offset] = 1
     weights.write_bytes(data)
     assert content_fingerprint(tmp_path) != before
 

@@ -106,12 +106,12 @@ def test_bug_in_a_stage_ends_with_70_and_its_traceback(
     command, target = BUGS[stage]
     for folder in {"score": ["scores"], "report": ["report"]}.get(command.split()[0], []):
         shutil.rmtree(out / folder)  # what is up to date would not be made again
-    places = {"source": maia_source, "data": maia_data, "unpie": unpie_data, "out": out, "folder": tmp_path}
+    folders = {"source": maia_source, "data": maia_data, "unpie": unpie_data, "out": out, "folder": tmp_path}
     module, _, name = target.partition(":")
     *classes, name = name.split(".")
     owner = reduce(getattr, classes, importlib.import_module(module))
     monkeypatch.setattr(owner, name, planted)
-    assert run(command.format(**places).split()) == 70
+    assert run(command.format(**folders).split()) == 70
     error = capsys.readouterr().err
     assert "Traceback (most recent call last)" in error
     assert "in planted" in error

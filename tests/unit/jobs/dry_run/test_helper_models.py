@@ -70,7 +70,7 @@ def test_captions_count_once_a_picture_and_fill_prompts(spec: RunSpec, tmp_path:
     context = SweepContext.open(captioned)
     (captioner,) = captioners(context)
     assert captioner.plan.to_do == captioner.plan.calls == captioner.plan.groups > 0
-    (without,), (foretold,) = plan_sweep(context)["random"], plan_sweep(context, placeholder_captions)["random"]
+    (without,), (estimated,) = plan_sweep(context)["random"], plan_sweep(context, placeholder_captions)["random"]
     assert without.calls == 0
-    assert foretold.calls == foretold.to_do == without.to_do > 0
+    assert estimated.calls == estimated.to_do == without.to_do > 0
     assert captioners(SweepContext.open(spec)) == []

@@ -10,7 +10,7 @@ from jobs.cli.main import run
 
 
 @pytest.mark.parametrize(
-    ("place", "code", "message"),
+    ("folder", "code", "message"),
     [
         ("s3://bucket/x", 2, "only local folders"),
         ("{tmp}/full", 2, "holds files already"),
@@ -18,11 +18,11 @@ from jobs.cli.main import run
     ],
 )
 def test_unusable_folders_are_refused(
-    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, code: int, message: str
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, code: int, message: str
 ) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("kept")
-    assert run(["export", "hub", out, place.format(tmp=tmp_path)]) == code
+    assert run(["export", "hub", out, folder.format(tmp=tmp_path)]) == code
     assert message in capsys.readouterr().err
     assert (tmp_path / "full" / "file").read_text() == "kept"
 

@@ -22,14 +22,14 @@ Open = Callable[..., TestClient]
 
 def answer(model: str, row: PlanRow) -> Answer:
     """Return answers of which some are wrong, unreadable or failed, differently by model."""
-    place = hash_of(row)
+    number = hash_of(row)
     if model == "good":
-        return {"output": f"good says {row.sample_id}", "latency_s": place / 10}
-    if place % 7 == 0:
+        return {"output": f"good says {row.sample_id}", "latency_s": number / 10}
+    if number % 7 == 0:
         return {"output": None, "status": "error", "error_type": "timeout", "error": "no reply", "right": False}
-    if place % 5 == 0:
+    if number % 5 == 0:
         return {"output": "mumble", "answer": None, "right": False}
-    return {"output": f"poor says {place}", "right": place % 2 == 0}
+    return {"output": f"poor says {number}", "right": number % 2 == 0}
 
 
 def hash_of(row: PlanRow) -> int:

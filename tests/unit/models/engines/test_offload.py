@@ -30,9 +30,9 @@ def test_answers_with_disk_offload_equal_those_without(
     monkeypatch.setattr("models.engines.transformers.checkpoint.free_host_bytes", lambda: budget)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     engine = reference.engine_of(folder, offload=True)
-    places = list(engine._checkpoint.model.hf_device_map.values())
-    assert "disk" in places
-    assert "cpu" in places
+    devices = list(engine._checkpoint.model.hf_device_map.values())
+    assert "disk" in devices
+    assert "cpu" in devices
     assert engine.no_sharing_reason == "its layers are on several devices"
     assert reference.texts(list(engine.generate(calls, reference.MEDIA))) == expected
     assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["vlmsweep"]

@@ -47,8 +47,8 @@ def test_first_loss_is_the_mean_over_answer_tokens(load) -> None:
         inputs = {**example.prompt.head.inputs, **example.prompt.head.by_token(ids.shape[1])}
         with torch.no_grad():
             scores = checkpoint.model(input_ids=ids, **inputs).logits.log_softmax(-1)[0]
-        for place in range(ids.shape[1] - example.answer_tokens, ids.shape[1]):
-            total -= float(scores[place - 1, ids[0, place]])
+        for position in range(ids.shape[1] - example.answer_tokens, ids.shape[1]):
+            total -= float(scores[position - 1, ids[0, position]])
             tokens += 1
     trainer, examples = trainer_of(load)
     assert trainer.loss_sum(examples) == (pytest.approx(total, rel=1e-5), tokens)

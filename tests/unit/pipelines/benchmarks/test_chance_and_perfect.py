@@ -195,7 +195,7 @@ def test_perfect_answers_have_no_out_of_scene_errors() -> None:
 
 
 def in_turn(samples: Sequence[Sample], answers: Sequence[str]) -> Mapping[str, str]:
-    return {sample.sample_id: answers[place % len(answers)] for place, sample in enumerate(samples)}
+    return {sample.sample_id: answers[index % len(answers)] for index, sample in enumerate(samples)}
 
 
 def test_vague_counts_every_kind_of_answer_under_its_own_name() -> None:

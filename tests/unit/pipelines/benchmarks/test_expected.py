@@ -28,8 +28,8 @@ def rows_of(name: str, folder: Path) -> Iterator[Row]:
     assert definition.expected
     for sample in dataset.samples():
         for planned in builder.plan_rows(sample):
-            place = {"task": planned.task, "setting": planned.setting, "variant": planned.variant}
-            row = Row(request_id="", sample=sample, model="m", status="ok", output="", seed=builder.seed, **place)
+            cell = {"task": planned.task, "setting": planned.setting, "variant": planned.variant}
+            row = Row(request_id="", sample=sample, model="m", status="ok", output="", seed=builder.seed, **cell)
             for answer in definition.expected(row):
                 yield replace(row, output=answer)
 

@@ -101,8 +101,8 @@ def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
                 status="error" if failed else "ok", output=None if failed else "3",
             )  # fmt: skip
             identity = {"sample_id": sample.sample_id, "task": "sum", "setting": setting, "status": row.status}
-            place = {"subset": "", "category": sample.category, "cluster": ""}
-            rows.append({**identity, **place, **BENCHMARK.grader.read_answer(row).values})
+            columns = {"subset": "", "category": sample.category, "cluster": ""}
+            rows.append({**identity, **columns, **BENCHMARK.grader.read_answer(row).values})
     return pd.DataFrame(rows)
 
 

@@ -72,8 +72,8 @@ def test_results_by_instruction_with_mean_and_spread() -> None:
     first, second = list(PAPER_TEMPLATES.values())[:2]
     rows = [Scored(label=label) for label in (1, 1, 1, 0)] + [Scored(label=label) for label in (1, 0)]
     samples = vflute_rows.samples(rows)
-    for place, sample in enumerate(samples.values()):
-        sample.data["prompt"] = first if place < 4 else second  # type: ignore[index] - a dictionary in tests
+    for index, sample in enumerate(samples.values()):
+        sample.data["prompt"] = first if index < 4 else second  # type: ignore[index] - a dictionary in tests
     metrics = reduce_scores(vflute_rows.frame(rows), samples)
     values = {m.category: (m.value, m.n) for m in metrics if m.metric == "accuracy_by_template"}
     assert values == {"template 01": (3 / 4, 4), "template 02": (1 / 2, 2)}

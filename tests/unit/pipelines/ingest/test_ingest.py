@@ -168,10 +168,10 @@ def test_changed_byte_of_a_manifest_is_detected(source: Path, tmp_path: Path) ->
     whole = read(source, tmp_path).manifest.to_json()
     manifest, draw = Manifest.from_json(whole), Random(1)
     for _ in range(500):
-        place, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
-        changed = whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :]
+        offset, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
+        changed = whole[:offset] + bytes([whole[offset] ^ bit]) + whole[offset + 1 :]
         try:
             parsed = Manifest.from_json(changed)
         except (ValueError, TypeError, KeyError):
             continue
-        assert parsed == manifest, f"byte {place}: only whitespace between fields may differ"
+        assert parsed == manifest, f"byte {offset}: only whitespace between fields may differ"

@@ -56,9 +56,9 @@ def test_equal_values_share_a_rank_and_a_missing_value_stands_last_without_one(t
 
 def test_metrics_of_which_less_is_better_are_ranked_from_the_least(tmp_path: Path) -> None:
     builder = {"benchmark_name": "mate"}
-    place = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
+    cell = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
     entries = [replace(entry(model, **builder), benchmark="mate") for model in ("a", "b")]
-    out = write_output(str(tmp_path), entries, [metric("a", 40.0, **place), metric("b", 20.0, **place)])
+    out = write_output(str(tmp_path), entries, [metric("a", 40.0, **cell), metric("b", 20.0, **cell)])
     ranks = [(row.model, row.rank) for row in join_outputs([out]).rows if row.origin == "measured"]
     assert ranks == [("b", 1), ("a", 2)]
 

@@ -35,8 +35,8 @@ SYLLABLES = ["the", "in", "on", "lo", "se", "do", "or", "ca", "ne", "il", "ing"]
 def by_formula(name: str, shape: torch.Size) -> torch.Tensor:
     """Return weights that depend on their name and shape only."""
     phase = zlib.crc32(name.encode()) % 997
-    places = torch.arange(shape.numel(), dtype=torch.float64)
-    noise = torch.frac(torch.sin(places * 12.9898 + phase) * 43758.5453)
+    indices = torch.arange(shape.numel(), dtype=torch.float64)
+    noise = torch.frac(torch.sin(indices * 12.9898 + phase) * 43758.5453)
     if name.endswith("LayerNorm.weight"):
         return (1.0 + 0.1 * noise).reshape(shape).float()
     # Strong embeddings and faint biases keep the token vectors of unlike words apart.

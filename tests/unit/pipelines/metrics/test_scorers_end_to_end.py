@@ -168,7 +168,7 @@ def test_explanations_are_scored_by_bertscore_and_bleurt(
     )  # fmt: skip
     assert sizes == [len(rows)]
     alone = BleurtScorer(str(bleurt_checkpoint), batch_size=1)
-    candidate = ["" if place == 1 else f"the lion {place} sings in the lane" for place in range(len(rows))]
+    candidate = ["" if index == 1 else f"the lion {index} sings in the lane" for index in range(len(rows))]
     references = [str(sweep.samples[row["sample_id"]].data["explanation"]) for row in rows]
     pairs = list(zip(candidate, references, strict=True))
     for row, bert, (text, reference) in zip(rows, package_f1(folder, pairs), pairs, strict=True):

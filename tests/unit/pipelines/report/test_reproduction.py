@@ -88,11 +88,11 @@ def say_as_published(samples: Sequence[Sample]) -> Any:
         for row in load_published("vague")
         if row.model == QWEN and row.task == "mcq" and row.table in ("Table H3", "Table H4") and row.unit == "count"
     }
-    place = {sample.sample_id: index for index, sample in enumerate(samples)}
+    rank_of = {sample.sample_id: index for index, sample in enumerate(samples)}
     first_ego4d = next(index for index, sample in enumerate(samples) if sample.subset == "Ego4D")
 
     def say(sample: Sample, _task: str, setting: str) -> str:
-        rank = place[sample.sample_id] - (first_ego4d if sample.subset == "Ego4D" else 0)
+        rank = rank_of[sample.sample_id] - (first_ego4d if sample.subset == "Ego4D" else 0)
         for letter, name in zip(sample.data["ordering"], READINGS, strict=True):
             rank -= published[setting, sample.subset, name]
             if rank < 0:
@@ -346,9 +346,9 @@ def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
         "block,Model,origin,Verdict,Ours,Ours ci_low,Ours ci_high,Ours n,Published,Difference,Table,Metric,Task,"
         "Setting,Subset,Category,Published as,Why not comparable,note"
     )
-    place = "Table 2,oevqa_accuracy,oevqa,1-frame,,,Qwen-2.5-VL 7B"
-    assert first == f",m,ours,reproduced,0.51,0.49,0.53,2400,0.51,0.0,{place},,"
-    assert second == f",m,ours,not comparable,0.51,0.49,0.53,2400,0.51,0.0,{place},other judge: x for gpt-4o,"
+    cell = "Table 2,oevqa_accuracy,oevqa,1-frame,,,Qwen-2.5-VL 7B"
+    assert first == f",m,ours,reproduced,0.51,0.49,0.53,2400,0.51,0.0,{cell},,"
+    assert second == f",m,ours,not comparable,0.51,0.49,0.53,2400,0.51,0.0,{cell},other judge: x for gpt-4o,"
     assert r"\label{tab:maia_reproduction}" in to_latex(details)
     assert summary_table({}, {}) is None
 

@@ -43,8 +43,8 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
 def test_people_who_rate_and_leave_one_out_stand_beside_several_judges(maia_data: str, tmp_path: Path) -> None:
     questions = [sample.sample_id for sample in Dataset.open(Store(maia_data), "maia").samples()]
     ratings = [
-        {"item_id": f"guess/1-frame/{question}", "rater": rater, "correct": place % 2}
-        for place, question in enumerate(questions)
+        {"item_id": f"guess/1-frame/{question}", "rater": rater, "correct": index % 2}
+        for index, question in enumerate(questions)
         for rater in ("ann", "bob")
     ]
     sweep("maia", maia_data, tmp_path, ratings, tasks=("oevqa",), settings=("1-frame", "leave-one-out"))

@@ -113,8 +113,8 @@ def test_every_flipped_byte_of_the_header_is_refused_or_harmless(gguf: Path, tmp
     whole = gguf.read_bytes()
     damaged = tmp_path / "damaged.gguf"
     refused = 0
-    for place in range(0, 2_000, 29):
-        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+    for offset in range(0, 2_000, 29):
+        damaged.write_bytes(whole[:offset] + bytes([whole[offset] ^ 0xFF]) + whole[offset + 1 :])
         try:
             read_gguf_header(damaged)
         except ValueError:

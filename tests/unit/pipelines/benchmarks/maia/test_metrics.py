@@ -27,8 +27,8 @@ OVER_QUESTIONS = HEADLINES[1:]
 
 def numbered(questions: Sequence[tuple[str, str]], **how: Any) -> list[Question]:
     return [
-        Question(pairs=pairs, judged=judged, video=f"video{place}", **how)
-        for place, (pairs, judged) in enumerate(questions)
+        Question(pairs=pairs, judged=judged, video=f"video{index}", **how)
+        for index, (pairs, judged) in enumerate(questions)
     ]
 
 
@@ -286,8 +286,8 @@ QUESTION = st.tuples(
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str, str]], random: Any) -> None:
     scripted = [
-        Question(pairs=pairs, judged=judged, category=category, video=f"video{place % 3}", name=f"{place}")
-        for place, (pairs, judged, category) in enumerate(questions)
+        Question(pairs=pairs, judged=judged, category=category, video=f"video{index % 3}", name=f"{index}")
+        for index, (pairs, judged, category) in enumerate(questions)
     ]
     rows = frame(scripted)
     order = list(range(len(rows)))

@@ -17,18 +17,18 @@ from tests.unit.pipelines.metrics.metric_cases import corpus_bleu
 
 def test_similarity_of_a_category_is_over_its_rows() -> None:
     texts = ["nel forno a legna", "la pizza", "un cane corre", "dentro il forno del cuoco"]
-    scripted = [replace(question, answer=texts[place % 4]) for place, question in enumerate(every_column(videos=3))]
+    scripted = [replace(question, answer=texts[index % 4]) for index, question in enumerate(every_column(videos=3))]
     metrics = reduced(scripted)
     references = [list(ANSWERS)] * len(scripted)
     scores = cider([question.answer for question in scripted], references)
     assert metric_of(metrics, "cider").value == pytest.approx(np.mean(scores))
     assert metric_of(metrics, "cider").unit == "score"
     for column in COLUMNS:
-        places = [place for place, question in enumerate(scripted) if question.category == column]
-        assert metric_of(metrics, "cider", column).value == pytest.approx(np.mean([scores[place] for place in places]))
-        candidates = [scripted[place].answer for place in places]
+        indices = [index for index, question in enumerate(scripted) if question.category == column]
+        assert metric_of(metrics, "cider", column).value == pytest.approx(np.mean([scores[index] for index in indices]))
+        candidates = [scripted[index].answer for index in indices]
         for name, order in (("bleu", 4), ("bleu_1", 1), ("bleu_2", 2), ("bleu_3", 3)):
-            expected = corpus_bleu(candidates, references[: len(places)], order=order)
+            expected = corpus_bleu(candidates, references[: len(indices)], order=order)
             assert metric_of(metrics, name, column).value == pytest.approx(expected)
 
 
@@ -55,7 +55,7 @@ def test_cider_is_null_for_one_answer() -> None:
 
 def test_intervals_resample_videos() -> None:
     pairs = ["T" * 8, "TTTTFFFF", "T" * 8, "F" * 8]
-    scripted = [replace(question, pairs=pairs[place // 12]) for place, question in enumerate(every_column(videos=4))]
+    scripted = [replace(question, pairs=pairs[index // 12]) for index, question in enumerate(every_column(videos=4))]
     metrics = reduced(scripted)
     expected = bootstrap_ci(
         [float(question.pairs == "T" * 8) for question in scripted], [question.video for question in scripted]
@@ -81,7 +81,7 @@ def test_interval_of_a_difference_is_paired() -> None:
 
 def test_intervals_of_corpus_metrics_resample_videos() -> None:
     texts = ["nel forno a legna", "la pizza è nel forno", "un cane corre", "dentro il forno del cuoco"]
-    scripted = [replace(question, answer=texts[place // 12]) for place, question in enumerate(every_column(videos=4))]
+    scripted = [replace(question, answer=texts[index // 12]) for index, question in enumerate(every_column(videos=4))]
     metrics = reduced(scripted)
     counts = bleu_counts(texts, [list(ANSWERS)] * 4) * 12
     drawn = cluster_draws(4).astype(np.int64)

@@ -125,11 +125,11 @@ def test_category_tables_show_published_averages(
 
 def test_misprints_are_marked_as_doubtful(tables: dict[str, Table]) -> None:
     marked = {
-        (table.id, row.label, HEADS[place], value(cell))
+        (table.id, row.label, HEADS[index], value(cell))
         for table in tables.values()
         if table.id in ("maia_table1", "maia_table2", "maia_table3", "maia_table5")
         for row in table.rows
-        for place, cell in enumerate(row.cells)
+        for index, cell in enumerate(row.cells)
         if isinstance(cell, TableValue) and cell.doubtful and cell.note
     }
     last = HEADS[9:]
@@ -207,7 +207,7 @@ def test_published_deltas_agree_with_the_papers_text(tables: dict[str, Table]) -
     shown = [value(cell) for cell in row_of(table, "Qwen-2.5-VL 72B").cells]
     assert shown == pytest.approx([0.14, 0.47, 0.39, 0.34, 0.16, 0.30, 0.27])
     doubtful = row_of(table, "InternVL3 78B").cells
-    assert [place for place, cell in enumerate(doubtful) if isinstance(cell, TableValue) and cell.doubtful] == [3, 6]
+    assert [index for index, cell in enumerate(doubtful) if isinstance(cell, TableValue) and cell.doubtful] == [3, 6]
     assert "Fleiss' kappa of the judge and human raters, published: 0.82." in table.notes
 
 
@@ -220,8 +220,8 @@ def test_published_delta_is_empty_without_both_values() -> None:
 
 def test_our_deltas_have_paired_intervals() -> None:
     scripted = [
-        replace(question, pairs="T" * 8 if place % 5 else "TTTTFFFF", judged="rejected" if place % 4 else "accepted")
-        for place, question in enumerate(sweep(videos=3))
+        replace(question, pairs="T" * 8 if index % 5 else "TTTTFFFF", judged="rejected" if index % 4 else "accepted")
+        for index, question in enumerate(sweep(videos=3))
     ]
     table = {t.id: t for t in make_tables(results_of("maia", metrics_of(scripted, "a", "b"), PUBLISHED))}["maia_deltas"]
     cells = row_of(table, "a").cells

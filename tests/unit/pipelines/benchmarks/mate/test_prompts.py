@@ -27,8 +27,8 @@ CROSSMODAL = {"img2txt", "txt2img"}
 CASES = [(*pair, cot) for pair in PAIRS for cot in (False, True) if pair[0] in CROSSMODAL or not cot]
 
 
-def ask(task: str, pointer: str, target: str, place: int = 0) -> Question:
-    _, value = pointer_pool(B, (pointer,))[place]
+def ask(task: str, pointer: str, target: str, index: int = 0) -> Question:
+    _, value = pointer_pool(B, (pointer,))[index]
     return Question(task=task, pointer_attribute=pointer, pointer_value=value, target_attribute=target)
 
 

@@ -133,8 +133,8 @@ class TestPointing:
     def test_object_is_identified_by_any_unique_value(self) -> None:
         scene = SCENES["B"]
         for attribute, value in scenes.pointer_pool(scene, (*scenes.VISUAL, *scenes.TEXTUAL)):
-            place = scenes.find_object(scene, attribute, value)
-            assert scene.objects[place].value(attribute) == value
+            index = scenes.find_object(scene, attribute, value)
+            assert scene.objects[index].value(attribute) == value
 
     @pytest.mark.parametrize(("attribute", "value"), [("color", "gray"), ("color", "cyan"), ("size", 0.7)])
     def test_pointer_that_fits_none_or_several_is_refused(self, attribute: str, value: Any) -> None:
@@ -191,7 +191,7 @@ class TestLinking:
         rng = random.Random(11)
         for _ in range(1000):
             scene = random_scene(rng)
-            place, hidden = rng.randrange(len(scene.objects)), rng.choice([(), ("color",), ("shape",)])
+            index, hidden = rng.randrange(len(scene.objects)), rng.choice([(), ("color",), ("shape",)])
             looks = [
                 {
                     "shape": item.shape,
@@ -202,7 +202,7 @@ class TestLinking:
                 }
                 for item in scene.objects
             ]
-            target = looks.pop(place)
+            target = looks.pop(index)
             keys = [key for key in target if key not in hidden]
             alone = [
                 names
@@ -210,12 +210,12 @@ class TestLinking:
                 for names in combinations(keys, size)
                 if not any(all(other[key] == target[key] for key in names) for other in looks)
             ]
-            assert list(links.linking(scene, place, hidden).sets) == [
+            assert list(links.linking(scene, index, hidden).sets) == [
                 names for names in alone if "3d_coords" not in names
             ]
-            smallest_sets = links.linking_attributes(scene, place, hidden)
+            smallest_sets = links.linking_attributes(scene, index, hidden)
             assert [tuple(item) for item in smallest_sets] == alone
-            assert smallest_sets[0] == {key: scene.objects[place].value(key) for key in alone[0]}
+            assert smallest_sets[0] == {key: scene.objects[index].value(key) for key in alone[0]}
 
 
 class TestAnalysis:

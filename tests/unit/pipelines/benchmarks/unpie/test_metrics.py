@@ -38,13 +38,13 @@ def placed(good: bool, meaning: int) -> Mapping[str, Any]:
     return similar(*(CLOSE if good == (meaning == 0) else CLOSE[::-1]))
 
 
-def verdicts(place: int) -> Mapping[str, Any]:
+def verdicts(index: int) -> Mapping[str, Any]:
     """Return 1,000 verdicts: 300 yes, 650 no, 30 unread, 20 empty."""
-    if place < 300:
+    if index < 300:
         return {"output": "A pun.", "verdict": judged(True)}
-    if place < 950:
+    if index < 950:
         return {"output": "A pun.", "verdict": judged(False)}
-    if place < 980:
+    if index < 980:
         return {"output": "A pun.", "verdict": Verdict(state="invalid", tries=3)}
     return {"output": "", "verdict": judged(False)}
 
@@ -59,8 +59,8 @@ def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
     rows = []
     for pun in of.values():
         for meaning in range(2):
-            place = 2 * int(pun.sample_id[-4:]) + meaning
-            how = {"output": "A pun.", "verdict": judged(place < right[pun.category])}
+            index = 2 * int(pun.sample_id[-4:]) + meaning
+            how = {"output": "A pun.", "verdict": judged(index < right[pun.category])}
             rows.append(_light(pun, f"de/{meaning}", float(how["verdict"].accepted)))
     metrics = reduced(rows, of)
     whole = metric_of(metrics, "correct_pct", "lm", subset="De-En", category="All")
@@ -89,10 +89,10 @@ def _light(pun: Sample, variant: str, accepted: float) -> dict[str, Any]:
 
 def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:
     pun = sample("homographic", 0)
-    names = {f"homographic/{place:04d}": replace(pun, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    names = {f"homographic/{index:04d}": replace(pun, sample_id=f"homographic/{index:04d}") for index in range(1000)}
     rows = [
-        scored(prediction(each, "reconstruction", "lm", "de/0", **verdicts(place)))
-        for place, each in enumerate(names.values())
+        scored(prediction(each, "reconstruction", "lm", "de/0", **verdicts(index)))
+        for index, each in enumerate(names.values())
     ]
     metrics = reduced(rows, names)
     correct = metric_of(metrics, "correct_pct", "lm")
@@ -103,12 +103,12 @@ def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:
 
 def test_excluded_and_failed_rows_are_in_no_denominator() -> None:
     pun = sample("homographic", 0)
-    names = {f"homographic/{place:04d}": replace(pun, sample_id=f"homographic/{place:04d}") for place in range(1000)}
+    names = {f"homographic/{index:04d}": replace(pun, sample_id=f"homographic/{index:04d}") for index in range(1000)}
     rows = []
-    for place, each in enumerate(names.values()):
-        how = {"status": "excluded", "output": None} if place < 40 else {"status": "error", "output": None}
+    for index, each in enumerate(names.values()):
+        how = {"status": "excluded", "output": None} if index < 40 else {"status": "error", "output": None}
         rows.append(
-            scored(prediction(each, "disambiguation", "vlm", "de/0", **(how if place < 45 else placed(place < 525, 0))))
+            scored(prediction(each, "disambiguation", "vlm", "de/0", **(how if index < 45 else placed(index < 525, 0))))
         )
     metrics = reduced(rows, names)
     accuracy = metric_of(metrics, "accuracy", subset="En-De", category="Homo")
@@ -256,7 +256,7 @@ def test_random_translations_score_one_half_and_one_quarter() -> None:
 def test_margins_are_counted_in_bins() -> None:
     rows = cell(FEW, "disambiguation", "vlm", lambda _, v: placed(True, int(v[-1])))
     metrics = reduced(rows, FEW)
-    counts = [metric_of(metrics, margin_name(place)).value for place in range(len(MARGIN_BINS) + 1)]
+    counts = [metric_of(metrics, margin_name(index)).value for index in range(len(MARGIN_BINS) + 1)]
     assert sum(value or 0 for value in counts) == 48
     assert counts[1 + MARGIN_BINS.index(0.02)] == 48
 

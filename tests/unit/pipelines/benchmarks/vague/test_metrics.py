@@ -18,8 +18,8 @@ MCQ = [("mcq", "lm"), ("mcq", "sm"), ("mcq", "vlm"), ("mcq", "vlm-cot")]
 
 
 def letter_of(sample: Sample, kind: str) -> str:
-    places = ("correct", "fs", "su", "ne")
-    letter: str = sample.data["ordering"][places.index(kind)]
+    kinds = ("correct", "fs", "su", "ne")
+    letter: str = sample.data["ordering"][kinds.index(kind)]
     return letter
 
 

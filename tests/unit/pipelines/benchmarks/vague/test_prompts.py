@@ -50,10 +50,10 @@ def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
         ]
     pieces += ["\n\n"] + (["Answer 1 (reasoning)", "Let's think step by step", "Answer 2 (intention)"] if cot else [])
     pieces += ["letter"] if task == "mcq" else [*(["15 words"] if cot else []), '"The speaker wants person1 to"']
-    place = 0
+    position = 0
     for piece in pieces:
-        assert piece in text[place:], piece
-        place = text.index(piece, place) + len(piece)
+        assert piece in text[position:], piece
+        position = text.index(piece, position) + len(piece)
     assert ("underlying intention" in text) == (source != "lm")
     assert ("apt for the situation" in text) == (source != "lm")
     named = {"vlm": "image", "sm": "scene description"}.get(source)

@@ -54,10 +54,10 @@ def row_of(table: Table, label: str, under: str = "") -> TableRow:
 
 def shaky(sample: Sample, task: str, setting: str) -> str:
     """Answer correctly, but superficially every fourth time and emptily every tenth."""
-    place = int(sample.sample_id.rpartition("-")[2])
-    if place % 10 == 0:
+    number = int(sample.sample_id.rpartition("-")[2])
+    if number % 10 == 0:
         return "I don't know."
-    if place % 4 == 1 and task == "mcq" and setting != "vlm":
+    if number % 4 == 1 and task == "mcq" and setting != "vlm":
         return str(sample.data["ordering"][2])
     return perfect(sample, task, setting)
 

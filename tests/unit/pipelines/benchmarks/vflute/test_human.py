@@ -163,7 +163,7 @@ def test_study_has_tables_and_figures() -> None:
     assert predictor.id == "vflute_section53_own"
     errors, curve = study_figures(study)
     assert isinstance(errors, Bars)
-    assert [sum(series.values[place] or 0 for series in errors.series) for place in (0, 1)] == [1.0, 1.0]
+    assert [sum(series.values[index] or 0 for series in errors.series) for index in (0, 1)] == [1.0, 1.0]
     assert isinstance(curve, Points)
     without = parse_study(judgements(*rows))
     assert [table.id for table in study_tables(without)] == ["vflute_table6_own"]

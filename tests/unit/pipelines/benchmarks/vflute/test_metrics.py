@@ -112,7 +112,7 @@ def test_model_that_always_answers_entailment_has_the_baseline_f1() -> None:
 
 def test_random_labels_are_near_chance() -> None:
     flips = np.random.default_rng(7).integers(0, 2, 723)
-    metrics = reduced(whole_split(label=lambda _, place: int(flips[place])))
+    metrics = reduced(whole_split(label=lambda _, index: int(flips[index])))
     assert value(metrics, "f1_at_0") == pytest.approx(0.498, abs=3 * 0.018)
 
 
@@ -130,7 +130,7 @@ def test_explanation_with_score_zero_counts_at_no_threshold() -> None:
 
 
 def test_metrics_cover_each_subset_and_phenomenon() -> None:
-    metrics = reduced(whole_split(label=lambda gold, place: gold if place % 3 else None))
+    metrics = reduced(whole_split(label=lambda gold, index: gold if index % 3 else None))
     counts = {(metric.subset, metric.category): metric.n for metric in metrics if metric.metric == "f1_at_0"}
     assert counts == {
         ("", ""): 723, ("HAIVMET", "Metaphor/Simile"): 101, ("IRFL (metaphor/simile)", "Metaphor/Simile"): 120,
@@ -252,7 +252,7 @@ def test_shares_and_counts_of_answers() -> None:
 
 
 def test_curve_has_a_row_for_each_change() -> None:
-    rows = whole_split(label=lambda gold, _: gold, es=lambda _, place: 0.3 + place / 1500)
+    rows = whole_split(label=lambda gold, _: gold, es=lambda _, index: 0.3 + index / 1500)
     metrics = {metric.metric: metric.value for metric in reduced(rows) if not metric.subset and not metric.category}
     gold = [row.gold for row in rows]
     current = metrics["f1_at_0"]
@@ -304,7 +304,7 @@ def test_one_cluster_has_no_interval() -> None:
 
 
 def test_metrics_do_not_depend_on_the_order_of_rows() -> None:
-    rows = [replace(row, name=f"r{n}") for n, row in enumerate(whole_split(label=lambda _, place: place % 2))]
+    rows = [replace(row, name=f"r{n}") for n, row in enumerate(whole_split(label=lambda _, index: index % 2))]
     assert {repr(metric) for metric in reduced(rows)} == {repr(metric) for metric in reduced(rows[::-1])}
 
 
@@ -322,7 +322,7 @@ def test_koehn_p_counts_draws_without_a_gain() -> None:
 
 
 def test_settings_are_tested_in_pairs() -> None:
-    good, coin = whole_split(label=lambda gold, _: gold), whole_split(label=lambda _, place: place % 2)
+    good, coin = whole_split(label=lambda gold, _: gold), whole_split(label=lambda _, index: index % 2)
     rows = good + [replace(row, setting="no-image") for row in coin] + [replace(row, setting="5-shot") for row in coin]
     metrics = reduced(rows)
     assert value(metrics, "p_better_than_no-image") == pytest.approx(1 / 10001)

@@ -287,10 +287,10 @@ def test_exemplars_are_ten_fixed_training_rows(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "d" / "vflute" / "manifest.json").read_text())
     assert any(", ".join(expected(train)) in text for text in manifest["notices"])
     for shot in shots:
-        place = int(shot["id"].rpartition("-")[2])
-        assert shot["prompt"] == sorted(TEMPLATES)[int(digest_of(place), 16) % 3]
-    for place, shot in enumerate(shots):
-        ref = samples["irfl-test-0"].ref(f"shot/{place}")
+        index = int(shot["id"].rpartition("-")[2])
+        assert shot["prompt"] == sorted(TEMPLATES)[int(digest_of(index), 16) % 3]
+    for index, shot in enumerate(shots):
+        ref = samples["irfl-test-0"].ref(f"shot/{index}")
         assert ref is not None
         assert ref.sha256 == hashlib.sha256(picture(20000 + int(shot["id"].rpartition("-")[2]))).hexdigest()
 

@@ -36,7 +36,7 @@ def metrics_of(rows: Sequence[Scored], *models: str) -> pd.DataFrame:
 
 def sweep() -> list[Scored]:
     rows = whole_split(
-        label=lambda gold, place: gold if place % 4 else 1 - gold, es=lambda _, place: 0.4 + place / 2000
+        label=lambda gold, index: gold if index % 4 else 1 - gold, es=lambda _, index: 0.4 + index / 2000
     )
     return [replace(row, setting=setting) for setting in SETTINGS for row in rows]
 
@@ -244,8 +244,8 @@ def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figur
     assert (figure.x[0], figure.x[-1], len(figure.x)) == (0.4, 1.0, 61)
     rows = [row for row in sweep() if row.subset == "MemeCap" and row.setting == "zero-shot"]
     gold, labels, scores = [row.gold for row in rows], [row.label for row in rows], [row.es or 0 for row in rows]
-    for place, k in enumerate(range(40, 101)):
-        assert figure.series[0].values[place] == pytest.approx(f1_at_k(gold, labels, scores, k))
+    for index, k in enumerate(range(40, 101)):
+        assert figure.series[0].values[index] == pytest.approx(f1_at_k(gold, labels, scores, k))
 
 
 def test_tables_and_figures_render(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:

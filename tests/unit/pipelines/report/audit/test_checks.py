@@ -92,8 +92,8 @@ def changed(name: str, values: Mapping[str, str], value: float) -> Paper:
     """Return a paper with another number in the one cell that `values` describe."""
     paper = load_paper(name)
     rows = list(paper.cells.rows)
-    (place,) = (i for i, row in enumerate(rows) if all(getattr(row, key) == text for key, text in values.items()))
-    rows[place] = replace(rows[place], value=value)
+    (index,) = (i for i, row in enumerate(rows) if all(getattr(row, key) == text for key, text in values.items()))
+    rows[index] = replace(rows[index], value=value)
     return replace(paper, cells=replace(paper.cells, rows=tuple(rows)))
 
 

@@ -141,8 +141,8 @@ def test_every_label_gives_well_formed_xml(text: str) -> None:
 
 CATEGORIES = {
     "few": ("a", "b", "c"),
-    "forty": tuple(f"category {place}" for place in range(40)),
-    "long": tuple(f"{LONG}-{place}" for place in range(9)),
+    "forty": tuple(f"category {index}" for index in range(40)),
+    "long": tuple(f"{LONG}-{index}" for index in range(9)),
     "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
 }
 
@@ -151,9 +151,9 @@ CATEGORIES = {
 @pytest.mark.parametrize("count", [1, 3, 12])
 @pytest.mark.parametrize("kind", ["upright", "flat", "stacked", "radar"])
 def test_texts_neither_overlap_nor_leave_the_figure(names: tuple[str, ...], count: int, kind: str) -> None:
-    values = tuple(None if place % 3 == 0 else place / len(names) for place in range(len(names)))
+    values = tuple(None if index % 3 == 0 else index / len(names) for index in range(len(names)))
     series = tuple(
-        Series(label=f"{LONG} {place}" if count == 3 else CJK[place:], values=values) for place in range(count)
+        Series(label=f"{LONG} {index}" if count == 3 else CJK[index:], values=values) for index in range(count)
     )
     if kind == "radar":
         assert_readable(Radar(id="f", title=LONG * 3, axes=names, series=series))
@@ -218,7 +218,7 @@ NUMBERS = st.floats(-1e12, 1e12) | st.none() | st.sampled_from([0.0, 1e-9, 0.999
 
 @given(st.lists(st.lists(NUMBERS, min_size=4, max_size=4), min_size=1, max_size=4), st.booleans(), st.booleans())
 def test_bars_of_any_values_are_within_the_figure(columns: list[list[float | None]], stacked: bool, flat: bool) -> None:
-    series = tuple(ours(*column, label=f"s{place}", low=column, high=column) for place, column in enumerate(columns))
+    series = tuple(ours(*column, label=f"s{index}", low=column, high=column) for index, column in enumerate(columns))
     figure = bar(categories=("a", "b", "c", "d"), series=series, stacked=stacked, horizontal=flat, percent=False)
     height = float(root_of(figure).attrib["height"])
     for style in series_styles(series):
@@ -252,7 +252,7 @@ def test_published_series_are_dashed_hatched_and_labelled() -> None:
 
 
 def test_series_styles_are_distinct_and_references_grey() -> None:
-    styles = series_styles([ours(label=f"m{place}") for place in range(20)])
+    styles = series_styles([ours(label=f"m{index}") for index in range(20)])
     assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
     assert len({style.marker for style in styles[:8]}) == len({style.hatch for style in styles[:8]}) == 8
     assert series_styles([ours(label="chance", baseline=True)])[0].colour == MUTED
@@ -345,12 +345,12 @@ def test_bars_with_long_or_many_categories_are_flat() -> None:
     assert not is_flat("a", "b", "c")
     assert is_flat("a", "b", "c", horizontal=True)
     assert is_flat("a", LONG.replace("-", ""))
-    assert is_flat(*(f"category {place}" for place in range(40)))
+    assert is_flat(*(f"category {index}" for index in range(40)))
 
 
 def test_legend_wraps_into_columns() -> None:
     def rows(label: str) -> list[int]:
-        series = tuple(ours(0.1, 0.2, 0.3, label=f"{label} {place}") for place in range(6))
+        series = tuple(ours(0.1, 0.2, 0.3, label=f"{label} {index}") for index in range(6))
         tops = [
             element.attrib["y"]
             for element in root_of(bar(series=series)).iter(TEXT)

@@ -132,7 +132,7 @@ def test_landing_page_shows_headlines_and_short_tables(plain_pages: dict[str, Pa
 
 def test_headline_of_many_models_is_cut_on_the_landing_page() -> None:
     part = BenchmarkSection(name="maia", title="MAIA", headline="pool_accuracy")
-    rows = tuple(metric(model=f"m{place:03}") for place in range(LANDING_ROWS + 3))
+    rows = tuple(metric(model=f"m{index:03}") for index in range(LANDING_ROWS + 3))
     pages = html_pages(ReportData(benchmarks=(part,), metrics=rows), {})
     last = f"m{LANDING_ROWS + 2:03}"
     assert last not in pages["index.html"]
@@ -196,7 +196,7 @@ def test_benchmark_without_headline_rows_has_a_note() -> None:
 
 def test_lead_names_few_models_and_counts_many() -> None:
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
-    rows = tuple(metric(model=f"m{place}") for place in range(5))
+    rows = tuple(metric(model=f"m{index}") for index in range(5))
     assert lead(ReportData(metrics=rows[:2], benchmarks=(part,))) == "m0, m1 on MAIA"
     assert lead(ReportData(metrics=rows, benchmarks=(part,), run={"finished": "today", "started": "yesterday"})) == (
         "5 models on MAIA, today"

@@ -112,7 +112,7 @@ def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() ->
 
 
 def test_wide_table_is_tighter_in_latex() -> None:
-    names = tuple(f"Spatial {place}" for place in range(9))
+    names = tuple(f"Spatial {index}" for index in range(9))
     sample_table = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
     assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(sample_table)
     assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(sample_table)

@@ -75,7 +75,7 @@ def test_counts_that_do_not_add_up_are_refused() -> None:
 
 
 def test_equal_notes_are_merged() -> None:
-    rows = [metric(model=f"m{place}", value=None, note="no judge") for place in range(8)]
+    rows = [metric(model=f"m{index}", value=None, note="no judge") for index in range(8)]
     rows += [metric(value=math.nan), metric(note="odd"), metric(benchmark="mate", value=None, note="other")]
     missing = present(notes_table(PART, rows, measured=False))
     assert [(row.label, row.cells) for row in missing.rows] == [

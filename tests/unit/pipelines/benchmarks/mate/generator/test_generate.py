@@ -247,10 +247,10 @@ def test_an_oracle_that_reads_the_scene_is_always_right(files: dict[str, list[di
 def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[str, list[dict[str, Any]]]) -> None:
     met = 0
     for _, row, scene, question in each({"mm_0shot": files["mm_0shot"]}):
-        place = question.object_index(scene)
-        if linking(scene, place, question.hidden).k:
+        index = question.object_index(scene)
+        if linking(scene, index, question.hidden).k:
             continue
-        target, usable = scene.objects[place], [key for key in LINKABLE if key not in question.hidden]
+        target, usable = scene.objects[index], [key for key in LINKABLE if key not in question.hidden]
         alike = [
             item
             for item in scene.objects

@@ -62,10 +62,10 @@ def test_objects_stand_apart(layout: Layout) -> None:
 def test_every_object_is_visible_enough_in_the_picture(layout: Layout) -> None:
     outlines = [outline(item, layout.camera) for item in layout.solids]
     painted = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera).histogram()
-    for place, polygon in enumerate(outlines):
+    for index, polygon in enumerate(outlines):
         alone = number_image([polygon], [0], layout.camera).histogram()[1]
-        assert painted[place + 1] >= 120
-        assert painted[place + 1] >= 0.35 * alone
+        assert painted[index + 1] >= 120
+        assert painted[index + 1] >= 0.35 * alone
 
 
 def test_each_object_shows_its_color(layout: Layout) -> None:
@@ -73,8 +73,8 @@ def test_each_object_shows_its_color(layout: Layout) -> None:
     outlines = [outline(item, layout.camera) for item in layout.solids]
     numbers = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
     pixels, owners = np.asarray(picture), np.asarray(numbers)
-    for place, look in enumerate(layout.cast.looks):
-        middle = np.median(pixels[owners == place + 1], axis=0) / 255
+    for index, look in enumerate(layout.cast.looks):
+        middle = np.median(pixels[owners == index + 1], axis=0) / 255
         hue, saturation, _ = colorsys.rgb_to_hsv(*middle)
         if look.color == "gray":
             assert saturation < 0.15
@@ -90,7 +90,7 @@ def test_pointer_values_are_unique_and_at_most_one_per_object(layout: Layout) ->
     owners = []
     for attribute in VISUAL:
         for value in cast.keys(attribute):
-            holders = [place for place, look in enumerate(cast.looks) if getattr(look, attribute) == value]
+            holders = [index for index, look in enumerate(cast.looks) if getattr(look, attribute) == value]
             assert len(holders) == 1
             assert value in unique_values(layout.scene, attribute)
             owners += holders

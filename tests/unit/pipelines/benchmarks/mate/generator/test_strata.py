@@ -54,13 +54,13 @@ def test_built_object_has_the_requested_links(count: int, link_count: int) -> No
     rng, built = stream("build", count, link_count), 0
     for layout in placed:
         for hidden, shown in (("color", "shape"), ("shape", "color")):
-            place = rng.randrange(count)
-            cast = build(rng, layout, place, attribute=shown, link_count=link_count)
+            index = rng.randrange(count)
+            cast = build(rng, layout, index, attribute=shown, link_count=link_count)
             if cast is None:
                 continue
             built += 1
             changed = dataclasses.replace(layout, cast=cast)
-            links = linking(changed.scene, place, (hidden,)).k
+            links = linking(changed.scene, index, (hidden,)).k
             assert links == link_count
             assert [look.radius for look in cast.looks] == [look.radius for look in layout.cast.looks]
             assert (cast.key_colors, cast.key_shapes) == (layout.cast.key_colors, layout.cast.key_shapes)
@@ -69,37 +69,37 @@ def test_built_object_has_the_requested_links(count: int, link_count: int) -> No
 
 def test_visible_pointer_value_links_an_object_alone() -> None:
     _, (layout, *_) = layouts(10, 32)
-    place = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
+    index = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
     rng = stream("key")
-    assert build(rng, layout, place, attribute="color", link_count=1) == layout.cast
-    assert all(build(rng, layout, place, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
+    assert build(rng, layout, index, attribute="color", link_count=1) == layout.cast
+    assert all(build(rng, layout, index, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
 
 
 def test_object_is_not_built_where_neighbouring_sizes_forbid_it() -> None:
     _, (layout, *_) = layouts(10, 32)
-    place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    index = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
     alone = dataclasses.replace(
         layout.cast,
         looks=tuple(
-            dataclasses.replace(look, radius=0.35 if number == place else 0.7)
+            dataclasses.replace(look, radius=0.35 if number == index else 0.7)
             for number, look in enumerate(layout.cast.looks)
         ),
     )
     odd = dataclasses.replace(layout, cast=alone)
     rng = stream("sizes")
-    assert all(build(rng, odd, place, attribute="shape", link_count=link_count) is None for link_count in (2, 3, 0))
+    assert all(build(rng, odd, index, attribute="shape", link_count=link_count) is None for link_count in (2, 3, 0))
     everyone = dataclasses.replace(
         alone, looks=tuple(dataclasses.replace(look, radius=0.35) for look in layout.cast.looks)
     )
     same = dataclasses.replace(layout, cast=everyone)
-    assert build(rng, same, place, attribute="shape", link_count=3) is None
+    assert build(rng, same, index, attribute="shape", link_count=3) is None
 
 
 def test_object_is_not_built_without_a_free_value() -> None:
     plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
     layout = make_layout(plan, 0)
-    place = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
-    assert build(stream("full"), layout, place, attribute="shape", link_count=1) is None
+    index = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    assert build(stream("full"), layout, index, attribute="shape", link_count=1) is None
 
 
 def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:
