@@ -1,4 +1,4 @@
-"""How many GPU nodes an autoscaling cluster may grow to: a label of the head, as Ray does not expose the limit."""
+"""The maximum number of GPU nodes of an autoscaling cluster: a label of the head, as Ray does not expose the limit."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _MAX_DIMENSIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufHeader:
-    """What a GGUF file says about its model."""
+    """The metadata of a GGUF file about its model."""
 
     architecture: str
     parameters: int  # weights of all tensors

@@ -61,7 +61,7 @@ class MemoryNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """How a model is placed on GPUs."""
+    """The placement of a model on GPUs."""
 
     tensor_parallel: int
     replicas: int

@@ -137,7 +137,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a call has no answer. Never scored as text."""
+    """The error of a call without an answer. Never scored as text."""
 
     type: str  # short and stable, such as `context_length`, `http_400`, `timeout`, `out_of_memory`
     message: str

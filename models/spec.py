@@ -64,7 +64,7 @@ class Limits(_StrictModel):
 
 
 class ReasoningMarkers(_StrictModel):
-    """What a model writes around its thoughts."""
+    """The markers that a model writes around its reasoning."""
 
     start: str = Field(default="<think>", min_length=1)
     end: str = Field(default="</think>", min_length=1)
@@ -92,7 +92,7 @@ class PublishedName(_StrictModel):
 
 
 class Unsupported(_StrictModel):
-    """Why no engine here runs a model as it is listed, and what runs it."""
+    """The reason why no engine here runs a model as it is listed, and the software that does."""
 
     reason: str = Field(validation_alias=AliasChoices("reason", "why"))
     runs_with: str

@@ -17,7 +17,7 @@ class ProgressListener(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """Say in a sentence what the phase waits for; it replaces the sentence before."""
+        """Show what the phase waits for, as a sentence; it replaces the previous one."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What `vlmsweep submit` sends: the command line of the driver, the code, and the files that the flags name."""
+"""The package of `vlmsweep submit`: the command line of the driver, the code, and the files that the flags name."""
 
 from __future__ import annotations
 

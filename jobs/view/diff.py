@@ -1,4 +1,4 @@
-"""What differs between two outputs: answers of the same models to the same items, and headline metrics."""
+"""Differences between two outputs: answers of the same models to the same items, and headline metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a judge was asked about an answer and what it replied: found by the hash of the question."""
+"""Questions to a judge about an answer and its replies, looked up by the hash of the question."""
 
 from __future__ import annotations
 

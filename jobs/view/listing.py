@@ -18,7 +18,7 @@ _IDENTITY: Final = ("benchmark", "task", "setting", "sample_id", "variant")
 
 @dataclass(slots=True, kw_only=True)
 class Item:
-    """What several models answered: a prompt of a sample, with a line for each answer."""
+    """A prompt of a sample, with the answer of each model."""
 
     row: Mapping[str, Any]
     at: int

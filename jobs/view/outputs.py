@@ -38,7 +38,7 @@ class Output:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read at the last try."""
+        """Errors of the last attempt to read the output."""
         return [*dict.fromkeys(self._problems.values())]
 
     def note(self, name: str, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""What each page shows: reads the query string, asks the index and the outputs, fills in a template."""
+"""Render each page: read the query string, query the index and the outputs, fill in a template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model was sent: the prompt is built again from the data, and compared with the hash in the prediction."""
+"""Prompts as sent to a model: rebuilt from the data, and compared with the hash in the prediction."""
 
 from __future__ import annotations
 

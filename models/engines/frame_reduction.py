@@ -63,7 +63,7 @@ class FrameReductionEngine:
     def _take_reduced(
         self, replies_by_group: dict[_Group, list[CallReply]], media: Mapping[Media, Frames]
     ) -> dict[_Group, list[CallReply]]:
-        """Take the groups with a request that exceeds the context and that can be shown with fewer frames."""
+        """Remove and return the groups with a request that exceeds the context and that can have fewer frames."""
         exceeding = [group for group, replies in replies_by_group.items() if any(map(_exceeds_context, replies))]
         return {group: replies_by_group.pop(group) for group in exceeding if self._reduce(group, media)}
 

@@ -52,7 +52,7 @@ class RandomEngine:
             yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=time.perf_counter() - started)
 
     def close(self) -> None:
-        """Do nothing: no resources are held."""
+        """Do nothing: there are no resources to release."""
 
     def _inject_faults(self, call: Call) -> None:
         faults = self._faults

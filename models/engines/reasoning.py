@@ -1,4 +1,4 @@
-"""Give reasoning models tokens to think with, and split their thoughts from their answers."""
+"""Add thinking tokens to the limits of reasoning models, and split their reasoning from their answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReasoningEngine:
 
 
 def split_reasoning(text: str, markers: ReasoningMarkers, *, is_truncated: bool = False) -> tuple[str | None, str]:
-    """Return thoughts, None if there are none, and answer: what follows the last end marker.
+    """Return the reasoning, None if there is none, and the answer, which follows the last end marker.
 
     The start may be missing, where the chat template has written it into the prompt. Thoughts without an end are all of
     the text if it begins with the start marker; where it does not, they cannot be distinguished from an answer, unless

@@ -1,4 +1,4 @@
-"""A watchdog around an engine that computes in this process: one that stalls is given up, whatever it is stuck in."""
+"""A watchdog around an engine that computes in this process: one that stalls is abandoned, wherever it hangs."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Trainer:
 
 
 def _checkpoint_activations(model: Any) -> None:
-    """Let a model compute activations again in the backward pass."""
+    """Enable gradient checkpointing: activations are recomputed in the backward pass."""
     if hasattr(model, "activation_checkpointing_enable"):
         model.activation_checkpointing_enable()
     else:  # its name before transformers 5.23

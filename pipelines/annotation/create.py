@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationSpec:
-    """What is drawn from an output, and for whom; empty names select everything."""
+    """The items to sample from an output, and their annotators; empty names select everything."""
 
     out: str
     benchmark: str

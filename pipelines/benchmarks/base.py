@@ -1,4 +1,4 @@
-"""What a benchmark is to a sweep: a definition that names its parts, and the protocols that the parts follow.
+"""The interface of a benchmark: a definition that names its parts, and the protocols that the parts follow.
 
 A benchmark names no model, uses no cluster and opens no store: samples come in as records; prompts, verdicts and
 metrics go out as records. Only `source`, `prompter` and `grader` are required; one object may be several parts.
@@ -55,7 +55,7 @@ class SampleSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PromptInput:
-    """What the prompts of one sample in one task and setting are made of."""
+    """The inputs of the prompts of one sample in one task and setting."""
 
     sample: Sample
     task: str

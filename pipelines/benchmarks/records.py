@@ -123,7 +123,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a row's output was read as, and the numbers that follow from it."""
+    """The parsed output of a row, and the scores computed from it."""
 
     answer: str | None  # the parsed answer: a letter, a label, cleaned text; None when nothing could be read
     rule: str = ""  # the reader's rule that decided

@@ -24,7 +24,7 @@ Source: TypeAlias = Literal["ours", "published"]
 
 
 class Key(NamedTuple):
-    """What a number measures, and of which model."""
+    """The key of a number: what it measures, and of which model."""
 
     metric: str
     task: str = ""

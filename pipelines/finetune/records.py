@@ -88,7 +88,7 @@ class ExampleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleCounts:
-    """What was copied into the output."""
+    """Counts of the examples that were copied into the output."""
 
     train: int
     validation: int

@@ -1,4 +1,4 @@
-"""What a fine-tuning leaves besides its adapter: `training.json`, and the entry that `run` loads."""
+"""The results of a fine-tuning besides its adapter: `training.json`, and the entry that `run` loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every worker of a training runs, without Ray: resume, steps, validations, checkpoints, the adapter."""
+"""The training loop of a worker, without Ray: resume, steps, validations, checkpoints, the adapter."""
 
 from __future__ import annotations
 

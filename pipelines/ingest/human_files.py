@@ -26,7 +26,7 @@ _ENDINGS: Final = (".csv", ".json", ".jsonl")
 
 
 class FormAnswers(BaseModel):
-    """What an annotation form saves; values are those of a CSV file of the kind."""
+    """The answers that an annotation form saves, with the values of a CSV file of its kind."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

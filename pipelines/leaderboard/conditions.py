@@ -1,4 +1,4 @@
-"""What a number was measured on and with, and where rows that would stand in one table differ in it."""
+"""The conditions under which a number was measured, and conflicts between the rows of one table."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _normalize_error(error: str) -> str:
 
 
 def _die_with_parent() -> None:
-    """Let Linux kill this child when its parent dies, so that a killed worker leaves no decoder."""
+    """Have Linux kill this child when its parent dies, so that a killed worker leaves no decoder."""
     with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 

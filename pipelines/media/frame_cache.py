@@ -133,7 +133,7 @@ class SharedFrames:
         await self.release(key)
 
     async def release(self, key: str) -> None:
-        """Give up a claim, so that the next process may decode."""
+        """Release a claim, so that the next process may decode."""
         released = self._claimed.pop(key, None)
         if released:
             released.set()

@@ -30,7 +30,7 @@ def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: Float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrecisionRecall:
-    """How well a score predicts a positive verdict."""
+    """Precision and recall of a score as a predictor of a positive verdict."""
 
     auc: float  # trapezoid area under (recall, precision), a fraction
     average_precision: float  # step-wise area, a fraction

@@ -28,7 +28,7 @@ SMALL_BATCH_BYTES = 16 << 20
 
 
 class _UnitSize(NamedTuple):
-    """What decides about a unit's batch."""
+    """The properties of a unit that decide its batch."""
 
     unit_index: int
     """Index of the unit."""
@@ -79,7 +79,7 @@ def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
 
 
 class ExclusiveGroups:
-    """Tells which media groups are in one batch alone: their frames need no shared cache.
+    """The media groups that are in one batch only: their frames need no shared cache.
 
     Groups are compared by `hash`, in this process alone; where two collide, both count as shared.
     """

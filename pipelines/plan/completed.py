@@ -1,4 +1,4 @@
-"""Which requests earlier runs committed, and the repair of what a dead run left behind."""
+"""Find the requests that earlier runs committed, and repair what a killed run left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep opens once and passes down: its stores, data sets and plans."""
+"""The stores, data sets and plans that a sweep opens once and passes down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What a worker process opens once: where the data and the output are."""
+    """The locations of data and output, which a worker process opens once."""
 
     data_uri: str
     out_uri: str

@@ -20,7 +20,7 @@ class IdSet:
     """Ids of 32 hex digits as a sorted array."""
 
     def __init__(self, ids: Iterable[str] = ()) -> None:
-        """Hold these ids, each once; ValueError for one that is not hex."""
+        """Store these ids, each once; ValueError for one that is not hex."""
         content = bytearray()
         for chunk in batched(ids, _CHUNK):
             content += bytes.fromhex("".join(chunk))

@@ -15,7 +15,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class RequestKey(NamedTuple):
-    """What distinguishes the requests of one model and benchmark."""
+    """The fields that identify a request of one model and benchmark."""
 
     sample_id: str
     task: str

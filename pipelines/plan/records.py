@@ -1,4 +1,4 @@
-"""What one model has to do on one benchmark."""
+"""The pending work of one model on one benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.plan.unit_list import UnitList
 
 @dataclass(slots=True)
 class CompletedRequests:
-    """What earlier runs committed: finished requests, and failed ones with the parts that hold them."""
+    """Requests that earlier runs committed: finished ones, and failed ones with the parts that hold them."""
 
     finished: IdSet = field(default_factory=IdSet)
     failed: dict[str, str] = field(default_factory=dict)

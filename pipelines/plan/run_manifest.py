@@ -1,4 +1,4 @@
-"""`run.json`: what a run's output holds, so that a later run adds to it instead of forgetting it."""
+"""`run.json`: the contents of an output, to which a later run adds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PromptSet:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from the other sets of an entry."""
+        """The name and captioner, which identify the set in an entry."""
         return self.name, self.captioner
 
 

@@ -1,4 +1,4 @@
-"""What a sweep is: resolved once from flags, config and models file, stored as `run.json`, sent to no one else."""
+"""The specification of a sweep: resolved once from flags, config and models file, and stored as `run.json`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ScorerSpec:
 
     @property
     def loaded_revision(self) -> str | None:
-        """The revision that is loaded; None: `main`, whatever it is then."""
+        """The revision to load; None for the current `main`."""
         return self.commit or self.revision
 
     @property

@@ -1,4 +1,4 @@
-"""Attempts at units, remembered across the deaths of replicas; runs as an actor for the length of a job."""
+"""Attempts at units, recorded across the deaths of replicas; runs as an actor for the length of a job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AttemptTracker:
             del self._in_progress[unit]
 
     def forgive(self, unit: str, request_id: str) -> None:
-        """Take back, once, a record of a request, or with '' the attempt at the unit: its death has no known cause."""
+        """Undo, once, the record of a request, or with '' of the attempt at the unit: its death has no known cause."""
         if (unit, request_id) in self._forgiven:
             return
         self._forgiven.add((unit, request_id))

@@ -32,7 +32,7 @@ DRIVER = "driver"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalWork:
-    """What a `LocalRunner` needs of a job; light and hashable, so that a worker keeps one runner for all its units."""
+    """The parts of a job that a `LocalRunner` needs; light and hashable: a worker keeps one runner for all units."""
 
     model: str
     spec: ModelSpec
@@ -42,7 +42,7 @@ class LocalWork:
 
     @classmethod
     def of(cls, job: Job) -> LocalWork:
-        """Take it from a job."""
+        """Return the work of a job."""
         return cls(model=job.model, spec=job.spec, loader=job.loader, out=job.out, lock_token=job.lock_token)
 
 

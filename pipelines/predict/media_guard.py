@@ -14,7 +14,7 @@ _FATAL_MEDIUM = (
 
 
 class MediaAttempts(Protocol):
-    """Where attempts are recorded; they outlive the process that loads (`AttemptTracker`)."""
+    """The record of attempts, which outlives the process that loads (`AttemptTracker`)."""
 
     def begin_medium(self, unit: str, medium: str) -> object:
         """Record that a medium of a unit is being decoded, '' for none."""

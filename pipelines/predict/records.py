@@ -67,7 +67,7 @@ class CellCount:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpan:
-    """Which replica answered a unit, and when: seconds since the epoch."""
+    """The replica that answered a unit, and the time: seconds since the epoch."""
 
     replica: str = ""
     began: float = 0.0

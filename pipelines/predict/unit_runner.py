@@ -1,4 +1,4 @@
-"""Answer a loaded unit by one engine, without a cluster: each request ends once, whatever dies meanwhile."""
+"""Answer a loaded unit by one engine, without a cluster: each request ends exactly once, even if an engine dies."""
 
 from __future__ import annotations
 

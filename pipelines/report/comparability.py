@@ -1,4 +1,4 @@
-"""Why a number of a run is not comparable with a published one: what the run differs in, as `run.json` has it."""
+"""Reasons why a number of a run is not comparable with a published one: differences recorded in `run.json`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ITEMS_TOLERANCE: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What the numbers of one model on one benchmark were measured on and with."""
+    """The data and settings with which the numbers of one model on one benchmark were measured."""
 
     entry: ManifestEntry
     spec: Mapping[str, Any]  # the model in `run.json`; engine `external` for answers made elsewhere
@@ -155,7 +155,7 @@ def published_settings(model: str, spec: Mapping[str, Any], name: str) -> dict[s
 
 
 def is_same_model(spec: Mapping[str, Any], entry: ModelSpec) -> bool:
-    """Return whether a model of `run.json` has the weights of a catalog entry, in whatever revision."""
+    """Return whether a model of `run.json` has the weights of a catalog entry, in any revision."""
     if spec.get("engine") == "external" or (spec.get("engine") == "random") != entry.is_random:
         return False
     return (spec.get("model") or "", spec.get("adapter")) == (entry.model, entry.adapter)

@@ -1,4 +1,4 @@
-"""What the reduction of one entry returns, and its parts: rows of metrics, counts, example answers, listed items."""
+"""The results of the reduction of one entry: rows of metrics, counts, example answers, listed items."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ScoredPair:
 
     @cached_property
     def _indices(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Places of `_keys` in the rows of A and of B; -1 where there is no such row."""
+        """Indices of `_keys` in the rows of A and of B; -1 where there is no such row."""
         a, b = (
             np.array([rows.indices.get(key, -1) for key in self._keys], dtype=np.intp)
             for rows in (self.rows_a, self.rows_b)

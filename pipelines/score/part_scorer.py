@@ -33,7 +33,7 @@ MISSING_KEY = b"vlmsweep.missing_scorers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringSpec:
-    """What a worker needs to score parts of one benchmark."""
+    """The inputs with which a worker scores parts of one benchmark."""
 
     context: WorkerContext
     builder: RequestBuilder

@@ -21,7 +21,7 @@ from pipelines.storage.store import Store
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringContext:
-    """What the predictions of one benchmark are read with: their samples, the wording and the seed of the sweep."""
+    """The inputs that score the predictions of one benchmark: their samples, the wording and the seed of the sweep."""
 
     dataset: Dataset
     builder: RequestBuilder

@@ -1,4 +1,4 @@
-"""What both kinds of stores share: file records, and checks of paths and sizes."""
+"""Common code of both kinds of stores: file records, and checks of paths and sizes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.conftest import Cli
-from tests.support.endpoint import BatchEndpoint, EndpointRequest, Fate
+from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest
 from tests.support.maia_source import question
 
 REQUESTS = 384
@@ -45,7 +45,7 @@ class Sweep:
         _, error = process.communicate(timeout=300)
         server = self.endpoint.batches
         server.on_create = server.on_upload = server.on_download = lambda: None
-        server.on_look = lambda _: None
+        server.on_poll = lambda _: None
         return process.returncode, error
 
     def rows(self) -> list[dict[str, object]]:
@@ -64,7 +64,7 @@ class Sweep:
 
 @pytest.fixture
 def sweep(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> Iterator[Sweep]:
-    with BatchEndpoint(lambda _: "A", lambda _: Fate(looks=4)) as endpoint:
+    with BatchEndpoint(lambda _: "A", lambda _: BatchScript(polls=4)) as endpoint:
         yield Sweep(endpoint, command_env, maia_data, tmp_path)
 
 
@@ -78,7 +78,7 @@ def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None
         server.on_create = kill
 
     def while_polling(kill: Callable[[], None]) -> None:
-        server.on_look = lambda _: kill() if any(batch.looks == 2 for batch in server.batches) else None
+        server.on_poll = lambda _: kill() if any(batch.polls == 2 for batch in server.batches) else None
 
     def before_results(kill: Callable[[], None]) -> None:
         server.on_download = kill
@@ -90,25 +90,25 @@ def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None
     sweep.check_complete()
     assert len(server.batches) == 3
     assert f"predict paid: {REQUESTS} of {REQUESTS}" in done.stderr
-    looks = server.looks
+    polls = server.polls
     cli("predict", *sweep.flags)
-    assert (server.looks, len(server.batches)) == (looks, 3)
+    assert (server.polls, len(server.batches)) == (polls, 3)
 
 
 def test_ctrl_c_cancels_batches_and_keeps_their_answers(cli: Cli, sweep: Sweep) -> None:
     server = sweep.endpoint.batches
-    server.fate = lambda _: Fate(looks=1000, answered=0.5)
+    server.script = lambda _: BatchScript(polls=1000, answered=0.5)
 
     def while_polling(interrupt: Callable[[], None]) -> None:
-        # A busy machine looks at the first batch several times before the last one is sent.
-        server.on_look = lambda _: interrupt() if len(server.batches) == 3 and server.batches[2].looks == 2 else None
+        # A busy machine polls the first batch several times before the last one is sent.
+        server.on_poll = lambda _: interrupt() if len(server.batches) == 3 and server.batches[2].polls == 2 else None
 
     code, error = sweep.signalled(while_polling, signal.SIGINT)
     assert code == 130, error
     assert "Run the same command again to resume" in error
     assert "Traceback" not in error
     assert server.cancelled == [f"batch_{number}" for number in range(3)]
-    server.fate = lambda _: Fate()
+    server.script = lambda _: BatchScript()
     cli("predict", *sweep.flags)
     sweep.check_complete()
 

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.endpoint_batches import BatchServer, Fate
+from tests.support.endpoint_batches import BatchScript, BatchServer
 from tests.support.endpoint_script import (
     Action,
     Drop,
@@ -37,10 +37,10 @@ from tests.support.endpoint_script import (
 __all__ = [
     "Action",
     "BatchEndpoint",
+    "BatchScript",
     "BatchServer",
     "Drop",
     "EndpointRequest",
-    "Fate",
     "Half",
     "Hang",
     "Raw",
@@ -237,13 +237,13 @@ class ScriptedEndpoint:
 
 
 class BatchEndpoint(ScriptedEndpoint):
-    """A scripted endpoint with batches, whose requests the same script answers; `batches` has their fates."""
+    """A scripted endpoint with batches, whose requests the same script answers; `batches` has their scripts."""
 
     batches: BatchServer
 
-    def __init__(self, script: Script, fate: Callable[[int], Fate] = lambda _: Fate()) -> None:
+    def __init__(self, script: Script, batch_script: Callable[[int], BatchScript] = lambda _: BatchScript()) -> None:
         super().__init__(script)
-        self.batches = BatchServer(self._answer, fate)
+        self.batches = BatchServer(self._answer, batch_script)
 
     def _answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         request = EndpointRequest(number=0, body=body, headers={}, at=0.0)

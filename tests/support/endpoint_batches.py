@@ -1,4 +1,4 @@
-"""The batch endpoint of a scripted endpoint: files and batches, with scripted fates, and a count of what is billed."""
+"""The batch endpoint of a scripted endpoint: files and batches, with scripted outcomes, and billed requests counted."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Answer", "Batch", "BatchServer", "Fate"]
+__all__ = ["Answer", "Batch", "BatchScript", "BatchServer"]
 
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 """Status and body for the body of a chat request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
-    """What becomes of a batch."""
+class BatchScript:
+    """What the endpoint does with a batch."""
 
-    looks: int = 1
-    """It ends at the look after so many."""
+    polls: int = 1
+    """It ends at the poll after so many."""
     end: Literal["completed", "expired", "failed", "cancelled"] = "completed"
     answered: float = 1.0
     """Share of its requests, the first ones, that are answered; the others have a line with a code, or none."""
     lost: bool = False
-    """Its id is unknown from the first look on."""
+    """Its id is unknown from the first poll on."""
     problem: tuple[str, str, int | None] = ("invalid", "refused by the script", None)
     """Code, message and line of a failed batch."""
 
@@ -38,15 +38,15 @@ class Batch:
     file_id: str
     metadata: dict[str, str]
     lines: list[dict[str, Any]]
-    fate: Fate
-    looks: int = 0
+    script: BatchScript
+    polls: int = 0
     status: str = "in_progress"
     done: int = 0
     files: dict[str, str] = field(default_factory=dict)
     """Ids of its result files by the field that names them."""
 
     def to_json(self) -> dict[str, Any]:
-        code, message, line = self.fate.problem
+        code, message, line = self.script.problem
         errors = [{"code": code, "message": message, "line": line, "object": "error"}]
         return {
             "id": self.batch_id,
@@ -66,20 +66,20 @@ class Batch:
 class BatchServer:
     """Files and batches behind `/v1/files` and `/v1/batches`; `billed` counts answered requests by custom id."""
 
-    def __init__(self, answer: Answer, fate: Callable[[int], Fate] = lambda _: Fate()) -> None:
-        """`fate` gets the number of batches that were created before."""
-        self._answer, self.fate = answer, fate
+    def __init__(self, answer: Answer, script: Callable[[int], BatchScript] = lambda _: BatchScript()) -> None:
+        """`script` gets the number of batches that were created before."""
+        self._answer, self.script = answer, script
         self.files: dict[str, bytes] = {}
         self.batches: list[Batch] = []
         self.billed: Counter[str] = Counter()
         self.cancelled: list[str] = []
-        self.looks = 0
+        self.polls = 0
         self.on_upload: Callable[[], None] = lambda: None
         self.on_create: Callable[[], None] = lambda: None
         """Called when a batch exists, before its reply is sent."""
         self.on_download: Callable[[], None] = lambda: None
-        self.on_look: Callable[[int], None] = lambda _: None
-        """Called with the number of looks so far, before the reply."""
+        self.on_poll: Callable[[int], None] = lambda _: None
+        """Called with the number of polls so far, before the reply."""
         self.override: Callable[[str, str], tuple[int, bytes] | None] = lambda method, path: None
         """Called with method and path of each request; status and body that it returns replace the server's."""
         self.is_listed = True
@@ -116,7 +116,7 @@ class BatchServer:
                 data = [batch.to_json() for batch in reversed(self.batches) if self.is_listed]
                 reply = {"object": "list", "data": data, "has_more": False}
             case ("GET", ["batches", name]):
-                reply = self._look(name)
+                reply = self._poll(name)
             case ("POST", ["batches", name, "cancel"]):
                 reply = self._cancel(name)
         return reply
@@ -149,7 +149,7 @@ class BatchServer:
             file_id=body["input_file_id"],
             metadata=body["metadata"],
             lines=lines,
-            fate=self.fate(number),
+            script=self.script(number),
         )
         self.batches.append(batch)
         self.on_create()
@@ -157,17 +157,17 @@ class BatchServer:
             return {"_status": refusal, "error": {"message": "the reply is lost"}}
         return batch.to_json()
 
-    def _look(self, name: str) -> dict[str, Any] | None:
+    def _poll(self, name: str) -> dict[str, Any] | None:
         batch = self._batch(name)
-        self.looks += 1
-        self.on_look(self.looks)
-        if batch is None or batch.fate.lost:
+        self.polls += 1
+        self.on_poll(self.polls)
+        if batch is None or batch.script.lost:
             return None
-        batch.looks += 1
-        if batch.status == "in_progress" and batch.looks > batch.fate.looks:
-            self._end(batch, batch.fate.end, batch.fate.answered)
+        batch.polls += 1
+        if batch.status == "in_progress" and batch.polls > batch.script.polls:
+            self._end(batch, batch.script.end, batch.script.answered)
         elif batch.status == "cancelling":
-            self._end(batch, "cancelled", batch.fate.answered)
+            self._end(batch, "cancelled", batch.script.answered)
         return batch.to_json()
 
     def _cancel(self, name: str) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ _MOST_LISTED = 2_000  # batches that a listing looks at, the newest first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchProblem:
-    """Why the provider refused a batch, or one line of its file."""
+    """The provider's error for a batch, or for one line of its file."""
 
     code: str
     message: str

@@ -25,7 +25,7 @@ _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
 class FailureScope(Enum):
-    """What the cause of an unanswered call affects."""
+    """The scope of a failure: which calls its cause affects."""
 
     PROMPT = "prompt"  # this prompt: another may succeed
     ENTRY = "entry"  # 403 and 404: a wrong key, model or address until there is a first answer, then this prompt

@@ -92,6 +92,6 @@ class RateLimiter:
                 return
 
     def pause(self, seconds: float) -> None:
-        """Let no attempt pass for this time: a rate limit is per account, not per call."""
+        """Pause all attempts for this time: a rate limit is per account, not per call."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self._next = max(self._next, self._paused_until)

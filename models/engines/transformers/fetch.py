@@ -1,4 +1,4 @@
-"""Bring a model's files to this machine before they are loaded: fetched once, compared with their checksums."""
+"""Download a model's files before they are loaded: each once, compared with its checksum."""
 
 from __future__ import annotations
 

@@ -158,5 +158,5 @@ class SettingScores:
 
     @property
     def incomplete(self) -> str:
-        """Why metrics over questions have no value; '' where every request of both tasks has a result."""
+        """The reason why metrics over questions have no value; '' where every request of both tasks has a result."""
         return not_run_note(self.vsv.missing_requests + self.oevqa.missing_requests)

@@ -1,4 +1,4 @@
-"""What a benchmark asks people: items with texts, a picture and questions, whose answers are rows of a human file."""
+"""Annotation tasks of a benchmark: items with texts, a picture and questions; the answers are rows of a human file."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """Which answers count as right at a threshold."""
+    """The answers that count as right at a threshold."""
 
     right: Bools
     labelled: Bools

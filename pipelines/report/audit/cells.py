@@ -16,7 +16,7 @@ DIMENSIONS = ("model", "task", "setting", "subset", "category", "metric")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a number may be before it was rounded; both ends are possible."""
+    """The range of a number before rounding; both ends are included."""
 
     low: Fraction
     high: Fraction
@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def range(self) -> Range:
-        """What it may have been before rounding, half up or half to even."""
+        """The range of the number before rounding, half up or half to even."""
         return Range(self.value - self.step / 2, self.value + self.step / 2)
 
     @property

@@ -19,7 +19,7 @@ _NAME_WIDTH, _NAME_LINES = 190.0, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """Where the bars are: a group every `pitch` pixels from `start` on, values along `axis`."""
+    """The positions of the bars: a group every `pitch` pixels from `start` on, values along `axis`."""
 
     axis: Axis
     start: float
@@ -111,7 +111,7 @@ def _values(figure: Bars) -> list[float]:
 
 
 def _can_stand(figure: Bars, count: int) -> bool:
-    """Tell whether upright bars are wanted, are thick enough, and have space for their names below."""
+    """Return whether upright bars are requested, are thick enough, and have space for their labels below."""
     axis = upward(_values(figure), 1.0, 0.0, percent=figure.percent)
     pitch = (WIDTH - 2 * MARGIN - 8 - axis.label_width()) / max(1, len(figure.categories))
     if figure.horizontal or 0.8 * pitch / count < _MIN_THICKNESS:

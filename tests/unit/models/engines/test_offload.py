@@ -54,7 +54,7 @@ def test_plan_fills_the_gpu_then_memory_then_the_disk() -> None:
     assert spread.seconds_per_pass == pytest.approx(70e9 / HOST_BYTES_PER_S + 24e9 / DISK_BYTES_PER_S)
     without_gpu = plan_offload(100 * GB, gpu_bytes=0, host_bytes=100 * GB)
     assert (without_gpu.host, without_gpu.disk) == (0, 30 * GB)
-    assert "30.0 GB from disk" in without_gpu.words
+    assert "30.0 GB from disk" in without_gpu.summary
 
 
 @pytest.mark.parametrize("more", [{"engine": "vllm"}, {"tensor_parallel": 2}, {"adapter": "a/b"}, {"engine": "random"}])

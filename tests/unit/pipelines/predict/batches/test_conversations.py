@@ -15,7 +15,7 @@ from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded
 from pipelines.predict.records import Job
 from pipelines.storage.parts import part_folder
-from tests.support.endpoint import BatchEndpoint, EndpointRequest, Fate
+from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest
 from tests.unit.pipelines.predict.batches.rig import entry, records, rows, run
 
 QUESTIONS = 3
@@ -82,8 +82,8 @@ def test_killed_run_keeps_the_answers_of_early_steps(tmp_path: Path) -> None:
 
 
 def test_step_that_expires_is_sent_again(tmp_path: Path) -> None:
-    fates = {0: Fate(end="expired", answered=0.0)}
-    with BatchEndpoint(answer, lambda number: fates.get(number, Fate())) as endpoint:
+    scripts = {0: BatchScript(end="expired", answered=0.0)}
+    with BatchEndpoint(answer, lambda number: scripts.get(number, BatchScript())) as endpoint:
         run(chat_job(tmp_path, endpoint))
     assert {row["status"] for row in rows(tmp_path)} == {"ok"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import ModelUnavailableError
-from tests.support.endpoint import BatchEndpoint, Fate, always
+from tests.support.endpoint import BatchEndpoint, BatchScript, always
 from tests.unit.pipelines.predict.batches.rig import job_of, records, rows, run
 
 FAILURE = b'{"error": {"message": "failed by the script"}}'
@@ -20,7 +20,7 @@ def test_collected_batch_is_not_forgotten_when_the_look_at_the_next_one_fails(ma
     def fail(method: str, path: str) -> tuple[int, bytes] | None:
         return (failures.pop(), FAILURE) if path == "/batches/batch_1" and failures else None
 
-    with BatchEndpoint(always("A"), lambda _: Fate(looks=0)) as endpoint:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=0)) as endpoint:
         endpoint.batches.override = fail
         run(job_of(maia_data, tmp_path, endpoint, samples=12, batch_max_requests=64, retries=0))
         assert len(endpoint.batches.batches) == 2
@@ -93,7 +93,7 @@ def test_batch_that_the_provider_does_not_list_waits_for_a_person(
 
 
 def test_run_that_may_follow_fewer_batches_than_are_in_flight_waits_for_them(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A"), lambda number: Fate(looks=2 * number)) as endpoint:
+    with BatchEndpoint(always("A"), lambda number: BatchScript(polls=2 * number)) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint, batch_max_requests=8, batch_max_in_flight=3)
         assert [unit.requests for unit in job.units] == [32]
         endpoint.batches.refusals = [0, 0, 400]

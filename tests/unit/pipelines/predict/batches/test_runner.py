@@ -21,7 +21,7 @@ from pipelines.predict.batches.runner import BatchRunner, run_in_batches, warn_o
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
-from tests.support.endpoint import BatchEndpoint, EndpointRequest, Fate, Say, Status, always
+from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest, Say, Status, always
 from tests.unit.pipelines.predict.batches.rig import entry, job_of, records, rows, run
 
 REQUESTS = 4 * 8
@@ -74,7 +74,7 @@ def test_files_keep_the_provider_s_limits(maia_data: str, tmp_path: Path, limits
 
 
 def test_no_more_batches_are_in_flight_than_the_entry_allows(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A"), lambda _: Fate(looks=3)) as endpoint:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=3)) as endpoint:
         open_batches: list[int] = []
         server = endpoint.batches
         server.on_create = lambda: open_batches.append(sum(b.status == "in_progress" for b in server.batches))
@@ -84,15 +84,15 @@ def test_no_more_batches_are_in_flight_than_the_entry_allows(maia_data: str, tmp
 
 
 def test_expired_batches_keep_what_is_answered_and_send_the_rest_again(maia_data: str, tmp_path: Path) -> None:
-    fates = {0: Fate(end="expired", answered=0.5)}
-    with BatchEndpoint(always("A"), lambda number: fates.get(number, Fate())) as endpoint:
+    scripts = {0: BatchScript(end="expired", answered=0.5)}
+    with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
         run(job_of(maia_data, tmp_path, endpoint))
     check_complete(tmp_path, endpoint)
     assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS, REQUESTS // 2]
 
 
 def test_requests_that_no_batch_answers_become_error_rows(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A"), lambda _: Fate(end="expired", answered=0.0)) as endpoint:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(end="expired", answered=0.0)) as endpoint:
         run(job_of(maia_data, tmp_path, endpoint))
     assert len(endpoint.batches.batches) == 3
     committed = rows(tmp_path)
@@ -118,8 +118,8 @@ def test_lines_with_errors_become_error_rows_which_a_later_run_sends_again(maia_
 
 
 def test_lost_batch_is_explained_and_no_row_is_lost(maia_data: str, tmp_path: Path) -> None:
-    fates = {1: Fate(lost=True)}
-    with BatchEndpoint(always("A"), lambda number: fates.get(number, Fate())) as endpoint:
+    scripts = {1: BatchScript(lost=True)}
+    with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
         fields = {"batch_max_requests": 192, "samples": 48}
         with pytest.raises(ModelUnavailableError, match=r"batch batch_1 .* delete .*\.json and run") as error:
             run(job_of(maia_data, tmp_path, endpoint, **fields))
@@ -169,8 +169,8 @@ def test_refused_creation_leaves_no_record(maia_data: str, tmp_path: Path) -> No
 
 
 def test_refused_line_becomes_an_error_row_and_the_others_are_sent(maia_data: str, tmp_path: Path) -> None:
-    fates = {0: Fate(end="failed", problem=("invalid_request", "too many pictures", 3))}
-    with BatchEndpoint(always("A"), lambda number: fates.get(number, Fate())) as endpoint:
+    scripts = {0: BatchScript(end="failed", problem=("invalid_request", "too many pictures", 3))}
+    with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
         run(job_of(maia_data, tmp_path, endpoint))
     committed = rows(tmp_path)
     assert Counter(row["status"] for row in committed) == {"ok": REQUESTS - 1, "error": 1}
@@ -178,10 +178,10 @@ def test_refused_line_becomes_an_error_row_and_the_others_are_sent(maia_data: st
 
 
 def test_refused_batch_ends_the_run_with_the_provider_s_reason(maia_data: str, tmp_path: Path) -> None:
-    fate = Fate(end="failed", problem=("model_not_found", "no model m-1", None))
+    script = BatchScript(end="failed", problem=("model_not_found", "no model m-1", None))
     reason = "refused batch batch_0: model_not_found: no model m-1"
     with (
-        BatchEndpoint(always("A"), lambda _: fate) as endpoint,
+        BatchEndpoint(always("A"), lambda _: script) as endpoint,
         pytest.raises(ModelUnavailableError, match=reason),
     ):
         run(job_of(maia_data, tmp_path, endpoint))
@@ -189,8 +189,11 @@ def test_refused_batch_ends_the_run_with_the_provider_s_reason(maia_data: str, t
 
 
 def test_full_queue_of_the_provider_is_waited_for(maia_data: str, tmp_path: Path) -> None:
-    fates = {0: Fate(looks=4), 1: Fate(end="failed", problem=("token_limit_exceeded", "queue is full", None))}
-    with BatchEndpoint(always("A"), lambda number: fates.get(number, Fate())) as endpoint:
+    scripts = {
+        0: BatchScript(polls=4),
+        1: BatchScript(end="failed", problem=("token_limit_exceeded", "queue is full", None)),
+    }
+    with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
         run(job_of(maia_data, tmp_path, endpoint, samples=12, batch_max_requests=64))
         assert len(endpoint.batches.batches) == 3
     assert len(rows(tmp_path)) == 96
@@ -222,7 +225,7 @@ def test_clip_that_exceeds_the_context_is_sent_with_fewer_frames(maia_data: str,
 def test_run_without_batches_warns_of_those_at_the_provider(
     maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with BatchEndpoint(always("A"), lambda _: Fate(lost=True)) as endpoint:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(lost=True)) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint)
         warn_of_batches(job)
         assert not caplog.messages
@@ -234,31 +237,31 @@ def test_run_without_batches_warns_of_those_at_the_provider(
 
 def test_interrupted_run_cancels_and_keeps_what_is_finished(maia_data: str, tmp_path: Path) -> None:
     stop = threading.Event()
-    with BatchEndpoint(always("A"), lambda _: Fate(looks=99, answered=0.25)) as endpoint:
-        endpoint.batches.on_look = lambda looks: stop.set() if looks == 3 else None
+    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=99, answered=0.25)) as endpoint:
+        endpoint.batches.on_poll = lambda polls: stop.set() if polls == 3 else None
         runner = BatchRunner(job_of(maia_data, tmp_path, endpoint), list[Any]().append, note=lambda _: None, stop=stop)
         runner.run()
         runner.close()
         assert endpoint.batches.cancelled == ["batch_0"]
-        endpoint.batches.fate = lambda _: Fate()
+        endpoint.batches.script = lambda _: BatchScript()
         run(job_of(maia_data, tmp_path, endpoint))
         assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS, REQUESTS * 3 // 4]
     check_complete(tmp_path, endpoint)
 
 
 def test_batches_of_requests_outside_this_run_are_left_alone(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A"), lambda _: Fate(looks=99)) as endpoint:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=99)) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint, samples=12, batch_max_requests=64)
         runner = BatchRunner(job, list[Any]().append, note=lambda _: None, stop=threading.Event())
         runner._queue.restore()
         runner._visit_ready()
         runner._queue.flush()
         runner.close()  # as if killed: two batches are in flight
-        endpoint.batches.batches[0].fate = Fate()
+        endpoint.batches.batches[0].script = BatchScript()
         run(job_of(maia_data, tmp_path, endpoint, samples=4))
         assert len(endpoint.batches.batches) == 2
         assert {row["status"] for row in rows(tmp_path)} == {"ok"}
-        endpoint.batches.batches[1].fate = Fate()
+        endpoint.batches.batches[1].script = BatchScript()
         run(job_of(maia_data, tmp_path, endpoint, samples=12))
         assert len(endpoint.batches.batches) == 2
     assert len(rows(tmp_path)) == 96
@@ -309,14 +312,14 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
     with BatchEndpoint(always("A")) as endpoint:
         server = endpoint.batches
         # A batch ends only after the other model's is there too: one model after the other would wait for ever.
-        server.fate = lambda _: Fate(looks=10**9)
+        server.script = lambda _: BatchScript(polls=10**9)
 
         def release(_: int) -> None:
             if len(server.batches) == 2:
                 for batch in server.batches:
-                    batch.fate = Fate(looks=0)
+                    batch.script = BatchScript(polls=0)
 
-        server.on_look = release
+        server.on_poll = release
         spec = entry(endpoint)
         models = {"m": spec, "n": spec.model_copy(update={"model": "n-1"}), "r": ModelSpec(engine="random")}
         run_spec = RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",), limit=Limit(last=2))
