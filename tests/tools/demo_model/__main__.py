@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from pipelines.benchmarks.mate.wording.own import build_prompt
@@ -16,11 +17,12 @@ from tests.tools.demo_model.formats import closed_questions
 from tests.tools.demo_model.network import make_model, make_tokenizer, save
 from tests.tools.demo_model.questions import clip_question, questions_about
 from tests.tools.demo_model.scenes import make_scenes
-from tests.tools.demo_model.training import Trainer, accuracy
+from tests.tools.demo_model.training import Mixture, Trainer, accuracy
 
 _SEED = 1001
 _HELD_OUT_SEED = 2002
 _SHOWN_EVERY = 50
+_WITH_FORMS = Mixture(pictures=5, clips=2, guesses=3)
 
 
 def main() -> None:
@@ -30,7 +32,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=int, default=4000)
     parser.add_argument("--cell-steps", type=int, default=1000, help="steps of the vision tower alone")
     parser.add_argument("--steps", type=int, default=2000, help="steps of the whole model")
-    parser.add_argument("--form-steps", type=int, default=400, help="more steps, with closed questions of the samples")
+    parser.add_argument("--form-steps", type=int, default=600, help="more steps, with closed questions of the samples")
     parser.add_argument("--held-out", type=int, default=200, help="scenes for the final figures")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--state", type=Path, help="a file for the state after each phase, and to go on from")
@@ -45,12 +47,8 @@ def main() -> None:
         closed = closed_questions(Path(folder), _SEED)
     phases = (
         ("cells", arguments.cell_steps, trainer.learn_cells(arguments.cell_steps)),
-        ("questions", arguments.steps, trainer.learn_questions(arguments.steps, 1e-3, late_share=0.4)),
-        (
-            "forms",
-            arguments.form_steps,
-            trainer.learn_questions(arguments.form_steps, 3e-4, late_share=1, closed=closed),
-        ),
+        ("questions", arguments.steps, trainer.learn_questions(arguments.steps, 1e-3, Mixture(late_share=0.4))),
+        ("forms", arguments.form_steps, trainer.learn_questions(arguments.form_steps, 3e-4, _WITH_FORMS, closed)),
     )
     done = _restore(trainer, arguments.state)
     for number, (name, steps, losses) in enumerate(phases, start=1):
@@ -79,13 +77,13 @@ def _save_state(trainer: Trainer, state: Path | None, phases: int) -> None:
         torch.save(parts, state)
 
 
-def _follow(phase: str, losses: Iterator[float], steps: int) -> None:
+def _follow(phase: str, losses: Iterator[dict[str, float]], steps: int) -> None:
     begun, recent = time.monotonic(), []
     for step, loss in enumerate(losses, start=1):
         recent.append(loss)
         if step % _SHOWN_EVERY == 0 or step == steps:
-            mean = sum(recent) / len(recent)
-            _print(f"{phase}: {step} of {steps}, loss {mean:.3f}, {(time.monotonic() - begun) / step:.2f} s a step")
+            means = ", ".join(f"{kind} {np.mean([loss[kind] for loss in recent]):.3f}" for kind in loss)
+            _print(f"{phase}: {step} of {steps}, {means}, {(time.monotonic() - begun) / step:.2f} s a step")
             recent.clear()
 
 

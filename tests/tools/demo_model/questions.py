@@ -67,9 +67,9 @@ class Chat:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
-    def about(self, medium: str, turns: Sequence[tuple[str, str]]) -> Tokens:
-        """Write (question, answer) turns that follow an `image` or a `video`; the answers are learned."""
-        pads = {"image": PICTURE_TOKENS, "video": CLIP_TOKENS}[medium]
+    def about(self, medium: str, turns: Sequence[tuple[str, str]], tokens: int | None = None) -> Tokens:
+        """Write (question, answer) turns that follow an `image` or a `video` of so many tokens; answers are learned."""
+        pads = tokens or {"image": PICTURE_TOKENS, "video": CLIP_TOKENS}[medium]
         chat = Tokens()
         chat.add(self._user + self.encode("<|vision_start|>" + f"<|{medium}_pad|>" * pads + "<|vision_end|>"))
         for number, (question, answer) in enumerate(turns):

@@ -21,6 +21,7 @@ WIDTH, HEIGHT = 420, 280
 CELL: Final = 28
 """Pixels of the side of what one image token shows: two by two patches of 14."""
 CLIP_FRAMES, CLIP_WIDTH, CLIP_HEIGHT = 4, 84, 56
+_MOST_FRAMES: Final = 32
 _OBJECTS: Final = tuple(range(3, 11))
 _LEAST_PIXELS: Final = 120
 """Pixels of a cell, of 784, that an object must cover for the cell to show it."""
@@ -81,3 +82,9 @@ def make_clip(rng: np.random.Generator) -> tuple[Array, str, str]:
     light = rng.uniform(0.8, 1.15)
     clean = np.stack([np.full((CLIP_HEIGHT, CLIP_WIDTH, 3), BASE_RGB[color], float) for color in frames]) * light
     return np.clip(clean + rng.normal(0, 12, clean.shape), 0, 255).astype(np.uint8), first, last
+
+
+def make_noise(rng: np.random.Generator, count: int) -> Array:
+    """Draw clips of noise, all of one length and size; uint8 [count, frames, height, width, 3]."""
+    scale, frames = int(rng.integers(1, 4)), 2 * int(rng.integers(1, _MOST_FRAMES // 2 + 1))
+    return rng.integers(0, 256, (count, frames, scale * CLIP_HEIGHT, scale * CLIP_WIDTH, 3), dtype=np.uint8)

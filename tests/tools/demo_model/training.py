@@ -1,4 +1,4 @@
-"""Two phases of training: what each part of a picture shows, then questions about pictures and clips."""
+"""Phases of training: the parts of a picture, questions about pictures and clips, closed questions to guess at."""
 
 from __future__ import annotations
 
@@ -15,24 +15,40 @@ from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES
 from pipelines.benchmarks.mate.wording.own import build_prompt
 from tests.tools.demo_model.network import DIMENSIONS
-from tests.tools.demo_model.questions import IGNORED, Chat, Tokens, clip_question, draw_turns, questions_about
-from tests.tools.demo_model.scenes import Array, Scenes, make_clip, mirror
+from tests.tools.demo_model.questions import (
+    IGNORED,
+    Chat,
+    Tokens,
+    clip_question,
+    draw_turns,
+    questions_about,
+)
+from tests.tools.demo_model.scenes import CELL, Array, Scenes, make_clip, make_noise, mirror
 
-BATCH: Final = 8
-_CLIPS: Final = 4
-"""Clips in each step of the second phase, beside the pictures."""
+_BATCH: Final = 8
 _PATCH: Final = 14
 _MEAN: Final = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 _STD: Final = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 _TURNS: Final = 8
-_GUESSES: Final = 2
-"""Chats of each step that are guessed, where there are closed questions."""
 _CELL_SHARE: Final = 0.3
-"""Weight of the first phase's loss in the second."""
+"""Weight of the first phase's loss in the others."""
 
 
 ClosedQuestion: TypeAlias = tuple[str, tuple[str, ...]]
 """A prompt and its choices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixture:
+    """Chats of a step, and the share of the last steps whose chats about pictures are whole prompts half of the time.
+
+    Before them a seventh are.
+    """
+
+    pictures: int = _BATCH
+    clips: int = 4
+    guesses: int = 0
+    late_share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -61,46 +77,47 @@ class Trainer:
         torch.manual_seed(seed)
         self.cells = nn.Linear(DIMENSIONS.hidden, len(COLORS) + len(SHAPES) + 2)
 
-    def learn_cells(self, steps: int) -> Iterator[float]:
+    def learn_cells(self, steps: int) -> Iterator[dict[str, float]]:
         """Train the vision tower to tell color and shape of what each image token shows; yield the losses."""
         parameters = [*self.model.model.visual.parameters(), *self.cells.parameters()]
         optimizer = torch.optim.AdamW(parameters, weight_decay=0.02, betas=(0.9, 0.98))
         schedule = Schedule(peak=1.5e-3, steps=steps)
         for step in range(steps):
-            pictures, classes, _ = self._draw()
+            pictures, classes, _ = self._draw(_BATCH)
             with torch.autocast("cpu", torch.bfloat16):
                 features = self._features(*patches(pictures[:, None]))
-            yield _descend(optimizer, {0: schedule.rate(step)}, self._cell_loss(features, classes))
+            yield {"cells": _descend(optimizer, {0: schedule.rate(step)}, self._cell_loss(features, classes))}
 
     def learn_questions(
-        self, steps: int, peak: float, *, late_share: float, closed: Sequence[ClosedQuestion] = ()
-    ) -> Iterator[float]:
-        """Train all parts to answer, the vision tower at a fifth of the rate; yield the losses of the answers.
+        self, steps: int, peak: float, mixture: Mixture, closed: Sequence[ClosedQuestion] = ()
+    ) -> Iterator[dict[str, float]]:
+        """Train all parts to answer, the vision tower at a fifth of the rate; yield the losses of each step by kind.
 
         Args:
-            steps: of `BATCH` pictures and some clips each.
+            steps: of the chats of `mixture` each.
             peak: the highest learning rate.
-            late_share: share of the last steps whose chats are whole prompts half of the time; before, a seventh.
-            closed: questions that the model learns to guess at, two in each step.
+            mixture: what a step holds.
+            closed: the questions of its guesses.
         """
         vision = [*self.model.model.visual.parameters(), *self.cells.parameters()]
         language = [value for name, value in self.model.named_parameters() if "visual" not in name]
         optimizer = torch.optim.AdamW([{"params": language}, {"params": vision}], weight_decay=0.02, betas=(0.9, 0.98))
         schedule = Schedule(peak=peak, steps=steps)
         for step in range(steps):
-            full_share = 0.15 if step < (1 - late_share) * steps else 0.5
-            pictures, classes, places = self._draw()
+            full_share = 0.15 if step < (1 - mixture.late_share) * steps else 0.5
+            pictures, classes, places = self._draw(mixture.pictures)
             chats = [self._chat(place, full_share) for place in places]
-            if closed:
-                chats[-_GUESSES:] = [self._guess(closed) for _ in range(_GUESSES)]
-            clips, clip_chats = self._draw_clips()
             with torch.autocast("cpu", torch.bfloat16):
                 answers, features = self.answer_loss("image", pictures[:, None], chats)
-                about_clips, _ = self.answer_loss("video", clips, clip_chats)
-            loss = answers + _CELL_SHARE * self._cell_loss(features, classes) + about_clips * _CLIPS / BATCH
+                losses = {"pictures": answers, "clips": self.answer_loss("video", *self._draw_clips(mixture.clips))[0]}
+                if mixture.guesses:
+                    losses["guesses"] = self._guess_loss(closed, mixture.guesses)
+            weights = {"pictures": 1.0, "clips": 0.5, "guesses": 0.5}
+            loss = _CELL_SHARE * self._cell_loss(features, classes)
+            loss = loss + sum(weights[kind] * value for kind, value in losses.items())
             rate = schedule.rate(step)
             _descend(optimizer, {0: rate, 1: rate / 5}, loss)
-            yield float(answers.detach())
+            yield {kind: float(value.detach()) for kind, value in losses.items()}
 
     def answer_loss(self, medium: str, media: Array, chats: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
         """Return the mean loss of the learned tokens, and the features of the media; uint8 [batch, frames, h, w, 3]."""
@@ -111,9 +128,7 @@ class Trainer:
         """Return logits [learned tokens, vocabulary], the tokens that they should be, and the media's features."""
         core = self.model.model
         pixels, grid = patches(media)
-        longest = max(len(chat.ids) for chat in chats)
-        ids = torch.tensor([chat.ids + [self._pad] * (longest - len(chat.ids)) for chat in chats])
-        labels = torch.tensor([chat.labels + [IGNORED] * (longest - len(chat.ids)) for chat in chats])
+        ids, labels = self._pad_right(chats)
         pad = {"image": core.config.image_token_id, "video": core.config.video_token_id}[medium]
         shown = ids == pad
         features = self._features(pixels, grid)
@@ -122,16 +137,25 @@ class Trainer:
         kinds = shown.int() * {"image": 1, "video": 2}[medium]
         positions, _ = core.get_rope_index(ids, mm_token_type_ids=kinds, **{f"{medium}_grid_thw": grid})
         hidden = core.language_model(inputs_embeds=embedded, position_ids=positions, use_cache=False).last_hidden_state
+        return *self._learned(hidden, labels), features
+
+    def _pad_right(self, chats: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
+        longest = max(len(chat.ids) for chat in chats)
+        ids = torch.tensor([chat.ids + [self._pad] * (longest - len(chat.ids)) for chat in chats])
+        return ids, torch.tensor([chat.labels + [IGNORED] * (longest - len(chat.ids)) for chat in chats])
+
+    def _learned(self, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits before each learned token, and these tokens."""
         learned = labels[:, 1:] != IGNORED
-        return self.model.lm_head(hidden[:, :-1][learned]), labels[:, 1:][learned], features
+        return self.model.lm_head(hidden[:, :-1][learned]), labels[:, 1:][learned]
 
     def _features(self, pixels: Tensor, grid: Tensor) -> Tensor:
         features: Tensor = self.model.model.visual(pixels, grid_thw=grid).pooler_output
         return features
 
-    def _draw(self) -> tuple[Array, Array, list[int]]:
+    def _draw(self, count: int) -> tuple[Array, Array, list[int]]:
         """Draw scenes, half of them mirrored; return pictures, classes of their cells, and which they are."""
-        places = [int(place) for place in self._rng.integers(0, len(self._scenes.scenes), BATCH)]
+        places = [int(place) for place in self._rng.integers(0, len(self._scenes.scenes), count)]
         pairs = [(self._scenes.pictures[place], self._scenes.cells[place]) for place in places]
         pairs = [mirror(*pair) if self._rng.random() < 0.5 else pair for pair in pairs]
         return np.stack([picture for picture, _ in pairs]), np.stack([cells for _, cells in pairs]), places
@@ -140,12 +164,19 @@ class Trainer:
         turns = draw_turns(self._rng, self._scenes.scenes[place], full_share=full_share, most=_TURNS)
         return self.chat.about("image", turns)
 
-    def _guess(self, closed: Sequence[ClosedQuestion]) -> Tokens:
-        prompt, choices = closed[int(self._rng.integers(len(closed)))]
-        return self.chat.about("image", [(prompt, choices[int(self._rng.integers(len(choices)))])])
+    def _guess_loss(self, closed: Sequence[ClosedQuestion], count: int) -> Tensor:
+        """Return the loss of random answers in the right form, half of the time after clips of any length."""
+        drawn = [closed[self._rng.integers(len(closed))] for _ in range(count)]
+        turns = [(prompt, choices[self._rng.integers(len(choices))]) for prompt, choices in drawn]
+        if self._rng.random() < 0.5:
+            pictures, _, _ = self._draw(count)
+            return self.answer_loss("image", pictures[:, None], [self.chat.about("image", [turn]) for turn in turns])[0]
+        clips = make_noise(self._rng, count)
+        tokens = clips[0, ::2, ::CELL, ::CELL, 0].size
+        return self.answer_loss("video", clips, [self.chat.about("video", [turn], tokens) for turn in turns])[0]
 
-    def _draw_clips(self) -> tuple[Array, list[Tokens]]:
-        drawn = [make_clip(self._rng) for _ in range(_CLIPS)]
+    def _draw_clips(self, count: int) -> tuple[Array, list[Tokens]]:
+        drawn = [make_clip(self._rng) for _ in range(count)]
         chats = []
         for _, first, last in drawn:
             turns = [(clip_question("first"), gold_json(first)), (clip_question("last"), gold_json(last))]
@@ -192,7 +223,7 @@ def _descend(optimizer: torch.optim.Optimizer, rates: dict[int, float], loss: Te
 
 
 def accuracy(trainer: Trainer, scenes: Scenes, *, white: bool = False) -> dict[str, tuple[int, int]]:
-    """Return (right, questions) by target attribute: one question a scene and target, whole prompts, first tokens."""
+    """Return (right, questions) of `img2img` by target attribute: one question a scene and target, whole prompts."""
     counts = {"color": [0, 0], "shape": [0, 0]}
     for place, scene in enumerate(scenes.scenes):
         picture = np.full_like(scenes.pictures[place], 255) if white else scenes.pictures[place]
@@ -200,10 +231,16 @@ def accuracy(trainer: Trainer, scenes: Scenes, *, white: bool = False) -> dict[s
             if not group:
                 continue
             question = group[place % len(group)]
-            chat = trainer.chat.about("image", [(build_prompt(scene, question), gold_json(question.gold(scene)))])
-            with torch.inference_mode():
-                logits, labels, _ = trainer.logits("image", picture[None, None], [chat])
             count = counts[question.target_attribute]
-            count[0] += bool((logits.argmax(-1) == labels).all())
+            count[0] += _is_right(trainer, picture, build_prompt(scene, question), gold_json(question.gold(scene)))
             count[1] += 1
     return {target: (right, total) for target, (right, total) in counts.items()}
+
+
+def _is_right(trainer: Trainer, picture: Array, prompt: str, answer: str) -> bool:
+    """Tell whether greedy decoding gives the answer: each of its tokens is the likeliest after those before it."""
+    with torch.inference_mode():
+        logits, labels, _ = trainer.logits(
+            "image", picture[None, None], [trainer.chat.about("image", [(prompt, answer)])]
+        )
+    return bool((logits.argmax(-1) == labels).all())

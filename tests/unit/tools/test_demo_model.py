@@ -10,9 +10,15 @@ from transformers import Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES
 from tests.tools.demo_model.network import make_model, make_tokenizer
-from tests.tools.demo_model.questions import IGNORED, PICTURE_TOKENS, Chat, draw_turns, questions_about
+from tests.tools.demo_model.questions import (
+    IGNORED,
+    PICTURE_TOKENS,
+    Chat,
+    draw_turns,
+    questions_about,
+)
 from tests.tools.demo_model.scenes import CELL, HEIGHT, WIDTH, Scenes, make_clip, make_scenes, mirror
-from tests.tools.demo_model.training import Trainer, patches
+from tests.tools.demo_model.training import Mixture, Trainer, patches
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +85,17 @@ def test_questions_point_at_a_single_object(scenes: Scenes) -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_both_phases_lower_their_loss(scenes: Scenes) -> None:
+def test_all_phases_lower_their_loss(scenes: Scenes) -> None:
     few = Scenes(pictures=scenes.pictures[:2], cells=scenes.cells[:2], scenes=scenes.scenes[:2])
     tokenizer = make_tokenizer([])
     trainer = Trainer(make_model(tokenizer, 0), tokenizer, few, seed=0)
-    cells, questions = (
+    mixture = Mixture(pictures=2, clips=1, guesses=1)
+    phases = (
         list(trainer.learn_cells(3)),
-        list(trainer.learn_questions(3, 1e-3, late_share=0.4, closed=[("Yes or no?", ("yes", "no"))])),
+        list(trainer.learn_questions(3, 1e-3, Mixture(pictures=2, clips=1, late_share=0.4))),
+        list(trainer.learn_questions(3, 1e-3, mixture, [("Yes or no?", ("yes", "no"))])),
     )
-    assert cells[-1] < cells[0]
-    assert questions[-1] < questions[0]
+    kinds = [("cells",), ("pictures", "clips"), ("pictures", "clips", "guesses")]
+    assert [tuple(losses[0]) for losses in phases] == kinds
+    for losses in phases:
+        assert sum(losses[-1].values()) < sum(losses[0].values())
