@@ -22,7 +22,7 @@ def wait_for_capacity(
 ) -> None:
     """Return when some node is large enough for a demand, which one replica takes on one node, busy or not.
 
-    A node that is not announced is awaited for `patience_s`; with `grows`, the demand is shown to the autoscaler, and
+    A node that is not announced is awaited for `timeout_s`; with `grows`, the demand is shown to the autoscaler, and
     pending nodes are awaited.
 
     Raises:

@@ -121,7 +121,7 @@ class _ModelRuns:
     def _run_together(self, names: Sequence[str], progress: ProgressListener) -> None:
         """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
         jobs = {name: self.jobs[name] for name in names}
-        capacity = None if all(_stays_here(job, self.cluster) for job in jobs.values()) else self.cluster.connect()
+        capacity = None if all(_runs_in_driver(job, self.cluster) for job in jobs.values()) else self.cluster.connect()
         nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
         if capacity and can_run_concurrently(len(jobs), nodes, self.costs.limit):
             workloads = [model_workload(name, self.plans[name], job.spec) for name, job in jobs.items()]
@@ -153,7 +153,7 @@ class _ModelRuns:
             self.status.end(name)
 
 
-def _stays_here(job: Job, cluster: LazyCluster) -> bool:
+def _runs_in_driver(job: Job, cluster: LazyCluster) -> bool:
     return job.spec.batch or (cluster.is_embedded and fits_in_process(job))
 
 
@@ -215,7 +215,7 @@ def run_job(
                 run_in_batches(job, on_receipt, progress.note)
             elif isinstance(cluster, ClusterInfo):
                 run_units(job, cluster, on_receipt)
-            elif _stays_here(job, cluster):
+            elif _runs_in_driver(job, cluster):
                 run_in_process(job, on_receipt)
             else:
                 run_units(job, cluster.connect(), on_receipt)

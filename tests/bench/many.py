@@ -62,7 +62,7 @@ def make_sample(number: int, index: int, ref: MediaRef) -> Sample:
     """Return one question about a clip."""
     category = f"{CATEGORIES[index % 12]}_{'AB'[index // 12 % 2]}"
     # About as long as the published questions and statements are.
-    words = f"Il video {number} mostra per la domanda {index} che la persona sposta una cosa"
+    sentence = f"Il video {number} mostra per la domanda {index} che la persona sposta una cosa"
     return Sample(
         sample_id=f"video{number}/{category}" + f"-{index // 24}" * (index >= 24),
         category=column_of(category),
@@ -73,9 +73,9 @@ def make_sample(number: int, index: int, ref: MediaRef) -> Sample:
             "video": f"video{number}",
             "category": category,
             "question": f"Che cosa succede nel video {number} alla domanda {index}?",
-            "answers": [f"{words} {i} sul tavolo" for i in range(8)],
-            "true": [f"{words} {i} sul tavolo della cucina" for i in range(8)],
-            "false": [f"{words} {i} sotto il letto della camera" for i in range(8)],
+            "answers": [f"{sentence} {i} sul tavolo" for i in range(8)],
+            "true": [f"{sentence} {i} sul tavolo della cucina" for i in range(8)],
+            "false": [f"{sentence} {i} sotto il letto della camera" for i in range(8)],
         },
     )
 

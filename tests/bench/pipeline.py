@@ -124,7 +124,7 @@ def sums_by_group(kinds: Mapping[str, float]) -> Counter[str]:
     sums: Counter[str] = Counter()
     for kind, seconds in kinds.items():
         group = next(
-            (group for group, words in GROUPS.items() if any(word in kind for word in words)), "Ray's services"
+            (group for group, patterns in GROUPS.items() if any(word in kind for word in patterns)), "Ray's services"
         )
         sums[group] += seconds
     return sums

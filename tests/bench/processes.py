@@ -47,12 +47,12 @@ def kind_of(process: psutil.Process) -> str:
         return "ended"
     if command[0].startswith("ray::"):
         return re.sub(r"\(MapWorker\(", "(", command[0].partition(" ")[0].removeprefix("ray::"))
-    words = " ".join(command)
-    if "decode_worker" in words:
+    command_line = " ".join(command)
+    if "decode_worker" in command_line:
         return "decoder"
     return next(
         (name for name in ("gcs_server", "raylet", "log_monitor", "runtime_env", "dashboard", "default_worker")
-         if name in words.partition(" --")[0]),
+         if name in command_line.partition(" --")[0]),
         "other",
     )  # fmt: skip
 

@@ -75,8 +75,8 @@ def reference_job() -> float:
     table = pa.Table.from_pylist(json.loads(json.dumps(rows)))
     sink = io.BytesIO()
     pq.write_table(table, sink)
-    words = [row["text"].split() for row in pq.read_table(io.BytesIO(sink.getvalue())).to_pylist()]
-    assert len(words) == len(rows)
+    texts = [row["text"].split() for row in pq.read_table(io.BytesIO(sink.getvalue())).to_pylist()]
+    assert len(texts) == len(rows)
     return time.process_time() - start
 
 

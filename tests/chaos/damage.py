@@ -74,8 +74,8 @@ def _peak(pid: int) -> int:
 def _readable_part(store: Store) -> str:
     """Return which part a reader gets: `old`, `new`, or `neither` of them complete."""
     tables = [table for _, table in iter_parts(store, "predictions")]
-    words = {word for table in tables for word in table["output"].to_pylist()}
-    return words.pop() if len(tables) == len(words) == 1 and tables[0].num_rows == 50 else "neither"
+    outputs = {word for table in tables for word in table["output"].to_pylist()}
+    return outputs.pop() if len(tables) == len(outputs) == 1 and tables[0].num_rows == 50 else "neither"
 
 
 def _cut_on_disk(rounds: int) -> dict[str, int]:

@@ -54,11 +54,11 @@ class _Site:
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.log"
 
-    def command(self, *words: str, timeout: float = 300) -> None:
+    def command(self, *arguments: str, timeout: float = 300) -> None:
         """Run a command beside the hosts, to its end."""
-        process = self.net.hosts["switch"].start(*words, env=self.env, log=self.log("commands"))
+        process = self.net.hosts["switch"].start(*arguments, env=self.env, log=self.log("commands"))
         try:
-            assert process.wait(timeout) == 0, f"{words}: {_end_of(self.log('commands'))}"
+            assert process.wait(timeout) == 0, f"{arguments}: {_end_of(self.log('commands'))}"
         finally:
             process.kill()
             process.wait()

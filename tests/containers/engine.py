@@ -82,17 +82,19 @@ network_config_dir = "{self.folder}/networks"
         )
 
     def __call__(
-        self, *words: str, check: bool = True, timeout: float = 600, text: str | None = None
+        self, *arguments: str, check: bool = True, timeout: float = 600, text: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a podman command; AssertionError with what it wrote if it fails."""
-        command = ["podman", *words]
-        done = subprocess.run(command, env=self.env, input=text, capture_output=True, text=True, timeout=timeout)
-        assert not check or done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
-        return done
+        command = ["podman", *arguments]
+        result = subprocess.run(command, env=self.env, input=text, capture_output=True, text=True, timeout=timeout)
+        assert not check or result.returncode == 0, (
+            f"{' '.join(command)}\n{result.stdout[-2000:]}{result.stderr[-4000:]}"
+        )
+        return result
 
-    def json(self, *words: str) -> Any:
+    def json(self, *arguments: str) -> Any:
         """Run a podman command that writes JSON."""
-        return json.loads(self(*words).stdout)
+        return json.loads(self(*arguments).stdout)
 
     def has_image(self, name: str) -> bool:
         """Return whether an image of this name exists."""
@@ -117,12 +119,12 @@ network_config_dir = "{self.folder}/networks"
             code = subprocess.run(command, env=self.env, stdout=out, stderr=out, timeout=3600).returncode
         assert code == 0, f"{' '.join(command)}\n{log.read_text()[-4000:]}"
 
-    def compose(self, project: Path, *words: str, timeout: float = 300) -> None:
+    def compose(self, project: Path, *arguments: str, timeout: float = 300) -> None:
         """Run podman-compose, which uv fetches, on a project's docker-compose.yml."""
         uv = str(Path(sys.executable).with_name("uv"))
-        command = [uv, "tool", "run", "--from", _COMPOSE, "podman-compose", "--file", "docker-compose.yml", *words]
-        done = subprocess.run(command, cwd=project, env=self.env, capture_output=True, text=True, timeout=timeout)
-        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+        command = [uv, "tool", "run", "--from", _COMPOSE, "podman-compose", "--file", "docker-compose.yml", *arguments]
+        result = subprocess.run(command, cwd=project, env=self.env, capture_output=True, text=True, timeout=timeout)
+        assert result.returncode == 0, f"{' '.join(arguments)}\n{result.stdout[-2000:]}{result.stderr[-4000:]}"
 
     def clear(self) -> None:
         """Remove containers, volumes and networks; images stay."""

@@ -65,8 +65,8 @@ def _make_base(podman: Podman) -> None:
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--include=ca-certificates,python3-venv"]
     # The base image's Python is called `python`.
     command += ["--customize-hook=ln -s python3 $1/usr/bin/python", "bookworm", str(archive), *_mirror()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stderr[-4000:]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    assert result.returncode == 0, result.stderr[-4000:]
     path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     podman("import", "--change", path, str(archive), BASE)
     archive.unlink()
@@ -75,8 +75,8 @@ def _make_base(podman: Podman) -> None:
 def _mirror() -> list[str]:
     """Return the mirror of Debian 12 that apt is configured with, if any; mmdebstrap knows Debian's own."""
     sources = ["apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)"]
-    done = subprocess.run(sources, capture_output=True, text=True, check=False)
-    return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("bookworm ")][:1]
+    result = subprocess.run(sources, capture_output=True, text=True, check=False)
+    return [line.split()[1] for line in result.stdout.splitlines() if line.startswith("bookworm ")][:1]
 
 
 def _torch_index() -> str:

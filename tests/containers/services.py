@@ -52,14 +52,14 @@ class Container:
         """Result of the latest health checks: starting, healthy or unhealthy."""
         return str(self.inspect()["State"].get("Health", {}).get("Status", ""))
 
-    def execute(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def execute(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command in the container, as its user."""
-        return self.podman("exec", self.name, *words, check=check)
+        return self.podman("exec", self.name, *command, check=check)
 
     def log(self) -> str:
         """Return what it wrote."""
-        done = self.podman("logs", self.name, check=False)
-        return done.stdout + done.stderr
+        result = self.podman("logs", self.name, check=False)
+        return result.stdout + result.stderr
 
 
 @dataclass(slots=True)

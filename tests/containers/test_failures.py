@@ -115,8 +115,8 @@ def test_restarted_head_ends_the_sweep_with_3_and_the_same_command_resumes_it(
     assert "Traceback" not in text
     for container in (head, *services.containers("worker")):
         services.wait_until_healthy(container)
-    done = sweep.submit(outside)
-    assert done.returncode == 0, done.stderr[-4000:]
+    result = sweep.submit(outside)
+    assert result.returncode == 0, result.stderr[-4000:]
     assert sweep.lost_or_doubled() == []
     when = share_committed(sweep, committed)
     figures.append(

@@ -33,8 +33,8 @@ COMPILERS = (
 _CUDA = ("*/torch/lib/libtorch_cuda*", "*/torch/lib/libc10_cuda*", "*/torch/lib/libtorch_nvshmem*")
 
 
-def run_in_image(podman: Podman, *words: str) -> subprocess.CompletedProcess[str]:
-    return podman("run", "--rm", "--network", "none", "--read-only", PRODUCT, *words, check=False)
+def run_in_image(podman: Podman, *command: str) -> subprocess.CompletedProcess[str]:
+    return podman("run", "--rm", "--network", "none", "--read-only", PRODUCT, *command, check=False)
 
 
 def size_of_cuda(layer: Layer) -> int:
@@ -50,11 +50,11 @@ def test_image_without_cuda_code_is_smaller_than_2500_mb(podman: Podman, project
 
 
 def test_image_runs_the_command_line_as_its_own_user_without_network(podman: Podman, project: Path) -> None:
-    done = run_in_image(podman, "sh", "-c", "id -u; id -g; touch /x /opt/x /home/x; vlmsweep list models")
-    assert done.returncode == 0
-    assert done.stdout.split()[:2] == ["10001", "10001"]
-    assert "qwen2.5-vl-7b" in done.stdout
-    assert done.stderr.count("Read-only file system") == 3
+    result = run_in_image(podman, "sh", "-c", "id -u; id -g; touch /x /opt/x /home/x; vlmsweep list models")
+    assert result.returncode == 0
+    assert result.stdout.split()[:2] == ["10001", "10001"]
+    assert "qwen2.5-vl-7b" in result.stdout
+    assert result.stderr.count("Read-only file system") == 3
 
 
 def test_image_holds_no_compiler(podman: Podman, project: Path) -> None:
@@ -81,8 +81,8 @@ def test_no_layer_holds_a_secret_or_a_file_beside_the_code(podman: Podman, proje
     content = layers(podman, PRODUCT)
     grep = ["grep", "--recursive", "--text", "--files-with-matches", "--fixed-strings", f"--file={patterns}"]
     command = [*grep, *(str(layer.folder) for layer in content), str(control)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.stdout.split() == [str(control)]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.stdout.split() == [str(control)]
     about = podman("image", "inspect", PRODUCT).stdout + podman("history", "--no-trunc", PRODUCT).stdout
     assert not [name for name, value in values.items() if value in about]
     figures.append(

@@ -93,9 +93,9 @@ def test_demo_ends_with_0_and_its_report_is_in_the_store(services: Services, dem
 
 def test_submit_from_outside_follows_a_sweep(services: Services, demo: Container, outside: dict[str, str]) -> None:
     sweep = Sweep(services, "outside")
-    done = sweep.submit(outside)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "report: s3://vlmsweep/outside/report/index.html" in done.stderr
+    result = sweep.submit(outside)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert "report: s3://vlmsweep/outside/report/index.html" in result.stderr
     assert sweep.lost_or_doubled() == []
 
 
@@ -107,10 +107,10 @@ def test_submit_without_the_token_is_refused(
     wrong.write_text("0" * 64)
     more = {"RAY_AUTH_MODE": "disabled"} if token == "none" else {"RAY_AUTH_TOKEN_PATH": str(wrong)}
     sweep = Sweep(services, f"refused-{token}")
-    done = sweep.submit({**outside, **more})
-    assert done.returncode == 3
-    assert "does not accept the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = sweep.submit({**outside, **more})
+    assert result.returncode == 3
+    assert "does not accept the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH" in result.stderr
+    assert "Traceback" not in result.stderr
     assert sweep.keys() == []
 
 
@@ -150,5 +150,5 @@ def test_no_secret_is_in_inspect_logs_or_process_arguments(
 
 def test_worker_reads_the_sweep_from_the_store(services: Services, demo: Container) -> None:
     (worker, *_) = services.containers("worker")
-    done = worker.execute("vlmsweep", "status", "s3://vlmsweep/demo")
-    assert "maia" in done.stdout
+    result = worker.execute("vlmsweep", "status", "s3://vlmsweep/demo")
+    assert "maia" in result.stdout

@@ -71,13 +71,13 @@ def s3_server(log: Path, failing: float = 0.0, mode: Path | None = None) -> Iter
         "AWS_DEFAULT_REGION": "us-east-1",
     }
     descriptor = str(listening.fileno())
-    words = (
+    module = (
         ["tests.support.moody_s3", descriptor, str(mode)]
         if mode
         else ["tests.support.flaky_s3", descriptor, str(failing), "1"]
     )
     with log.open("wb") as out, listening:
-        command = [sys.executable, "-m", *words]
+        command = [sys.executable, "-m", *module]
         process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=(listening.fileno(),))
     try:
         store = S3(env["AWS_ENDPOINT_URL"], env, process.pid)
@@ -108,7 +108,7 @@ def cli(command_env: dict[str, str]) -> Cli:
         cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         for _ in range(3):
-            done = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "-m", "jobs.cli", *arguments],
                 env={**command_env, **(env or {})},
                 capture_output=True,
@@ -116,10 +116,10 @@ def cli(command_env: dict[str, str]) -> Cli:
                 timeout=timeout,
                 cwd=cwd,
             )
-            if done.returncode != 3 or TOO_BUSY not in done.stderr:
+            if result.returncode != 3 or TOO_BUSY not in result.stderr:
                 break
-        assert done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+        assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
+        assert "Traceback" not in result.stderr, result.stderr
+        return result
 
     return run

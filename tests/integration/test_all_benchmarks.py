@@ -33,8 +33,8 @@ def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) 
         "vflute": vflute,
     }
     for name, source in sources.items():
-        done = cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
-        assert json.loads(done.stdout)["rejected"] == 0, done.stderr
+        result = cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
+        assert json.loads(result.stdout)["rejected"] == 0, result.stderr
     return root / "data"
 
 
@@ -45,8 +45,8 @@ def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None
     flags = ("--models", "random", "--judge", "random", "--captioner", "random", "--data", str(data), "--out", str(out))
     benchmarks = ("--benchmarks", ",".join(names))
     (plan,) = [json.loads(cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
-    done = cli("run", *flags, *benchmarks, "--json")
-    payload = json.loads(done.stdout)
+    result = cli("run", *flags, *benchmarks, "--json")
+    payload = json.loads(result.stdout)
     assert payload["failed"] == 0
     tables = {
         name: pa.concat_tables(

@@ -25,13 +25,13 @@ def rejected(data: Path) -> list[dict[str, str]]:
 def test_truncated_clip_rejects_only_its_questions(cli: Cli, source: Path, tmp_path: Path) -> None:
     clip = source / "videos" / "1.mp4"
     clip.write_bytes(clip.read_bytes()[:1200])
-    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
-    assert json.loads(done.stdout)["samples"] == 24
+    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
+    assert json.loads(result.stdout)["samples"] == 24
     rows = rejected(tmp_path / "d")
     assert len(rows) == 24
     assert {row["item"].split("/")[0] for row in rows} == {"video1"}
     assert all("videos/1.mp4" in row["reason"] for row in rows)
-    assert "24 rows rejected" in done.stderr
+    assert "24 rows rejected" in result.stderr
 
 
 def test_missing_clip_is_rejected(cli: Cli, source: Path, tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source:
     raw[0]["question_categories_A"][3]["answer"][4] = 7
     raw[1]["question_categories_B"][0] = "nonsense"
     (source / "data.json").write_text(json.dumps(raw))
-    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
-    assert json.loads(done.stdout)["samples"] == 43
+    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
+    assert json.loads(result.stdout)["samples"] == 43
     reasons = {row["item"]: row["reason"] for row in rejected(tmp_path / "d")}
     assert len(reasons) == 5
     assert "true_statement" in reasons["video1/CausaleEsplicita_A"]
@@ -63,15 +63,15 @@ def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source:
 
 def test_malformed_json_error_names_file_and_position(cli: Cli, source: Path, tmp_path: Path) -> None:
     (source / "data.json").write_text('[{"video": "video1", ')
-    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
-    assert "data.json" in done.stderr
-    assert "line 1" in done.stderr
+    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    assert "data.json" in result.stderr
+    assert "line 1" in result.stderr
 
 
 def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
     shutil.rmtree(source / "videos")
-    done = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
-    assert "no usable row" in done.stderr
+    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    assert "no usable row" in result.stderr
     assert len(rejected(tmp_path / "d")) == 48
 
 
@@ -103,16 +103,16 @@ def test_usage_errors_exit_with_2(
     cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     flags = {"--models": "random", "--benchmarks": "maia", "--data": maia_data, "--out": str(tmp_path / "o"), **change}
-    done = cli("run", *(word for pair in flags.items() for word in pair), code=2)
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    result = cli("run", *(word for pair in flags.items() for word in pair), code=2)
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_unknown_config_key_suggests_the_nearest(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("models: [random]\nbenchmark: maia\n")
-    done = cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
-    assert "did you mean 'benchmarks'" in done.stderr
+    result = cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
+    assert "did you mean 'benchmarks'" in result.stderr
 
 
 def test_flags_override_the_config_and_accept_dashes_and_underscores(cli: Cli, maia_data: str, tmp_path: Path) -> None:
@@ -120,35 +120,35 @@ def test_flags_override_the_config_and_accept_dashes_and_underscores(cli: Cli, m
     config.write_text(
         f"models: [random]\nbenchmarks: maia\nlimit: 1\ndata: {maia_data}\nsample_id: video1/Sentiment_A\n"
     )
-    done = cli("run", "--config", str(config), "--limit", "30", "--out", str(tmp_path / "o"), "--dry_run", "--json")
-    (row,) = json.loads(done.stdout)["plan"]
+    result = cli("run", "--config", str(config), "--limit", "30", "--out", str(tmp_path / "o"), "--dry_run", "--json")
+    (row,) = json.loads(result.stdout)["plan"]
     assert row["requests"] == 27
     assert not (tmp_path / "o").exists()
 
 
 def test_unwritable_output_is_reported(cli: Cli, maia_data: str) -> None:
-    done = cli(
+    result = cli(
         "run", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "/proc/no/out", code=3
     )
-    assert "/proc/no/out" in done.stderr
+    assert "/proc/no/out" in result.stderr
 
 
 def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, closed_port: str) -> None:
     env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{closed_port}"}
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
-    done = cli("run", *flags, env=env, code=3)
-    assert "AWS_ENDPOINT_URL" in done.stderr
-    assert s3.env["AWS_SECRET_ACCESS_KEY"] not in done.stderr + done.stdout
+    result = cli("run", *flags, env=env, code=3)
+    assert "AWS_ENDPOINT_URL" in result.stderr
+    assert s3.env["AWS_SECRET_ACCESS_KEY"] not in result.stderr + result.stdout
 
 
 @pytest.mark.skipif(bool(unavailable_reason()), reason="moto accepts any credentials")
 def test_wrong_store_credentials_are_reported(cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/denied")
     for wrong in ({"AWS_SECRET_ACCESS_KEY": "another-secret"}, {"AWS_ACCESS_KEY_ID": "nobody"}):
-        done = cli("run", *flags, env={**s3.env, **wrong}, code=3)
-        (line,) = (line for line in done.stderr.splitlines() if "s3://bench/denied" in line)
+        result = cli("run", *flags, env={**s3.env, **wrong}, code=3)
+        (line,) = (line for line in result.stderr.splitlines() if "s3://bench/denied" in line)
         assert "check AWS_ACCESS_KEY_ID and its secret" in line
-        assert "another-secret" not in done.stderr + done.stdout
+        assert "another-secret" not in result.stderr + result.stdout
 
 
 def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:
@@ -169,30 +169,30 @@ def test_unreachable_judge_exits_with_3_and_keeps_predictions(
     models.write_text(f"judge: {{engine: openai, model: j, base_url: 'http://{closed_port}/v1', retries: 1}}\n")
     flags = ("--models", "random", "--benchmarks", "maia", "--limit", "1", "--data", maia_data)
     out = tmp_path / "o"
-    done = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
-    assert "judge" in done.stderr
-    assert "127.0.0.1" in done.stderr
+    result = cli("run", *flags, "--out", str(out), "--models-file", str(models), "--judge", "judge", code=3)
+    assert "judge" in result.stderr
+    assert "127.0.0.1" in result.stderr
     assert list(out.glob("predictions/benchmark=maia/model=random/*.parquet"))
 
 
 def test_missing_key_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--models", "gpt-4o", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    done = cli("run", *flags, code=2)
-    assert "OPENAI_API_KEY" in done.stderr
+    result = cli("run", *flags, code=2)
+    assert "OPENAI_API_KEY" in result.stderr
 
 
 def test_missing_checkpoint_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("m: {engine: transformers, model: /no/such/checkpoint}\n")
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data)
-    done = cli("run", *flags, "--out", str(tmp_path / "o"), code=2)
-    assert "/no/such/checkpoint" in done.stderr
+    result = cli("run", *flags, "--out", str(tmp_path / "o"), code=2)
+    assert "/no/such/checkpoint" in result.stderr
 
 
 def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Path, closed_port: str) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    done = cli("run", *flags, "--address", closed_port, code=3, timeout=100)
-    assert "cannot be reached" in done.stderr
+    result = cli("run", *flags, "--address", closed_port, code=3, timeout=100)
+    assert "cannot be reached" in result.stderr
 
 
 def test_limit_without_samples_is_refused(cli: Cli, maia_data: str, tmp_path: Path) -> None:

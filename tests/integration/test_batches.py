@@ -86,10 +86,10 @@ def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None
     moments = (at_upload, before_record, while_polling, before_results)
     assert [sweep.signalled(moment, signal.SIGKILL)[0] for moment in moments] == [-signal.SIGKILL] * len(moments)
     assert len(server.batches) == 3
-    done = cli("predict", *sweep.flags)
+    result = cli("predict", *sweep.flags)
     sweep.check_complete()
     assert len(server.batches) == 3
-    assert f"predict paid: {REQUESTS} of {REQUESTS}" in done.stderr
+    assert f"predict paid: {REQUESTS} of {REQUESTS}" in result.stderr
     polls = server.polls
     cli("predict", *sweep.flags)
     assert (server.polls, len(server.batches)) == (polls, 3)

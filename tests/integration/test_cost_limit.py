@@ -33,9 +33,9 @@ def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data
         assert 0 < first < 384
         line = json.loads((out / "run.json").read_text())["spending"][0]
         assert 1.4 < line["models"]["paid"]["dollars"] <= 1.55
-        done = cli("run", "--models", "paid", *flags, *cells, "--json")
+        result = cli("run", "--models", "paid", *flags, *cells, "--json")
         texts = Counter(request.text for request in endpoint.requests)
-    payload = json.loads(done.stdout)
+    payload = json.loads(result.stdout)
     assert (payload["requests"], payload["failed"]) == (384, 0)
     assert len(texts) == 384
     assert set(texts.values()) == {1}  # what was paid for was kept

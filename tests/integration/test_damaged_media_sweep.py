@@ -49,8 +49,8 @@ def test_damaged_medium_costs_only_its_own_row(
     store.put("manifest.json", manifest.to_json())
 
     flags = ("--models", "random", "--benchmarks", name, *selection, "--data", str(data))
-    done = cli("predict", *flags, "--out", str(out), code=1)
-    assert "Traceback" not in done.stderr
+    result = cli("predict", *flags, "--out", str(out), code=1)
+    assert "Traceback" not in result.stderr
     parts = out.glob("predictions/*/*/*.parquet")
     rows = {row["sample_id"]: row for part in parts for row in pq.ParquetFile(part).read().to_pylist()}
     assert len(rows) == len(samples)

@@ -62,7 +62,7 @@ def test_commands_of_a_page_run_as_shown(
     if not shown:
         pytest.skip("each of its commands needs what this machine lacks; tests/unit/infra/test_docs.py parses them")
     for command in shown:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command.line],
             cwd=folder,
             env=shell_env,
@@ -70,8 +70,8 @@ def test_commands_of_a_page_run_as_shown(
             text=True,
             timeout=600,
         )
-        assert done.returncode == 0, f"{command.line}\n{done.stdout}\n{done.stderr}"
-        assert command.printed(done.stdout), f"{command.line}\nprinted\n{done.stdout}\nand not\n{command.output}"
+        assert result.returncode == 0, f"{command.line}\n{result.stdout}\n{result.stderr}"
+        assert command.printed(result.stdout), f"{command.line}\nprinted\n{result.stdout}\nand not\n{command.output}"
 
 
 def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:

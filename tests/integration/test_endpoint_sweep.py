@@ -64,9 +64,9 @@ def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
         flags = ("--models", "perfect,stubborn,random", "--models-file", str(models), "--judge", "judging")
         common_flags = ("--benchmarks", "maia", "--data", maia_data, "--out", str(out / "run"))
         env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
-        done = cli("run", *flags, *common_flags, env=env)
+        result = cli("run", *flags, *common_flags, env=env)
         again = cli("run", *flags, *common_flags, env=env)
-        yield out / "run", {name: list(item.requests) for name, item in entries.items()}, done, again
+        yield out / "run", {name: list(item.requests) for name, item in entries.items()}, result, again
 
 
 @lru_cache(maxsize=256)

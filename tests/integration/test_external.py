@@ -46,11 +46,11 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     file.write_text("\n".join(lines) + "\n")
     out = tmp_path / "out"
     flags = ("--data", maia_data, "--out", str(out), "--fail-on-error", "0.5", "--judge", "random")
-    done = cli("score", "--predictions", str(file), *flags)
+    result = cli("score", "--predictions", str(file), *flags)
     rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 7
     assert {row["file"] for row in rejected} == {"answers.jsonl"}
-    assert "7 rows" in done.stderr
+    assert "7 rows" in result.stderr
     whole = metrics(out, "whole")
     assert whole["statement_accuracy"]["n"] == 384
     assert whole["statement_accuracy"]["n_failed"] == 1

@@ -74,14 +74,14 @@ def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
     path, target = TARGETS[stage]
     with (tree / path).open("a") as module:
         module.write(PLANTED.format(target=target))
-    done = run_sweep(tree, command_env, maia_data, out, 4)
-    assert done.returncode == 70, done.stderr
-    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]  # Ray writes others
+    result = run_sweep(tree, command_env, maia_data, out, 4)
+    assert result.returncode == 70, result.stderr
+    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]  # Ray writes others
     (line,) = [line for line in lines if line.get("exit_code")]
     assert line["exit_code"] == 70
     for text in ("Traceback (most recent call last)", "in _planted", "KeyError: 'planted'"):
         assert text in line["trace"]
-    assert "ModelUnavailableError" not in done.stderr
+    assert "ModelUnavailableError" not in result.stderr
     assert {path: path.read_bytes() for path in parts} == parts
     if stage == "engine":
         assert run_sweep(ROOT, command_env, maia_data, out, 4).returncode == 0

@@ -55,18 +55,18 @@ def test_clip_that_kills_its_loader_costs_only_its_own_rows(
         "video2/Sentiment_A",
     ]
     common_flags += ["--settings", "1-frame", "--data", maia_data, "--out", str(out)]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(script), *command, *common_flags],
         env=command_env,
         capture_output=True,
         text=True,
         timeout=900,
     )
-    assert done.returncode == 1, done.stderr
+    assert result.returncode == 1, result.stderr
     expected = ["request_id", "sample_id", "status", "error_type"]
     (part,) = parts(out)
     rows = pq.ParquetFile(part).read(expected).to_pylist()
-    assert len(rows) == len({row["request_id"] for row in rows}) == json.loads(done.stdout)["requests"]
+    assert len(rows) == len({row["request_id"] for row in rows}) == json.loads(result.stdout)["requests"]
     failed = [row for row in rows if row["status"] == "error"]
     assert {row["sample_id"].split("/")[0] for row in failed} == {"video1"}
     assert {row["error_type"] for row in failed} == {"media"}

@@ -23,7 +23,7 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
-    done = cli("run", *flags, *common_flags, "--json", code=1)
+    result = cli("run", *flags, *common_flags, "--json", code=1)
     table = predictions(out, "deadly")
     assert table.num_rows == len(set(table["request_id"].to_pylist())) == 384
     bad = table.filter(pa.compute.equal(table["status"], "error")).to_pylist()
@@ -32,15 +32,15 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
         ("video2/Sentiment_A", "3"),
     ]
     assert {row["error_type"] for row in bad} == {"engine_died"}
-    assert json.loads(done.stdout)["failed"] == 2
+    assert json.loads(result.stdout)["failed"] == 2
     assert {row["output"] for row in bad} == {None}
     # Faults are not part of the fingerprint: the same model without faults repeats only the failed requests.
     models.write_text("deadly: {engine: random}\n")
-    done = cli("run", *flags, *common_flags, "--json")
+    result = cli("run", *flags, *common_flags, "--json")
     again = predictions(out, "deadly")
     assert sorted(again["request_id"].to_pylist()) == sorted(table["request_id"].to_pylist())
     assert set(again["status"].to_pylist()) == {"ok"}
-    assert "predict deadly: 2 of 2" in done.stderr or "predict" not in done.stderr
+    assert "predict deadly: 2 of 2" in result.stderr or "predict" not in result.stderr
 
 
 @pytest.mark.slow

@@ -19,17 +19,17 @@ ANSWERED = "slow: {engine: random}\n"
 
 
 @pytest.fixture
-def words(maia_data: str, tmp_path: Path) -> list[str]:
+def run_arguments(maia_data: str, tmp_path: Path) -> list[str]:
     models, out = tmp_path / "models.yaml", tmp_path / "out"
     models.write_text("slow: {engine: random, faults: {call_s: 0.2}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     return ["predict", *flags, "--data", maia_data, "--out", str(out)]
 
 
-def begun(words: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def start_run(arguments: list[str], out: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start a run and wait for its first commit."""
     with (out.parent / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "jobs.cli", *words], env=env, stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, "-m", "jobs.cli", *arguments], env=env, stdout=log, stderr=log)
     deadline = time.monotonic() + 400
     while not parts(out):
         assert process.poll() is None, (out.parent / "log").read_text()
@@ -46,10 +46,10 @@ def named(pid: int, program: str) -> psutil.Process:
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "name"), [("raylet", "raylet"), ("gcs_server", "head")])
 def test_run_reports_its_killed_embedded_ray_and_resumes(
-    program: str, name: str, cli: Cli, command_env: dict[str, str], words: list[str], tmp_path: Path
+    program: str, name: str, cli: Cli, command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    process = begun(words, out, command_env)
+    process = start_run(run_arguments, out, command_env)
     below = psutil.Process(process.pid).children(recursive=True)
     named(process.pid, program).kill()
     assert process.wait(60) == 3
@@ -61,7 +61,7 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
     assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
     committed = {path: path.read_bytes() for path in parts(out)}
     (tmp_path / "models.yaml").write_text(ANSWERED)
-    cli(*words)
+    cli(*run_arguments)
     assert all(path.read_bytes() == content for path, content in committed.items())
     rows = [row for part in parts(out) for row in pq.ParquetFile(part).read(["request_id", "status"]).to_pylist()]
     assert len(rows) == len({row["request_id"] for row in rows})
@@ -69,9 +69,9 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
 
 
 @pytest.mark.slow
-def test_run_reports_the_killed_head_of_its_cluster(words: list[str], tmp_path: Path) -> None:
+def test_run_reports_the_killed_head_of_its_cluster(run_arguments: list[str], tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
-        process = begun([*words, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
+        process = start_run([*run_arguments, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
         named(head.processes[0].pid, "gcs_server").kill()
         assert process.wait(240) == 3
     text = (tmp_path / "log").read_text()

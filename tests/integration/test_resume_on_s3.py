@@ -81,8 +81,8 @@ def sweep_killed_once(
         first.wait()
     committed = {key: read(s3, key) for key in keys(s3, f"{out}/predictions/")}
     before = predictions(s3, out).num_rows
-    done = cli(*command, env=s3.env)
-    return {"plan": plan, "out": out, "kept": committed, "before": before, "stdout": done.stdout}
+    result = cli(*command, env=s3.env)
+    return {"plan": plan, "out": out, "kept": committed, "before": before, "stdout": result.stdout}
 
 
 def check(s3: S3, run: dict, videos: int) -> None:

@@ -69,7 +69,7 @@ def test_revision_that_the_hub_does_not_know_ends_with_one_sentence(cli: Cli, ma
     flags = ["--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data]
     with LocalHub({"org/name": {"main": FIRST}}) as hub:
         env = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url}
-        done = cli("run", *flags, "--out", str(out), env=env, code=2)
-    (line,) = done.stderr.splitlines()
+        result = cli("run", *flags, "--out", str(out), env=env, code=2)
+    (line,) = result.stderr.splitlines()
     assert line.startswith("vlmsweep: model 'm': the hub has no revision 'mian' of org/name; correct")
     assert not (out / "run.json").exists()

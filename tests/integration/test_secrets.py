@@ -50,10 +50,10 @@ def in_arguments(root: int, secrets: dict[str, bytes]) -> set[str]:
     results = set()
     for process in (psutil.Process(root), *psutil.Process(root).children(recursive=True)):
         try:
-            words = " ".join(process.cmdline()).encode()
+            arguments = " ".join(process.cmdline()).encode()
         except (psutil.NoSuchProcess, psutil.ZombieProcess):
             continue
-        results |= {f"arguments of {words[:80]!r}: {name}" for name in leaks(words, secrets)}
+        results |= {f"arguments of {arguments[:80]!r}: {name}" for name in leaks(arguments, secrets)}
     return results
 
 
@@ -113,8 +113,8 @@ def in_anybody_s_arguments(secrets: dict[str, bytes]) -> set[str]:
     """Return leaks in the arguments of all processes: a cluster's are not our children."""
     results = set()
     for process in psutil.process_iter(["cmdline"]):
-        words = " ".join(process.info["cmdline"] or ()).encode()
-        results |= {f"arguments of a process: {name}" for name in leaks(words, secrets)}
+        arguments = " ".join(process.info["cmdline"] or ()).encode()
+        results |= {f"arguments of a process: {name}" for name in leaks(arguments, secrets)}
     return results
 
 

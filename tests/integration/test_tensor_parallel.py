@@ -58,7 +58,7 @@ def test_unplaceable_replica_reports_what_is_missing(cli: Cli, maia_data: str, t
     models.write_text("wide: {engine: transformers, model: anywhere/at-all, device: cuda, tensor_parallel: 4}\n")
     flags = ("--models-file", str(models), "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "out"))
     started = time.monotonic()
-    done = cli("run", "--models", "wide", *flags, code=3)
+    result = cli("run", "--models", "wide", *flags, code=3)
     assert time.monotonic() - started < 180
-    assert "a replica needs 1 CPU and 4 GPUs on one node, and no node has 4 GPUs (nodes: " in done.stderr
-    assert " and 0 GPUs) (tensor_parallel is the number of GPUs of one replica)" in done.stderr
+    assert "a replica needs 1 CPU and 4 GPUs on one node, and no node has 4 GPUs (nodes: " in result.stderr
+    assert " and 0 GPUs) (tensor_parallel is the number of GPUs of one replica)" in result.stderr

@@ -24,9 +24,9 @@ _PACKAGES = ("cluster", "jobs", "models", "pipelines")
 def output_of(*command: str | Path, cwd: Path) -> str:
     """Return what a command prints; it runs without the repository on its path."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run([*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
+    result = subprocess.run([*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
+    return result.stdout
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ def test_worker_log_lines_name_run_model_part_and_request(maia_data: str, tmp_pa
     with ray_head("--num-cpus=2") as head:
         command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags, "--log-format", "json"]
         address = ("--address", f"127.0.0.1:{head.gcs}")
-        done = subprocess.run([*command, *address], env=head.env, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 1, done.stderr
+        result = subprocess.run([*command, *address], env=head.env, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 1, result.stderr
         files = [path.read_text() for path in head.folder.rglob("worker-*.err") if path.is_file()]
     lines = [json.loads(line) for text in files for line in text.splitlines() if line.startswith("{")]
     (run,) = {line["run"] for line in lines}

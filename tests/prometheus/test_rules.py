@@ -14,10 +14,10 @@ SHIPPED = ROOT / "infra" / "compose"
 SERIES = Path(__file__).parent / "alerts.test.yml"
 
 
-def check(promtool: Path, *words: str, folder: Path = SHIPPED) -> str:
-    done = subprocess.run([promtool, *words], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def check(promtool: Path, *arguments: str, folder: Path = SHIPPED) -> str:
+    result = subprocess.run([promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_configuration_and_rules_are_valid(promtool: Path) -> None:
@@ -45,5 +45,5 @@ def test_changed_rule_fails_its_test(change: tuple[str, str], promtool: Path, tm
     (tmp_path / "alerts.yml").write_text(rules.replace(*change))
     series = yaml.safe_load(SERIES.read_text()) | {"rule_files": ["alerts.yml"]}
     (tmp_path / "test.yml").write_text(yaml.safe_dump(series))
-    done = subprocess.run([promtool, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, timeout=60)
-    assert done.returncode == 1
+    result = subprocess.run([promtool, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, timeout=60)
+    assert result.returncode == 1

@@ -59,10 +59,10 @@ class Host:
             f"hostname {self.name} && mount --bind {self.folder} {self.mount_point} && mount -t tmpfs shm /dev/shm "
             f"&& exec {shlex.join(command)}"
         )
-        words = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespace]
-        words += ["unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
+        namespace_command = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self.namespace]
+        namespace_command += ["unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
         with log.open("ab") as out:
-            process = subprocess.Popen([*words, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
+            process = subprocess.Popen([*namespace_command, "/bin/sh", "-c", script], env=env, stdout=out, stderr=out)
         self.inits.append(process)
         return process
 
@@ -140,5 +140,5 @@ def _port(name: str) -> str:
     return f"to-{name}"[:15]  # the kernel's longest name of a link
 
 
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)

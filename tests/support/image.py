@@ -134,13 +134,13 @@ class Builder:
         else:
             assert step.word in ("CMD", "EXPOSE", "HEALTHCHECK"), step
 
-    def _copy(self, words: list[str], root: Path, settings: Settings) -> None:
+    def _copy(self, arguments: list[str], root: Path, settings: Settings) -> None:
         origin = REPOSITORY
-        if words[0].startswith("--from="):
-            stage = words.pop(0).removeprefix("--from=")
+        if arguments[0].startswith("--from="):
+            stage = arguments.pop(0).removeprefix("--from=")
             self.build(stage)
             origin = self._work / stage
-        *sources, target = words
+        *sources, target = arguments
         destination = root / str(Path(settings.folder, target)).lstrip("/")
         for source in sources:
             path = origin / source.lstrip("/")
@@ -220,8 +220,8 @@ def main() -> int:
             options.target
         )
         return 0
-    words = options.words[1:] if options.words[:1] == ["--"] else options.words
-    return run(options.image.absolute(), words, options.writable, dict(item.split("=", 1) for item in options.env))
+    arguments = options.words[1:] if options.words[:1] == ["--"] else options.words
+    return run(options.image.absolute(), arguments, options.writable, dict(item.split("=", 1) for item in options.env))
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ ANY: Schema = {"type": "object"}
 """Of Kubernetes, or not used here."""
 
 
-def _enum(*words: str) -> Schema:
-    return {"enum": list(words)}
+def _enum(*values: str) -> Schema:
+    return {"enum": list(values)}
 
 
 def _list(of: Schema) -> Schema:

@@ -66,7 +66,7 @@ def prompts(sample: Sample) -> dict[tuple[str, str], Prompt]:
 
 def media_and_text(prompt: Prompt) -> tuple[Media, str]:
     ((turn,),) = (step.turns for step in prompt.steps)
-    picture, words = turn.parts
+    picture, text = turn.parts
     assert isinstance(picture, Media)
-    assert isinstance(words, Text)
-    return picture, words.text
+    assert isinstance(text, Text)
+    return picture, text.text

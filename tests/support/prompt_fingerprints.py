@@ -57,10 +57,10 @@ def changed(recorded: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping
     faults = []
     for name, versions in now.items():
         fingerprints = recorded.get(name, {})
-        for version, words in versions.items():
+        for version, fingerprint in versions.items():
             if version not in fingerprints:
                 faults.append(f"{name}: {version} is not recorded; run python -m tests.support.prompt_fingerprints")
-            elif fingerprints[version] != words:
+            elif fingerprints[version] != fingerprint:
                 faults.append(f"{name}: {version} has changed; give the new wording a new version")
     return faults
 

@@ -127,7 +127,7 @@ def judged(accepted: bool) -> Verdict:
     return Verdict(state="ok", accepted=accepted, tries=1)
 
 
-def in_order(words: str, *pieces: str) -> None:
+def in_order(text: str, *pieces: str) -> None:
     """Assert that the pieces occur in this order."""
-    positions = [words.index(piece) for piece in pieces]
+    positions = [text.index(piece) for piece in pieces]
     assert positions == sorted(positions), pieces

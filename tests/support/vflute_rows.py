@@ -45,14 +45,14 @@ def frame(rows: Sequence[Scored]) -> pd.DataFrame:
 
 def samples(rows: Sequence[Scored]) -> dict[str, Sample]:
     """Return the samples of the rows."""
-    words = {number: word for word, number in LABELS.items()}
+    names = {number: word for word, number in LABELS.items()}
     return {
         _name(item, index): Sample(
             sample_id=_name(item, index),
             subset=item.subset,
             category=CATEGORY[item.subset],
             cluster=item.cluster or _name(item, index),
-            data={"label": words[item.gold], "claim": item.claim, "explanation": "because it is so"},
+            data={"label": names[item.gold], "claim": item.claim, "explanation": "because it is so"},
         )
         for index, item in enumerate(rows)
     }

@@ -40,7 +40,7 @@ def draw_bars(figure: Bars) -> bytes:
     pairs = list(zip(figure.series, styles, strict=True))
     bars = [(series, style) for series, style in pairs if not series.baseline]
     count = 1 if figure.stacked else max(1, len(bars))
-    layout = _upright(canvas, figure, count) if _can_stand(figure, count) else _flat(canvas, figure, count)
+    layout = _upright(canvas, figure, count) if _fits_upright(figure, count) else _flat(canvas, figure, count)
     base = [0.0] * len(figure.categories)
     for index, (series, style) in enumerate(bars):
         shift = (0.0 if figure.stacked else index - (count - 1) / 2) * layout.thickness
@@ -110,7 +110,7 @@ def _values(figure: Bars) -> list[float]:
     return [*numbers, 1.0] if figure.percent and 0.5 < max(numbers) <= 1.0 + 1e-9 else numbers
 
 
-def _can_stand(figure: Bars, count: int) -> bool:
+def _fits_upright(figure: Bars, count: int) -> bool:
     """Return whether upright bars are requested, are thick enough, and have space for their labels below."""
     axis = upward(_values(figure), 1.0, 0.0, percent=figure.percent)
     pitch = (WIDTH - 2 * MARGIN - 8 - axis.label_width()) / max(1, len(figure.categories))

@@ -168,15 +168,15 @@ def _queries(dims: Dimensions, tokenizer: Any) -> dict[str, Any]:
 def _blip_2(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import Blip2Config
 
-    words = text_config(
+    text_settings = text_config(
         dims,
         tokenizer,
         ffn_dim=dims.inner,
         word_embed_proj_dim=dims.hidden,
         init_std=dims.initializer_range,
     )
-    words = {**words, "model_type": "opt", "max_position_embeddings": 1024}
-    return Blip2Config(text_config=words, **_queries(dims, tokenizer))
+    text_settings = {**text_settings, "model_type": "opt", "max_position_embeddings": 1024}
+    return Blip2Config(text_config=text_settings, **_queries(dims, tokenizer))
 
 
 def _instructblip(dims: Dimensions, tokenizer: Any) -> Any:
@@ -190,7 +190,7 @@ def _instructblip(dims: Dimensions, tokenizer: Any) -> Any:
 def _instructblip_t5(dims: Dimensions, tokenizer: Any) -> Any:
     from transformers import InstructBlipConfig
 
-    words = {
+    text_settings = {
         "model_type": "t5",
         "vocab_size": len(tokenizer),
         "d_model": dims.hidden,
@@ -204,7 +204,7 @@ def _instructblip_t5(dims: Dimensions, tokenizer: Any) -> Any:
         "tie_word_embeddings": False,
         "initializer_factor": 1.0,
     }
-    return InstructBlipConfig(text_config=words, **_queries(dims, tokenizer))
+    return InstructBlipConfig(text_config=text_settings, **_queries(dims, tokenizer))
 
 
 def _qwen3_vl(dims: Dimensions, tokenizer: Any) -> Any:

@@ -51,8 +51,8 @@ print("the block is over")
 """
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", CODE, *words], capture_output=True, text=True, timeout=240)
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, timeout=240)
 
 
 @pytest.mark.parametrize(
@@ -70,30 +70,30 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def test_dead_ray_process_ends_the_driver_with_3(process: str, code: int, message: str, tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
-    done = run(process, str(code), str(files), "240", "0.1")
-    assert done.returncode == 3
-    assert message in done.stderr
-    assert done.stdout == "all processes are killed\n"
+    result = run(process, str(code), str(files), "240", "0.1")
+    assert result.returncode == 3
+    assert message in result.stderr
+    assert result.stdout == "all processes are killed\n"
     assert not files.exists()
 
 
 @pytest.mark.parametrize(("process", "code"), [("log_monitor", "-9"), ("raylet", "-15"), ("gcs_server", "0")])
 def test_other_and_orderly_ends_are_ignored(process: str, code: str, tmp_path: Path) -> None:
-    done = run(process, code, str(tmp_path), "0.5", "240")
-    assert (done.returncode, done.stdout) == (0, "the block is over\n")
+    result = run(process, code, str(tmp_path), "0.5", "240")
+    assert (result.returncode, result.stdout) == (0, "the block is over\n")
     assert tmp_path.exists()
 
 
 def watch_head(answers: str, max_absence_s: float, pings: int) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-c", HEAD, answers, str(max_absence_s), str(pings)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=240)
+    command = [sys.executable, "-c", HEAD, answers, str(max_absence_s), str(pings)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 def test_unreachable_head_ends_the_process() -> None:
-    done = watch_head("++-", max_absence_s=0.5, pings=10**6)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.count("the cluster's head at head:1 does not answer") == 1
-    assert "the cluster's head stays unreachable. Run the same command again" in done.stderr
+    result = watch_head("++-", max_absence_s=0.5, pings=10**6)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert result.stderr.count("the cluster's head at head:1 does not answer") == 1
+    assert "the cluster's head stays unreachable. Run the same command again" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_unreachable_head_ends_the_process() -> None:
     ids=["stays", "comes back, twice", "was never reached there"],
 )
 def test_head_that_returns_or_was_never_reached_is_ignored(answers: str, warnings: int) -> None:
-    done = watch_head(answers, max_absence_s=60, pings=len(answers))
-    assert (done.returncode, done.stdout) == (0, "the block is over\n")
-    assert done.stderr.count("does not answer") == warnings
+    result = watch_head(answers, max_absence_s=60, pings=len(answers))
+    assert (result.returncode, result.stdout) == (0, "the block is over\n")
+    assert result.stderr.count("does not answer") == warnings

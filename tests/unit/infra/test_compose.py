@@ -176,8 +176,8 @@ def test_demo_script_uses_existing_flags() -> None:
 
 def test_demo_script_names_the_sample_data() -> None:
     (code,) = re.findall(r"sample=\$\(python -c '(.+)'\)", (HERE / "demo.sh").read_text())
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert (Path(done.stdout.strip()) / "dataset").is_dir()
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert (Path(result.stdout.strip()) / "dataset").is_dir()
 
 
 def exported() -> set[str]:

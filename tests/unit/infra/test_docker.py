@@ -36,8 +36,8 @@ def lint(text: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_hadolint_reports_nothing() -> None:
-    done = lint(TEXT)
-    assert done.returncode == 0, done.stdout
+    result = lint(TEXT)
+    assert result.returncode == 0, result.stdout
     assert lint("FROM debian\nRUN cd /x\n").returncode == 1
 
 
@@ -69,11 +69,11 @@ def test_login_shell_has_the_programs_of_rays_launcher(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", line.replace("/etc/profile.d/vlmsweep.sh", str(created))], check=True)
     profile = tmp_path / "profile"
     profile.write_text(f"PATH=/usr/local/bin:/usr/bin:/bin\nexport PATH\n. {created}\n")
-    words = ["bash", "-c", f'. {profile}; echo "$PATH"']
-    done = subprocess.run(words, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True, check=True)
+    command = ["bash", "-c", f'. {profile}; echo "$PATH"']
+    result = subprocess.run(command, env={"PATH": "/bin:/usr/bin"}, capture_output=True, text=True, check=True)
     image = re.search(r"^ENV PATH=(\S+):\$PATH", TEXT[TEXT.index("AS base") :], re.MULTILINE)
     assert image
-    assert done.stdout.strip() == f"{image[1]}:/usr/local/bin:/usr/bin:/bin"
+    assert result.stdout.strip() == f"{image[1]}:/usr/local/bin:/usr/bin:/bin"
 
 
 def test_copied_files_are_in_the_build_context() -> None:
@@ -85,8 +85,8 @@ def test_copied_files_are_in_the_build_context() -> None:
         *("cluster", "jobs", "models", "pipelines", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
         *("infra/docker/requirements.py", "infra/docker/trim.sh", "infra/docker/health.py"),
     }
-    for words in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
-        for source in words.split()[:-1]:
+    for arguments in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
+        for source in arguments.split()[:-1]:
             assert (ROOT / source).exists()
             assert source in allowed
 

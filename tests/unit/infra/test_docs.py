@@ -89,10 +89,10 @@ def test_links_of_pages_outside_the_site_lead_to_files() -> None:
 
 
 def test_site_is_built_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "infra.docs.build", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
     assert {f"reference/benchmarks/{name}.html" for name in explanations("benchmarks")} <= set(pages)
     fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*", re.IGNORECASE)
@@ -106,9 +106,9 @@ def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
     code = "import sys, logging, pathlib; from infra.docs.build import build; logging.basicConfig(); "
     code += "build(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))"
     command = [sys.executable, "-c", code, str(tmp_path / "docs"), str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "no-such-heading" in done.stderr
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "no-such-heading" in result.stderr
 
 
 def test_every_column_is_explained() -> None:

@@ -99,9 +99,9 @@ def night(folder: Path, *, code: int, summary: str | None, ray: str = "") -> tup
         path.chmod(0o755)
     env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "RAY_ADDRESS": "http://head:8265", "JOB": "nightly-7-1"}
     env |= {name: str(folder / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
-    done = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=folder, env=env, capture_output=True, text=True)
+    result = subprocess.run(["bash", "-e", "-c", step["run"]], cwd=folder, env=env, capture_output=True, text=True)
     names = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "nightly.md", "submitted", "send/called")
-    return done.returncode, {name: (folder / name).read_text() for name in names if (folder / name).exists()}
+    return result.returncode, {name: (folder / name).read_text() for name in names if (folder / name).exists()}
 
 
 @pytest.mark.parametrize("code", [0, 1, 3])
@@ -114,11 +114,11 @@ def test_nightly_job_returns_summary_and_exit_code(tmp_path: Path, code: int) ->
     assert files["submitted"] == (
         "job submit --address http://head:8265 --submission-id nightly-7-1 --working-dir send -- sh infra/nightly.sh\n"
     )
-    words = files["send/called"].split()
-    assert words[:3] == ["-m", "jobs.cli", "nightly"]
+    arguments = files["send/called"].split()
+    assert arguments[:3] == ["-m", "jobs.cli", "nightly"]
     options = {option for p in typer.main.get_command(app).commands["nightly"].params for option in p.opts}
-    assert {word for word in words if word.startswith("--")} <= options
-    assert words[words.index("--config") + 1] == "infra/nightly.yaml"
+    assert {word for word in arguments if word.startswith("--")} <= options
+    assert arguments[arguments.index("--config") + 1] == "infra/nightly.yaml"
 
 
 def test_missing_night_opens_an_issue(tmp_path: Path) -> None:
@@ -131,10 +131,10 @@ def test_missing_night_opens_an_issue(tmp_path: Path) -> None:
 def test_nightly_workflow_uses_no_secret_but_the_token() -> None:
     text = WORKFLOWS[1].read_text()
     assert set(re.findall(r"secrets\.(\w+)", text)) == {"RAY_AUTH_TOKEN"}
-    words = re.search(r"git archive HEAD (.*?) \|", text)
-    assert words
-    assert {"cluster", "jobs", "models", "pipelines"} <= set(words[1].split())
-    assert all((ROOT / word).exists() for word in words[1].split())
+    match = re.search(r"git archive HEAD (.*?) \|", text)
+    assert match
+    assert {"cluster", "jobs", "models", "pipelines"} <= set(match[1].split())
+    assert all((ROOT / word).exists() for word in match[1].split())
 
 
 def test_workflows_cover_every_change_and_every_night() -> None:

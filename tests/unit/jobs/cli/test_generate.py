@@ -80,9 +80,9 @@ def test_generated_data_is_ingested_and_guesses_score_at_chance(
             )
             (step,) = prompt.steps
             (turn,) = step.turns
-            words = turn.parts[-1]
-            assert isinstance(words, Text)
-            assert words.text in written
+            text = turn.parts[-1]
+            assert isinstance(text, Text)
+            assert text.text in written
             right = sum(judge(choice, row["gold"]).exact_match for choice in step.choices)
             assert right / len(step.choices) == chance(scene, row["target"], row["gold"]) > 0
             assert not row["shot_shows_target"]

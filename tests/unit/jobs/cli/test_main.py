@@ -139,9 +139,9 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys\nfrom jobs.cli.main import run\nassert run(['--help']) == 0\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
-    assert "compare" in done.stdout
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+    assert "compare" in result.stdout
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -306,9 +306,9 @@ def test_bug_keeps_its_traceback_in_json_logs() -> None:
         "import jobs.doctor\njobs.doctor.local_gpus = lambda: {}['missing']\n"
         "from jobs.cli import main\nmain(['doctor', '--log-format', 'json'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
-    (line,) = (json.loads(line) for line in done.stderr.splitlines())
-    assert done.returncode == line["exit_code"] == 70
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    (line,) = (json.loads(line) for line in result.stderr.splitlines())
+    assert result.returncode == line["exit_code"] == 70
     assert "KeyError: 'missing'" in line["trace"]
 
 

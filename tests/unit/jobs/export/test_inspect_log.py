@@ -60,11 +60,11 @@ def test_log_shows_what_the_model_saw(out: str, folder: Path) -> None:
 
     sample = exported(out, folder)["m/1 maia-oevqa"].samples[0]
     (question, answer) = sample.messages
-    picture, words = question.content
+    picture, text = question.content
     kind, _, content = picture.image.partition(",")
     assert kind == "data:image/jpeg;base64"
     assert Image.open(io.BytesIO(base64.b64decode(content))).size == (8 * 64, 4 * 48)
-    assert "?" in words.text
+    assert "?" in text.text
     assert answer.text == f"{sample.metadata['sample_id']} answered"
     assert len(sample.target) == 8
     clips = {path.stem for path in (folder / "media").iterdir()}

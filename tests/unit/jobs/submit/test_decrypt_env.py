@@ -27,8 +27,8 @@ def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_worker_hook_decrypts_the_variables(sealed: str) -> None:
-    done = looked("-c", LOOK, **{ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
-    assert done.stdout == "the value\n", done.stderr
+    result = looked("-c", LOOK, **{ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
+    assert result.stdout == "the value\n", result.stderr
 
 
 def test_process_without_encrypted_variables_does_nothing() -> None:
@@ -37,7 +37,7 @@ def test_process_without_encrypted_variables_does_nothing() -> None:
 
 def test_driver_with_another_token_ends_with_2_and_a_reason(sealed: str) -> None:
     env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
-    done = looked("-m", "jobs.cli", "list", "benchmarks", **env)
-    assert done.returncode == 2
-    assert "encrypted with another token" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = looked("-m", "jobs.cli", "list", "benchmarks", **env)
+    assert result.returncode == 2
+    assert "encrypted with another token" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -35,8 +35,10 @@ class ContextEngine:
             if call.call_id == self.raise_on:
                 raise RuntimeError("device-side assert")
             frames = [media[medium] for medium in call.media]
-            words = sum(len(part.text.split()) for turn in call.turns for part in turn.parts if hasattr(part, "text"))
-            tokens = 10 * sum(len(item.pixels) for item in frames) + words
+            word_count = sum(
+                len(part.text.split()) for turn in call.turns for part in turn.parts if hasattr(part, "text")
+            )
+            tokens = 10 * sum(len(item.pixels) for item in frames) + word_count
             self.seen.append((call.call_id, tuple(len(item.pixels) for item in frames)))
             too_long = tokens + call.generation.max_new_tokens > self.context
             outcome = Failure(type="context_length", message=str(tokens)) if too_long else Answer(text=call.call_id)

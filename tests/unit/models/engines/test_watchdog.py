@@ -120,14 +120,14 @@ list(watchdog.WatchdogEngine(StuckEngine(), 2.0, on_stall).generate([call("a/0",
 
 
 def test_process_ends_where_code_keeps_the_lock_of_python() -> None:
-    done = subprocess.run([sys.executable, "-c", STUCK_IN_C], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert "Timeout" in done.stderr
-    assert "in generate" in done.stderr, "the traceback shows where it was stuck"
+    result = subprocess.run([sys.executable, "-c", STUCK_IN_C], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "Timeout" in result.stderr
+    assert "in generate" in result.stderr, "the traceback shows where it was stuck"
 
 
 def test_process_ends_where_the_callback_fails() -> None:
-    done = subprocess.run([sys.executable, "-c", FAILING_CALLBACK], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 1
-    assert "the tracker cannot be reached" in done.stderr
-    assert "in generate" in done.stderr, "the traceback shows where it was stuck"
+    result = subprocess.run([sys.executable, "-c", FAILING_CALLBACK], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert "the tracker cannot be reached" in result.stderr
+    assert "in generate" in result.stderr, "the traceback shows where it was stuck"

@@ -153,8 +153,8 @@ def _of_maia(sample: Sample, request: PlannedRequest) -> str:
     if request.columns["task"] == "oevqa":
         return str(data["answers"][0])
     # The true statement is looked for in the prompt, as a model would.
-    (words,) = [part.text for turn in request.request.steps[-1].turns for part in turn.parts if isinstance(part, Text)]
-    true, false = (words.index(data[side][int(request.columns["variant"])]) for side in ("true", "false"))
+    (text,) = [part.text for turn in request.request.steps[-1].turns for part in turn.parts if isinstance(part, Text)]
+    true, false = (text.index(data[side][int(request.columns["variant"])]) for side in ("true", "false"))
     return "A" if true < false else "B"
 
 

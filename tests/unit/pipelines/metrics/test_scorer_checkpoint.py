@@ -86,5 +86,5 @@ def test_importing_metrics_loads_no_torch() -> None:
     imports = "\n".join(f"import pipelines.metrics.{module}" for module in modules)
     heavy = "{'torch', 'transformers', 'ray', 'nltk', 'sklearn', 'statsmodels', 'matplotlib', 'pandas'}"
     code = f"import sys\n{imports}\nassert not (loaded := {heavy} & sys.modules.keys()), loaded"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr

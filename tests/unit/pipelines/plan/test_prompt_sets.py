@@ -145,8 +145,8 @@ def test_sets_replace_versions_of_their_benchmark() -> None:
     assert all(
         old in benchmark(name).prompt_texts and new in benchmark(name).prompt_texts
         for name in benchmark_names()
-        for words in benchmark(name).prompt_sets.values()
-        for old, new in words.items()
+        for versions in benchmark(name).prompt_sets.values()
+        for old, new in versions.items()
     )
 
 

@@ -122,5 +122,5 @@ before = len(os.listdir("/proc/self/task"))
 read_parquet(content)
 print(len(os.listdir("/proc/self/task")) - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.strip() == "0"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert result.stdout.strip() == "0"

@@ -200,8 +200,8 @@ def test_suspicious_data_is_reported_in_notices(tmp_path: Path) -> None:
     messages = notices(read(tmp_path))
     assert "the phrase does not occur in its sentence: 1 (homographic/0000)" in messages
     for language in ("German", "French", "Korean"):
-        words = f"degenerate_pair: both {language} translations are equal, always a tie: 1 (homographic/0001)"
-        assert words in messages
+        notice = f"degenerate_pair: both {language} translations are equal, always a tie: 1 (homographic/0001)"
+        assert notice in messages
     assert "a Korean translation without Hangul: 1 (homographic/0002)" in messages
     assert "a picture that another pun has, too: 1 (homographic/0004)" in messages
     (coverage,) = (text for text in messages if "coverage" in text)

@@ -232,8 +232,8 @@ def test_no_agreement_is_measured_without_human_labels(perfect: list[Metric]) ->
 
 
 def test_random_exact_match_is_the_chance_of_one_word(perfect: list[Metric]) -> None:
-    words = [len(pun.data["sentence"].split()) for pun in FEW.values()]
-    assert metric_of(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in words]))
+    word_counts = [len(pun.data["sentence"].split()) for pun in FEW.values()]
+    assert metric_of(perfect, "random_exact_match").value == pytest.approx(np.mean([1 / n for n in word_counts]))
 
 
 def test_random_translations_score_one_half_and_one_quarter() -> None:

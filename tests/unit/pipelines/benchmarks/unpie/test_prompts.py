@@ -78,10 +78,10 @@ def test_grounding_prompt_has_its_parts_in_order() -> None:
         ("sm", '"a caption of e in two lines"'),
         ("vlm", "the picture above"),
     ):
-        media, words = media_and_text(prompts("grounding", setting)[0])
+        media, text = media_and_text(prompts("grounding", setting)[0])
         assert media == (["e"] if setting == "vlm" else [])
         in_order(
-            words,
+            text,
             f"[sentence]: {data['sentence']}",
             "is a pun",
             "word or phrase",
@@ -90,18 +90,18 @@ def test_grounding_prompt_has_its_parts_in_order() -> None:
             "no explanation",
             "[answer]:",
         )
-        assert words.endswith("[answer]:")
+        assert text.endswith("[answer]:")
 
 
 @pytest.mark.parametrize(("variant", "language"), LANGUAGE_OF_VARIANT)
 def test_disambiguation_prompt_has_its_parts_in_order(variant: str, language: str) -> None:
     for setting, context in (("sm", f'"a caption of {variant[-1]} in two lines"'), ("vlm", "the picture above")):
         (prompt,) = (p for p in prompts("disambiguation", setting) if p.variant == variant)
-        media, words = media_and_text(prompt)
+        media, text = media_and_text(prompt)
         assert media == ([variant[-1]] if setting == "vlm" else [])
-        in_order(words, f"[English]: {pictured().data['sentence']}", f"into {language}", context, f"[{language}]:")
-        assert words.endswith(f"[{language}]:")
-        assert not any(word in words.lower() for word in ("pun", "sense", "ambig", "meaning"))
+        in_order(text, f"[English]: {pictured().data['sentence']}", f"into {language}", context, f"[{language}]:")
+        assert text.endswith(f"[{language}]:")
+        assert not any(word in text.lower() for word in ("pun", "sense", "ambig", "meaning"))
 
 
 @pytest.mark.parametrize(("variant", "language"), LANGUAGE_OF_VARIANT)
@@ -112,11 +112,11 @@ def test_reconstruction_prompt_has_its_parts_in_order(variant: str, language: st
     in_order(head, f"{language} sentence", "into English", "pun", f'[{language}]: "{translation}"')
     assert media_and_text(plain)[1].endswith("[English]:")
     for setting, context in (("sm", "a caption of e in two lines"), ("vlm", "the picture above")):
-        media, words = media_and_text(next(p for p in prompts("reconstruction", setting) if p.variant == variant))
+        media, text = media_and_text(next(p for p in prompts("reconstruction", setting) if p.variant == variant))
         assert media == (["e"] if setting == "vlm" else [])
-        assert words.startswith(head + f"\n[Image Description]: {context}\n")
-        in_order(words, "covers both senses", "guide the pun", "[English]:")
-        assert words.endswith("[English]:")
+        assert text.startswith(head + f"\n[Image Description]: {context}\n")
+        in_order(text, "covers both senses", "guide the pun", "[English]:")
+        assert text.endswith("[English]:")
 
 
 @pytest.mark.parametrize("task", ["grounding", "disambiguation", "reconstruction"])
@@ -129,8 +129,8 @@ def test_vlm_prompt_differs_from_sm_only_in_the_caption(task: str) -> None:
 
 
 def test_prompt_keeps_braces_of_the_data() -> None:
-    words = media_and_text(prompts("grounding", "sm", pictured(sentence="A {caption} {pun}."))[0])[1]
-    assert "[sentence]: A {caption} {pun}." in words
+    text = media_and_text(prompts("grounding", "sm", pictured(sentence="A {caption} {pun}."))[0])[1]
+    assert "[sentence]: A {caption} {pun}." in text
 
 
 def test_random_choices_are_words_or_translations() -> None:

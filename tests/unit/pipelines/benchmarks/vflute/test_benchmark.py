@@ -121,19 +121,19 @@ def test_scene_graph_prompt_requests_the_graph_first() -> None:
 
 
 def test_label_only_prompt_quotes_the_caption() -> None:
-    picture, words = parts(ask("label-only"))
+    picture, text = parts(ask("label-only"))
     assert picture == Media("image", "hash of picture")
-    assert isinstance(words, Text)
-    assert '"Is {it} so?"' in words.text
-    assert "why" not in words.text
+    assert isinstance(text, Text)
+    assert '"Is {it} so?"' in text.text
+    assert "why" not in text.text
 
 
 def test_prompt_without_the_authors_file_has_our_wording_and_version() -> None:
     prompt = ask("zero-shot", sample(prompt=""))
-    words = parts(prompt)[1]
-    assert isinstance(words, Text)
-    assert words.text.count('"Is {it} so?"') == 1
-    assert words.text.index("entailment") < words.text.index("contradiction")
+    text = parts(prompt)[1]
+    assert isinstance(text, Text)
+    assert text.text.count('"Is {it} so?"') == 1
+    assert text.text.index("entailment") < text.text.index("contradiction")
     assert prompt.version == "vflute-instruction-own-v1"
     graph = parts(ask("scene-graph", sample(prompt="")))[1]
     assert isinstance(graph, Text)
@@ -223,13 +223,13 @@ def test_similarity_compares_an_equal_explanation_once() -> None:
 
 
 def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
-    words = "The sky is grey. Therefore, yes. LABEL: entailment"
+    text = "The sky is grey. Therefore, yes. LABEL: entailment"
     scores = {"bertscore_f1": 0.8, "bleurt": 0.5}
-    assert [ask.column for ask in BENCHMARK.similarity(row(words, similarity_scores=scores))] == [
+    assert [ask.column for ask in BENCHMARK.similarity(row(text, similarity_scores=scores))] == [
         "bertscore_f1",
         "bleurt",
     ]
-    assert BENCHMARK.grader.read_answer(row(words, similarity_scores=scores)).values["es_robust"] == 0.65
+    assert BENCHMARK.grader.read_answer(row(text, similarity_scores=scores)).values["es_robust"] == 0.65
 
 
 def test_similarity_scores_the_robust_explanation_separately() -> None:
@@ -249,9 +249,9 @@ def test_similarity_compares_nothing_for_label_only() -> None:
 
 
 def test_read_answer_removes_scene_graph_mentions_in_its_setting_only() -> None:
-    words = "The image and the scene graph both support the claim.\nLABEL: entailment"
-    assert BENCHMARK.similarity(row(words, setting="scene-graph"))[0].candidate == "The image supports the claim."
-    assert "scene graph" in BENCHMARK.similarity(row(words))[0].candidate
+    text = "The image and the scene graph both support the claim.\nLABEL: entailment"
+    assert BENCHMARK.similarity(row(text, setting="scene-graph"))[0].candidate == "The image supports the claim."
+    assert "scene graph" in BENCHMARK.similarity(row(text))[0].candidate
 
 
 def test_default_prompts_do_not_contain_the_published_templates() -> None:

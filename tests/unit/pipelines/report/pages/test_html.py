@@ -124,8 +124,14 @@ def test_figures_load_when_seen_in_a_place_of_their_size(whole: dict[str, bytes]
 def test_landing_page_shows_headlines_and_short_tables(plain_pages: dict[str, Page]) -> None:
     page = plain_pages["index.html"]
     text = words_of(page)
-    for words in ("1 warning", "About this run", "1 tables, 6 figures, 2 examples", "[40.0, 60.0]", "n 120, 1 failed"):
-        assert words in text
+    for expected in (
+        "1 warning",
+        "About this run",
+        "1 tables, 6 figures, 2 examples",
+        "[40.0, 60.0]",
+        "n 120, 1 failed",
+    ):
+        assert expected in text
     assert [name for name in page.values("id") if name.startswith("table-")] == ["table-maia_headline", "table-s"]
     assert not any("open" in attributes for tag, attributes in page.elements if tag == "details")
 
@@ -143,7 +149,7 @@ def test_headline_of_many_models_is_cut_on_the_landing_page() -> None:
 def test_page_of_a_benchmark_has_the_required_sections(plain_pages: dict[str, Page]) -> None:
     page = plain_pages["benchmark-maia.html"]
     text = words_of(page)
-    for words in (
+    for expected in (
         "Requests by status",
         "Not measured, and why",
         "How to read these numbers",
@@ -151,7 +157,7 @@ def test_page_of_a_benchmark_has_the_required_sections(plain_pages: dict[str, Pa
         "[40.0, 60.0]",
         "n 120, 1 failed",
     ):
-        assert words in text
+        assert expected in text
     opened = [attributes for tag, attributes in page.elements if tag == "details" and "open" in attributes]
     # Failed requests and missing numbers are unfolded; remarks and examples are not.
     assert len(opened) == 2

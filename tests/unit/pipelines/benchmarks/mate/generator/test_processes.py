@@ -41,7 +41,7 @@ def test_single_threaded_process_forks_and_others_spawn(monkeypatch: pytest.Monk
 def test_script_from_standard_input_gets_its_results(before: str, method: str | None) -> None:
     if not sys.platform.startswith("linux"):
         method = None
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-"],
         input=SCRIPT.format(before=before),
         capture_output=True,
@@ -50,7 +50,7 @@ def test_script_from_standard_input_gets_its_results(before: str, method: str | 
         cwd=ROOT,
         timeout=240,
     )
-    assert json.loads(done.stdout) == [method, [1, 2, 3] * 7]
+    assert json.loads(result.stdout) == [method, [1, 2, 3] * 7]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
