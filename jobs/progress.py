@@ -16,11 +16,11 @@ NOTE_EVERY_S = 60.0
 class Progress:
     """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere.
 
-    Phases of less than `least_s` seconds leave no line.
+    Phases of less than `min_s` seconds leave no line.
     """
 
-    def __init__(self, *, quiet: bool = False, least_s: float = 0.0) -> None:
-        self._least_s = least_s
+    def __init__(self, *, quiet: bool = False, min_s: float = 0.0) -> None:
+        self._min_s = min_s
         self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
         self._quiet = quiet
         self._title, self._total, self._done, self._failed = "", 0, 0, 0
@@ -59,7 +59,7 @@ class Progress:
         if self._live:
             sys.stderr.write("\r\x1b[2K")
         seconds = time.monotonic() - self._start
-        if not self._quiet and seconds >= self._least_s:
+        if not self._quiet and seconds >= self._min_s:
             failed = f", {self._failed} failed" if self._failed else ""
             total = f" of {self._total}" if self._total else ""
             self._print(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s")

@@ -160,7 +160,7 @@ def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
 def _check(name: str, spec: ModelSpec, *, dry_run: bool, runs_locally: bool) -> None:
     """Check before a cluster starts: the entry can run, keys are set, local folders exist.
 
-    `here` is whether the model would run on this machine: the workers of a cluster may have other packages.
+    `runs_locally` is whether the model would run on this machine: the workers of a cluster may have other packages.
     """
     if spec.unsupported:
         raise UsageError(

@@ -98,20 +98,23 @@ def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:
     return fleet.node_start_s + _even_s(works, fleet.gpus, max(longest, single))
 
 
-def _even_s(works: Sequence[ModelWorkload], gpus: int, least: float) -> float:
-    """Return the shortest time, at least `least`, in which the models and their loads fill so many GPUs."""
+def _even_s(works: Sequence[ModelWorkload], gpus: int, min_seconds: float) -> float:
+    """Return the shortest time, at least `min_seconds`, in which the models and their loads fill so many GPUs."""
 
     def fits(seconds: float) -> bool:
-        return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _least_replicas(w, seconds)) for w in works)
+        return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _min_replicas(w, seconds)) for w in works)
 
-    low, high = least, max(least, math.fsum(w.gpus * (w.seconds + w.load_s) for w in works))  # one after another
+    low, high = (
+        min_seconds,
+        max(min_seconds, math.fsum(w.gpus * (w.seconds + w.load_s) for w in works)),
+    )  # one after another
     while high - low > high * 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return low
 
 
-def _least_replicas(work: ModelWorkload, seconds: float) -> int:
+def _min_replicas(work: ModelWorkload, seconds: float) -> int:
     """Return how many replicas a model needs to end in so many seconds, more than it loads."""
     return max(1, math.ceil(work.seconds / (seconds - work.load_s) - 1e-9)) if seconds > work.load_s else 1
 

@@ -15,7 +15,7 @@ from jobs.output import prepare, print_json, print_line
 from pipelines.errors import UsageError
 
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-_MOST_PEOPLE = 50
+_MAX_PEOPLE = 50
 
 
 def annotate(
@@ -70,8 +70,8 @@ def annotate(
 def _codes(text: str) -> tuple[str, ...]:
     """Return the codes of people; UsageError unless they are a small number, or distinct and usable in file names."""
     if text.strip().isdecimal():
-        if not 1 <= int(text) <= _MOST_PEOPLE:
-            raise UsageError(f"--people {text}: give 1 to {_MOST_PEOPLE}")
+        if not 1 <= int(text) <= _MAX_PEOPLE:
+            raise UsageError(f"--people {text}: give 1 to {_MAX_PEOPLE}")
         return tuple(f"p{number}" for number in range(1, int(text) + 1))
     codes = [code for part in text.split(",") if (code := part.strip())]
     invalid = [code for code in codes if not _CODE.fullmatch(code)]

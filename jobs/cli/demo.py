@@ -31,7 +31,7 @@ def demo(
 
     prepare(verbose=verbose)
     start = time.monotonic()
-    progress = Progress(quiet=json, least_s=0.0 if verbose or all_settings else _SHOWN_PHASE_S)
+    progress = Progress(quiet=json, min_s=0.0 if verbose or all_settings else _SHOWN_PHASE_S)
     with results_only_on_stdout():
         spec, result = run_demo(out, all_settings=all_settings, progress=progress)
     progress.finish()

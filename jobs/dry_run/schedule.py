@@ -87,10 +87,10 @@ def describe_fleet(
             return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
     if gpus := len(local_gpus()):
         return FleetDescription((gpus,), "this machine")
-    most = max(work.gpus * specs[work.name].replicas.max for work in workloads)
+    max_gpus = max(work.gpus * specs[work.name].replicas.max for work in workloads)
     node = max(8, *(work.gpus for work in workloads))
     description = "assumed: no --address is given and no GPU is found here"
-    return FleetDescription((node,) * -(-most // node), description, Fleet(gpus=0).node_start_s)
+    return FleetDescription((node,) * -(-max_gpus // node), description, Fleet(gpus=0).node_start_s)
 
 
 def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, object] | None:

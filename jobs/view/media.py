@@ -29,11 +29,11 @@ TYPES: Final = {
     ".webm": "video/webm",
 }
 _FRAME_PIXELS: Final = 320 * 240
-_MOST_FRAMES: Final = 128
+_MAX_FRAMES: Final = 128
 _SHEET_FRAME: Final = 160  # pixels of the longer side of a frame on a contact sheet
 _SHEET_COLUMNS: Final = 8
-_MOST_CLIPS: Final = 4  # whose frames stay in memory: 128 frames are 30 MB
-_MOST_BYTES: Final = 2 << 30  # of fetched files
+_MAX_CLIPS: Final = 4  # whose frames stay in memory: 128 frames are 30 MB
+_MAX_BYTES: Final = 2 << 30  # of fetched files
 
 
 def find_ref(sample: Sample, sha256: str) -> MediaRef:
@@ -74,7 +74,7 @@ class MediaReader:
         """Return the frames that a model gets in reading order, made smaller, as one JPEG."""
         from PIL import Image
 
-        pixels = self._decoded(dataset, ref, min(max(1, frames), _MOST_FRAMES)).pixels
+        pixels = self._decoded(dataset, ref, min(max(1, frames), _MAX_FRAMES)).pixels
         images = [Image.fromarray(frame) for frame in pixels]
         for image in images[1:] and images:  # a single frame keeps its size
             image.thumbnail((_SHEET_FRAME, _SHEET_FRAME))
@@ -91,7 +91,7 @@ class MediaReader:
         """Return one of the frames that a model gets, made smaller, as JPEG."""
         from PIL import Image
 
-        frames = min(max(0, frames), _MOST_FRAMES)
+        frames = min(max(0, frames), _MAX_FRAMES)
         decoded = self._decoded(dataset, ref, frames)
         if not 0 <= number < len(decoded.pixels):
             raise DatasetError(f"{ref.sha256}: has no frame {number}")
@@ -110,7 +110,7 @@ class MediaReader:
                 except DecodeError as error:
                     raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
             self._clips.move_to_end(key)
-            while len(self._clips) > _MOST_CLIPS:
+            while len(self._clips) > _MAX_CLIPS:
                 self._clips.popitem(last=False)
             return self._clips[key]
 
@@ -119,7 +119,7 @@ class MediaReader:
         with self._lock:
             if file not in self._fetched:
                 try:
-                    content = dataset.store.get(path, _MOST_BYTES)
+                    content = dataset.store.get(path, _MAX_BYTES)
                 except FileNotFoundError:
                     raise DatasetError(f"{dataset.store.uri}/{path}: missing; ingest again") from None
                 if hashlib.sha256(content).hexdigest() != ref.sha256:
@@ -128,6 +128,6 @@ class MediaReader:
                 file.write_bytes(content)
                 self._fetched[file] = len(content)
             self._fetched.move_to_end(file)
-            while len(self._fetched) > 1 and sum(self._fetched.values()) > _MOST_BYTES:
+            while len(self._fetched) > 1 and sum(self._fetched.values()) > _MAX_BYTES:
                 self._fetched.popitem(last=False)[0].unlink(missing_ok=True)
         return file

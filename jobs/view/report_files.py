@@ -26,7 +26,7 @@ _TYPES: Final = {
     ".md": "text/plain",
     ".tex": "text/plain",
 }
-_MOST_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 _STYLE: Final = re.compile(rb"<style>(.*?)</style>", re.DOTALL)
 
 
@@ -61,7 +61,7 @@ def _read(output: Output, path: str) -> bytes:
         if not (Path(store.uri) / name).resolve().is_relative_to(folder):
             raise DatasetError(f"{store.uri}/{name}: leads out of the report's folder; it is not shown")
     try:
-        return store.get(name, _MOST_BYTES)
+        return store.get(name, _MAX_BYTES)
     except FileNotFoundError as error:
         raise DatasetError(f"{store.uri}/{name}: there is no such file; write the report again") from error
     except TooLargeError as error:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MOST_ROWS: Final = 2_000_000  # rows of one file
-MOST_WORDS: Final = 512 << 20  # decoded bytes of the columns of words of one file or row group, which are held together
-MOST_PICTURES: Final = 16 << 30  # decoded bytes of all columns of one file, of which a batch is held at a time
+MAX_ROWS: Final = 2_000_000  # rows of one file
+MAX_TEXT_BYTES: Final = 512 << 20  # decoded bytes of the text columns of one file or row group, held together
+MAX_PICTURE_BYTES: Final = 16 << 30  # decoded bytes of all columns of one file, of which a batch is held at a time
 _AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value is as large as its packed column
 
 
@@ -43,10 +43,10 @@ def _readable(where: str) -> Iterator[None]:
 
 
 def parquet_rows(
-    file: pq.ParquetFile, columns: Sequence[str], *, rows: int, most: int, where: str
+    file: pq.ParquetFile, columns: Sequence[str], *, rows: int, max_bytes: int, where: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of some columns of a file; arguments and errors as of `batches`."""
-    for batch in batches(file, columns, rows=rows, most=most, where=where):
+    for batch in batches(file, columns, rows=rows, max_bytes=max_bytes, where=where):
         yield from batch.to_pylist()
 
 
@@ -55,7 +55,7 @@ def batches(
     columns: Sequence[str],
     *,
     rows: int,
-    most: int,
+    max_bytes: int,
     where: str,
     group: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ def batches(
         file: the opened file.
         columns: names.
         rows: in a batch.
-        most: bytes that all batches together may decode to.
+        max_bytes: bytes that all batches together may decode to.
         where: the file's address, for messages.
         group: number of the row group; None reads all.
 
@@ -84,17 +84,17 @@ def batches(
         ):
             seen, decoded = seen + batch.num_rows, decoded + batch.nbytes
             _few_enough(seen, where)  # what the footer says may be untrue
-            if decoded > most:
+            if decoded > max_bytes:
                 raise SourceError(
-                    f"{where}: {', '.join(columns)} unfold to more than {most:,} bytes in {seen:,} rows, the limit for "
-                    "one file; a file of this benchmark is far smaller: fetch it again, or split it"
+                    f"{where}: {', '.join(columns)} unfold to more than {max_bytes:,} bytes in {seen:,} rows, the "
+                    "limit for one file; a file of this benchmark is far smaller: fetch it again, or split it"
                 )
             yield batch
 
 
 def _few_enough(rows: int, where: str) -> None:
-    if rows > MOST_ROWS:
-        raise SourceError(f"{where}: {rows:,} rows, more than the limit of {MOST_ROWS:,} for one file; split it")
+    if rows > MAX_ROWS:
+        raise SourceError(f"{where}: {rows:,} rows, more than the limit of {MAX_ROWS:,} for one file; split it")
 
 
 def _fitting(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipelines.leaderboard.rows import LeaderboardRow
 
 _DIGITS: Final = 12  # of a fingerprint in a message
-_MOST_SOURCES: Final = 3  # of the rows that share a value, in a message
+_MAX_SOURCES: Final = 3  # of the rows that share a value, in a message
 _ALL_SAMPLES: Final = "all samples"
 
 
@@ -150,5 +150,5 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _shortened(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_SOURCES
-    return ", ".join(names[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_SOURCES
+    return ", ".join(names[:_MAX_SOURCES]) + (f" and {more} more" if more > 0 else "")

@@ -45,9 +45,9 @@ def bleu_counts(candidates: Sequence[str], references: References, *, lowercase:
         for part, ngrams in zip(counts, order, strict=True):
             rows = len(ngrams.item)
             shared = ngrams.candidate_row < rows
-            most = np.zeros(rows, dtype=np.int64)  # in any reference
-            np.maximum.at(most, ngrams.candidate_row[shared], ngrams.count[shared])
-            part[:, index] = sums_by(ngrams.item, np.minimum(most, ngrams.candidate_count), len(part))
+            max_counts = np.zeros(rows, dtype=np.int64)  # in any reference
+            np.maximum.at(max_counts, ngrams.candidate_row[shared], ngrams.count[shared])
+            part[:, index] = sums_by(ngrams.item, np.minimum(max_counts, ngrams.candidate_count), len(part))
             part[:, ORDERS + index] = sums_by(ngrams.item, ngrams.candidate_count, len(part))
     for part, chunk in zip(counts, chunks, strict=True):
         part[:, -2], part[:, -1] = chunk.candidate_lengths, _closest_lengths(chunk)

@@ -45,7 +45,7 @@ class Batches(Sequence[Sequence[WorkUnit]]):
     units: Sequence[WorkUnit]
     indices: Sequence[tuple[int, ...]]
     """In `units`, of each batch."""
-    most_media_bytes: int
+    max_media_bytes: int
     """Decoded pixels of the largest batch."""
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ def batch_units(units: Sequence[WorkUnit], replicas: int) -> Batches:
     return Batches(
         units=units,
         indices=[tuple(size.unit_index for size in batch) for batch in batches],
-        most_media_bytes=max((sum(size.media_bytes for size in batch) for batch in batches), default=0),
+        max_media_bytes=max((sum(size.media_bytes for size in batch) for batch in batches), default=0),
     )
 
 

@@ -139,10 +139,10 @@ class UnitMaker:
             has_media = bool(key[1])
             slices = [*_split(members, limit if has_media else max(limit, small_limit))]
             # Slices of one medium stay apart, so that they can be spread over replicas.
-            most_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
+            max_small = min(limit, small_limit) if has_media and len(slices) > 1 else small_limit
             for rows, ids in slices:
                 size, pixels = size + len(ids), pixels + self.sizes.get(key, 0)
-                if packed and size > (most_small if pixels <= PACK_BYTES else pack_limit):
+                if packed and size > (max_small if pixels <= PACK_BYTES else pack_limit):
                     yield self._unit(packed)
                     packed, size, pixels = [], len(ids), self.sizes.get(key, 0)
                 packed.append((MediaGroupSlice(*key, rows), ids))

@@ -130,7 +130,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     items = _BatchItems(batches)
     with _STREAM_LOCK, warnings.catch_warnings():
         quiet_ray_data()
-        _limit_waiting(batches.most_media_bytes, replicas)
+        _limit_waiting(batches.max_media_bytes, replicas)
         warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         rows = rd.from_items(items, override_num_blocks=len(items))
         if job.spec.needs_no_isolation:

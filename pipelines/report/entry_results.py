@@ -104,7 +104,7 @@ def examples(
     outputs: Mapping[str, Mapping[str, Any]],
     label: Callable[[ManifestEntry, str], str],
 ) -> list[ExampleAnswer]:
-    """Return the examples of an entry, whose prompts are `words` by id; `label` names its set of prompts by setting."""
+    """Return the examples of an entry; `prompts` are by id, and `label` names its set of prompts by setting."""
     chosen = frame[frame["request_id"].isin(list(prompts))]
     rows = {row["request_id"]: {str(k): v for k, v in row.items()} for row in chosen.to_dict("records")}
     return [

@@ -94,14 +94,14 @@ def _fewer_frames(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -
         return ()
     keys, counts = media_keys(), Counter[tuple[int, int]]()
     for name, shown in zip(rows["request_id"].to_pylist(), rows["frames_used"].to_pylist(), strict=True):
-        requested = _most_frames(keys[name])
+        requested = _max_frames(keys[name])
         if shown is not None and shown < requested:
             counts[requested, shown] += 1
     return tuple((*numbers, count) for numbers, count in sorted(counts.items(), reverse=True))
 
 
 @cache
-def _most_frames(key: str) -> int:
+def _max_frames(key: str) -> int:
     """Return the frames of the longest clip in a `media_key`."""
     return max((frames for _, _, frames in ast.literal_eval(key or "[]")), default=0)
 

@@ -44,7 +44,7 @@ class Planted:
 
 @dataclass(slots=True)
 class Tally:
-    """What the nights reported."""
+    """Counts of what the nights reported."""
 
     planted: Counter[tuple[str, float]] = field(default_factory=Counter)
     reported: Counter[tuple[str, float]] = field(default_factory=Counter)

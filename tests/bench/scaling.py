@@ -38,7 +38,7 @@ def simulated() -> list[dict[str, object]]:
             rows.append(
                 {
                     "shape": name, "replicas": replicas, "efficiency": outcome.efficiency, "busy": outcome.busy,
-                    "prefills": outcome.prefills, "least_prefills": outcome.least_prefills, "convoys": outcome.convoys,
+                    "prefills": outcome.prefills, "least_prefills": outcome.least_prefills, "batches": outcome.batches,
                 }
             )  # fmt: skip
     return rows

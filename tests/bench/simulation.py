@@ -1,4 +1,4 @@
-"""What many replicas would do with a plan: the planner's own units and convoys, and the order in which Ray Data hands
+"""What many replicas would do with a plan: the planner's own units and batches, and the order in which Ray Data hands
 them out, with seconds added up instead of waited for.
 """
 
@@ -50,7 +50,7 @@ class Outcome:
     """The least work, spread evenly and without a pause, over the time that it took."""
     prefills: int
     least_prefills: int
-    convoys: int
+    batches: int
 
 
 def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
@@ -78,16 +78,16 @@ def _samples(group: int, questions: int) -> list[SampleRequests]:
 
 def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
     """Simulate a run: batches go out in order, each to the least loaded replica with room."""
-    convoys = batch_units(units, replicas)
-    ready = iter(_loaded(convoys, costs.loaders * replicas, costs.load))
+    batches = batch_units(units, replicas)
+    ready = iter(_loaded(batches, costs.loaders * replicas, costs.load))
     free = [(0.0, index) for index in range(replicas) for _ in range(IN_FLIGHT)]
     idle_from = [0.0] * replicas
     cached: list[OrderedDict[str, None]] = [OrderedDict() for _ in range(replicas)]
     work, prefills = 0.0, 0
-    for convoy, loaded in ready:
+    for batch, loaded in ready:
         at, index = heapq.heappop(free)
         seconds = 0.0
-        for group, questions in _questions_by_group(convoy):
+        for group, questions in _questions_by_group(batch):
             if group not in cached[index]:
                 prefills += 1
                 seconds += costs.prefill
@@ -98,26 +98,26 @@ def simulate(units: Sequence[WorkUnit], replicas: int, costs: Costs) -> Outcome:
             seconds += questions * costs.question
         idle_from[index] = max(at, loaded, idle_from[index]) + seconds
         work += seconds
-        # The place in flight is free again when this convoy is done.
+        # The slot in flight is free again when this batch has ended.
         heapq.heappush(free, (idle_from[index], index))
-    least = len({group for convoy in convoys for group, _ in _questions_by_group(convoy)})
+    least = len({group for batch in batches for group, _ in _questions_by_group(batch)})
     ideal = least * costs.prefill + sum(unit.requests for unit in units) * costs.question
     end = max(idle_from)
-    return Outcome(end, work / (replicas * end), ideal / replicas / end, prefills, least, len(convoys))
+    return Outcome(end, work / (replicas * end), ideal / replicas / end, prefills, least, len(batches))
 
 
 def _loaded(
-    convoys: Sequence[Sequence[WorkUnit]], loaders: int, seconds: float
+    batches: Sequence[Sequence[WorkUnit]], loaders: int, seconds: float
 ) -> Iterator[tuple[Sequence[WorkUnit], float]]:
     """Yield batches in the order in which they are ready, with the time."""
     free = [0.0] * loaders
-    for convoy in convoys:
-        at = heapq.heappop(free) + seconds * len({group for group, _ in _questions_by_group(convoy)})
+    for batch in batches:
+        at = heapq.heappop(free) + seconds * len({group for group, _ in _questions_by_group(batch)})
         heapq.heappush(free, at)
-        yield convoy, at
+        yield batch, at
 
 
-def _questions_by_group(convoy: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
-    for unit in convoy:
+def _questions_by_group(batch: Sequence[WorkUnit]) -> Iterator[tuple[str, int]]:
+    for unit in batch:
         for media_slice in unit.slices:
             yield media_slice.group, len(media_slice.rows)

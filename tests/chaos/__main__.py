@@ -27,7 +27,7 @@ from tests.support.seaweed import Seaweed, seaweed
 from tests.support.seaweed import unavailable_reason as seaweed_missing
 
 HOSTS = "one host, after another's network"
-MOST_HOSTS = 3
+MAX_HOSTS = 3
 """Seeds of the disturbances that take minutes each."""
 ON_S3 = " (output and data in SeaweedFS)"
 
@@ -68,7 +68,7 @@ def main() -> int:
 
     def disturb_all(kinds: dict[str, Disturbance], folder: Path, server: Seaweed | None) -> None:
         names = [name for name in kinds if not options.only or name in options.only.split(";")]
-        seeds = {name: range(min(options.seeds, MOST_HOSTS) if name == HOSTS else options.seeds) for name in names}
+        seeds = {name: range(min(options.seeds, MAX_HOSTS) if name == HOSTS else options.seeds) for name in names}
         missing = [(name, seed) for name in names for seed in seeds[name] if str(seed) not in kills.get(name, {})]
         if (reason := hosts_missing()) and HOSTS in names:
             sys.stdout.write(f"skipped: {HOSTS}: {reason}\n")

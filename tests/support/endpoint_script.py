@@ -108,7 +108,7 @@ Script: TypeAlias = Callable[[EndpointRequest], "Action | str"]
 
 
 def always(text: str) -> Script:
-    """Say the same to everyone."""
+    """Return the same reply to all requests."""
     return lambda _: text
 
 

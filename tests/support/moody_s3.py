@@ -1,4 +1,4 @@
-"""An S3 server that refuses while a file says so: `python -m tests.support.moody_s3 SOCKET FILE`.
+"""An S3 server that refuses requests with the error code in a file: `python -m tests.support.moody_s3 SOCKET FILE`.
 
 The file's one line is the error code that every request is answered with; while there is none the server works.
 SOCKET is the number of an open descriptor that listens already.
@@ -17,7 +17,7 @@ from werkzeug.serving import make_server
 _STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "RequestTimeTooSkewed": "403 Forbidden"}
 
 
-class Moody:
+class RefusingS3:
     """Reads its mode from a file before each request."""
 
     def __init__(self, app: Any, mode: Path) -> None:
@@ -35,5 +35,5 @@ class Moody:
 
 if __name__ == "__main__":
     listening, file = sys.argv[1:]
-    app = Moody(DomainDispatcherApplication(create_backend_app), Path(file))
+    app = RefusingS3(DomainDispatcherApplication(create_backend_app), Path(file))
     make_server("127.0.0.1", 0, app, threaded=True, fd=int(listening)).serve_forever()

@@ -21,13 +21,13 @@ from tests.support.calls import MEDIA, call
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import Action, Drop, EndpointRequest, Half, Hang, Raw, Say, Status
 
-__all__ = ["Weather", "figures"]
+__all__ = ["FaultScript", "figures"]
 
 PAUSE_S = 0.3
 REFUSED = {5: "filter", 6: "refusal"}
 
 
-class Weather:
+class FaultScript:
     """Storms of 429 by number of request; single faults for 1% of the tries, drawn by prompt and try; two refusals."""
 
     def __init__(self, storms: tuple[range, ...], share: float = 0.01) -> None:
@@ -80,9 +80,9 @@ def _calm(times: list[float], refused: list[float]) -> float:
 
 
 def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict[str, Any]:
-    """Ask so many questions at such a pace; what came back, what was sent, and how fast."""
-    weather = Weather(storms)
-    with ScriptedEndpoint(weather) as endpoint:
+    """Send `count` requests at a rate; return counts of outcomes and attempts, and the throughput."""
+    script = FaultScript(storms)
+    with ScriptedEndpoint(script) as endpoint:
         spec = ModelSpec(
             engine="openai",
             model="stormy",
@@ -101,9 +101,9 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
     # The last twentieth waits for its own retries and is no measure of the pace.
     times = sorted(request.at for request in endpoint.requests)
     bulk = times[: len(times) * 19 // 20]
-    span = bulk[-1] - bulk[0] - paused(weather.refused, bulk[-1])
-    calm = _calm(bulk, weather.refused)
-    whole = seconds - paused(weather.refused, times[-1])
+    span = bulk[-1] - bulk[0] - paused(script.refused, bulk[-1])
+    calm = _calm(bulk, script.refused)
+    whole = seconds - paused(script.refused, times[-1])
     return {
         "rows": len(replies),
         "distinct": len({reply.call_id for reply in replies}),
@@ -116,9 +116,9 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
             for r in replies
         ),
         "tries": len(endpoint.requests),
-        "billed": weather.billed,
+        "billed": script.billed,
         "seconds": round(seconds, 1),
-        "paused": round(paused(weather.refused, times[-1]), 1),
+        "paused": round(paused(script.refused, times[-1]), 1),
         "share_of_the_pace": round((len(bulk) - 1) / (span * per_minute / 60), 3),
         "share_between_storms": round(calm / (per_minute / 60), 3),
         "share_from_call_to_last_answer": round(len(times) / (whole * per_minute / 60), 3),

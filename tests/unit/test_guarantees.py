@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.__main__ import HOSTS, MOST_HOSTS, ON_S3
+from tests.chaos.__main__ import HOSTS, MAX_HOSTS, ON_S3
 from tests.chaos.kills import KINDS
 from tests.chaos.results import read_results
 from tests.chaos.table import PAGES, with_table
@@ -37,6 +37,6 @@ def test_results_keep_the_guarantees() -> None:
 def test_every_kind_of_kill_was_tried_often() -> None:
     sweeps = {name: len(group) for name, group in read_results()["kills"].items()}
     sweeps = {kind: count for kind, count in sweeps.items() if not kind.endswith(ON_S3)}
-    assert sweeps.pop(HOSTS) >= MOST_HOSTS
+    assert sweeps.pop(HOSTS) >= MAX_HOSTS
     assert sweeps.keys() == {"driver", "node", "rank of a tensor-parallel group", *KINDS}
     assert min(sweeps.values()) >= 20

@@ -22,7 +22,7 @@ KEY = "vlmsweep_key"
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _TRANSFER_S = 600.0  # for an upload or download of up to some hundred megabytes
 _PAGE = 100  # batches of one listing
-_MOST_LISTED = 2_000  # batches that a listing looks at, the newest first
+_MAX_LISTED = 2_000  # batches that a listing looks at, the newest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class BatchApi:
 
     def _listed(self) -> Iterator[Batch]:
         for number, batch in enumerate(self._client.batches.list(limit=_PAGE)):
-            if number >= _MOST_LISTED:
+            if number >= _MAX_LISTED:
                 return
             yield batch
 

@@ -24,7 +24,7 @@ from pipelines.benchmarks.mate.scene_rows import (
     picture_problem,
     sample_of,
 )
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.errors import SourceError
@@ -173,6 +173,6 @@ def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple
         for name in file.schema_arrow.names
         if (name in ("id", "task", "image")) == with_picture or name in ("id", "task")
     ]
-    most = MOST_PICTURES if with_picture else MOST_WORDS
-    for number, raw in enumerate(parquet_rows(file, names, rows=_BATCH, most=most, where=where), start=1):
+    max_bytes = MAX_PICTURE_BYTES if with_picture else MAX_TEXT_BYTES
+    for number, raw in enumerate(parquet_rows(file, names, rows=_BATCH, max_bytes=max_bytes, where=where), start=1):
         yield f"row {number}", raw

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
 from pipelines.errors import SourceError
@@ -106,7 +106,7 @@ def _parquet(content: bytes, where: str) -> RowFile:
 
     file = open_parquet(content, where)
     shapes = {field.name: shape(field.type) for field in file.schema_arrow}
-    return RowFile(shapes, parquet_rows(file, list(shapes), rows=_BATCH_ROWS, most=MOST_PICTURES, where=where))
+    return RowFile(shapes, parquet_rows(file, list(shapes), rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where))
 
 
 def _json(text: str) -> list[dict[str, Any] | str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.person_tags import Box
@@ -238,8 +238,8 @@ def _parquet_file(source: Source, path: str) -> SourceFile:
 
 
 def _parquet_rows(parquet: ParquetFile, columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    most = MOST_PICTURES if _IMAGE in columns else MOST_WORDS
-    return enumerate(parquet_rows(parquet, columns, rows=_BATCH_ROWS, most=most, where=uri))
+    max_bytes = MAX_PICTURE_BYTES if _IMAGE in columns else MAX_TEXT_BYTES
+    return enumerate(parquet_rows(parquet, columns, rows=_BATCH_ROWS, max_bytes=max_bytes, where=uri))
 
 
 def _image_bytes(cell: Any) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.benchmarks.parquet_source import MOST_PICTURES, MOST_WORDS, batches, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, batches, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
@@ -96,7 +96,9 @@ def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
     claims: set[str] = set()
     for path in files:
         where = f"{source.uri}/{path}"
-        for row in parquet_rows(_open(source, path), ["claim"], rows=_BATCH_ROWS, most=MOST_WORDS, where=where):
+        for row in parquet_rows(
+            _open(source, path), ["claim"], rows=_BATCH_ROWS, max_bytes=MAX_TEXT_BYTES, where=where
+        ):
             claims |= {row["claim"]} if isinstance(row["claim"], str) else set()
     return claims
 
@@ -106,7 +108,9 @@ def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRo
     index = 0
     for path in files:
         columns, where = [*_TEXT_COLUMNS, "image"], f"{source.uri}/{path}"
-        for fields in parquet_rows(_open(source, path), columns, rows=_BATCH_ROWS, most=MOST_PICTURES, where=where):
+        for fields in parquet_rows(
+            _open(source, path), columns, rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where
+        ):
             yield _row(fields, index, split, path)
             index += 1
 
@@ -118,7 +122,9 @@ def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> E
     for path in files:
         file, where = _open(source, path), f"{source.uri}/{path}"
         for group in range(file.num_row_groups):
-            text_batches = batches(file, _TEXT_COLUMNS, rows=_BATCH_ROWS, most=MOST_WORDS, where=where, group=group)
+            text_batches = batches(
+                file, _TEXT_COLUMNS, rows=_BATCH_ROWS, max_bytes=MAX_TEXT_BYTES, where=where, group=group
+            )
             texts = [row for batch in text_batches for row in batch.to_pylist()]
             _add_candidates(best, texts, index, avoid, _Pictures(file, group, source, path))
             index += len(texts)
@@ -163,7 +169,9 @@ class _Pictures:
         if self._table is None:
             uri = f"{self.source.uri}/{self.path}"
             self._table = pa.Table.from_batches(
-                batches(self._file, ["image"], rows=_BATCH_ROWS, most=_MAX_GROUP_BYTES, where=uri, group=self._group)
+                batches(
+                    self._file, ["image"], rows=_BATCH_ROWS, max_bytes=_MAX_GROUP_BYTES, where=uri, group=self._group
+                )
             )
         return self._table.column(0)[index].as_py()
 

@@ -41,8 +41,8 @@ def upward(values: Sequence[float], bottom: float, top: float, *, percent: bool)
 
 def across(values: Sequence[float], left: float, right: float, *, percent: bool, is_tight: bool = False) -> Axis:
     """Return an axis across, as many ticks as its labels leave space for; a tight one is as long as the values."""
-    for most in (_MAX_TICKS, 6, 4, 3):
-        ticks = _ticks(values, most, percent=percent)
+    for max_ticks in (_MAX_TICKS, 6, 4, 3):
+        ticks = _ticks(values, max_ticks, percent=percent)
         if sum(text_width(label, SIZE) + SIZE for label in ticks.values()) <= right - left:
             break
     low, high = _range(values) if is_tight else (min(ticks), max(ticks))
@@ -51,13 +51,13 @@ def across(values: Sequence[float], left: float, right: float, *, percent: bool,
     return Axis(low=low, high=high, start=left, stop=right, ticks=inside)
 
 
-def nice_ticks(low: float, high: float, *, most: int = _MAX_TICKS, least_step: float = 0.0) -> list[float]:
-    """Return at most `most` (three or more) ticks around a range, in steps of 1, 2, 2.5 or 5 times a power of ten."""
-    unit = 10.0 ** math.floor(math.log10(max((high - low) / most, least_step)))
+def nice_ticks(low: float, high: float, *, max_ticks: int = _MAX_TICKS, min_step: float = 0.0) -> list[float]:
+    """Return at most `max_ticks` (at least 3) ticks around a range, in steps of 1, 2, 2.5 or 5 times a power of ten."""
+    unit = 10.0 ** math.floor(math.log10(max((high - low) / max_ticks, min_step)))
     for factor in (1, 2, 2.5, 5, 10, 20, 25, 50):
         step = unit * factor
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-        if last - first < most and not (least_step and step % least_step):
+        if last - first < max_ticks and not (min_step and step % min_step):
             break
     return [float(f"{number * step:.12g}") for number in range(first, last + 1)]
 
@@ -91,9 +91,9 @@ def numbers_of(series: Iterable[Series]) -> list[float]:
     return [number for number in map(finite, values) if number is not None]
 
 
-def _ticks(values: Sequence[float], most: int, *, percent: bool) -> dict[float, str]:
+def _ticks(values: Sequence[float], max_ticks: int, *, percent: bool) -> dict[float, str]:
     are_counts = not percent and bool(values) and all(value % 1 == 0 for value in values)
-    ticks = nice_ticks(*_range(values), most=most, least_step=float(are_counts))
+    ticks = nice_ticks(*_range(values), max_ticks=max_ticks, min_step=float(are_counts))
     return dict(zip(ticks, tick_labels(ticks, percent=percent), strict=True))
 
 

@@ -107,7 +107,7 @@ def _draw_radar(figure: Radar) -> bytes:
     highest = max(numbers_of(figure.series), default=0.0)
     rings = [figure.maximum * step / 5 for step in range(6)]
     if highest > figure.maximum or figure.maximum <= 0:
-        rings = nice_ticks(0.0, highest if highest > 0 else 1.0, most=6)
+        rings = nice_ticks(0.0, highest if highest > 0 else 1.0, max_ticks=6)
     middle = _draw_names(canvas, figure.axes)
 
     def point_at(index: float, value: float) -> Point:

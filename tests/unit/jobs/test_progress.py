@@ -40,5 +40,5 @@ def test_finished_phase_leaves_a_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_short_phases_leave_none_on_request(capsys: pytest.CaptureFixture[str]) -> None:
-    assert end_of_phase(Progress(least_s=3600), capsys) == ""
+    assert end_of_phase(Progress(min_s=3600), capsys) == ""
     assert end_of_phase(Progress(quiet=True), capsys) == ""

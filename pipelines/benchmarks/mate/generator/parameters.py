@@ -70,8 +70,13 @@ class Options:
         fits = self.width * 2 <= self.height * 3 <= self.width * 6
         _demand(fits, "height", "2/3 to 2 times the width", self.height)
         # The farthest small cone has about 300 pixels at a width of 480, and as many more as the picture is larger.
-        most = int(250 * (self.width / 480) ** 2)
-        _demand(0 <= self.min_visible_px <= most, "min_visible_px", f"0 to {most} at this width", self.min_visible_px)
+        max_pixels = int(250 * (self.width / 480) ** 2)
+        _demand(
+            0 <= self.min_visible_px <= max_pixels,
+            "min_visible_px",
+            f"0 to {max_pixels} at this width",
+            self.min_visible_px,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

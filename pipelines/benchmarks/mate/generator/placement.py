@@ -101,9 +101,9 @@ class _Floor:
         return None
 
     def may_stand(self, index: int, spot: Point, other_index: int, centre: Point) -> bool:
-        dx, dy, least = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
+        dx, dy, min_distance = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
         look, other_look = self.looks[index], self.looks[other_index]
-        if dx < least or dy < least or math.hypot(dx, dy) - look.radius - other_look.radius < _GAP:
+        if dx < min_distance or dy < min_distance or math.hypot(dx, dy) - look.radius - other_look.radius < _GAP:
             return False
         if must_stand_apart(look, other_look) and _too_close(spot, centre):
             return False

@@ -18,7 +18,7 @@ import pipelines
 from models.image_formats import EXTENSIONS, PICTURE_FORMATS, detect_format
 from models.messages import Media
 from pipelines.benchmarks import benchmark, parquet_source
-from pipelines.benchmarks.parquet_source import MOST_ROWS, batches
+from pipelines.benchmarks.parquet_source import MAX_ROWS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import PictureLoader
@@ -210,7 +210,7 @@ def test_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         hub_claims(folder, [path])
     assert pa.total_allocated_bytes() - before < 64 << 20
     assert time.monotonic() - started < 60
-    monkeypatch.setattr("pipelines.benchmarks.vflute.source_hub.MOST_PICTURES", 100 << 20)
+    monkeypatch.setattr("pipelines.benchmarks.vflute.source_hub.MAX_PICTURE_BYTES", 100 << 20)
     rows = hub_rows(folder, [path], "test")
     assert isinstance(next(rows), Rejection)
     with pytest.raises(SourceError, match="image unfold to more than"):
@@ -220,12 +220,12 @@ def test_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_batch_of_long_values_has_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet_bomb(tmp_path / "x.parquet", 100, 1_000_000)
     monkeypatch.setattr(parquet_source, "_AT_ONCE", 5_000_000)
-    batch_list = list(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, most=1 << 30, where="x"))
+    batch_list = list(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, max_bytes=1 << 30, where="x"))
     assert max(batch.num_rows for batch in batch_list) < 6
     assert sum(batch.num_rows for batch in batch_list) == 100
 
 
 def test_table_with_too_many_rows_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"claim": pa.nulls(MOST_ROWS + 1, pa.string())}), tmp_path / "x.parquet")
+    pq.write_table(pa.table({"claim": pa.nulls(MAX_ROWS + 1, pa.string())}), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match=r"x\.parquet: 2,000,001 rows, more than the limit"):
-        next(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, most=1 << 30, where="x.parquet"))
+        next(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, max_bytes=1 << 30, where="x.parquet"))
