@@ -30,7 +30,7 @@ class UnknownRevisionError(ModelError):
 
 
 class HubUnreachableError(ModelError):
-    """The hub cannot be reached, and nothing else can answer."""
+    """The hub cannot be reached, and the cache has no answer."""
 
     exit_code = 3
 

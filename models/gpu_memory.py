@@ -55,7 +55,7 @@ class MemoryNeed:
         return self.weights + self.activations + self.fixed
 
     def total(self, batch: BatchShape, rows: int) -> int:
-        """Return the bytes with a batch of so many rows; growing a row's cache holds the old and the new at once."""
+        """Return the bytes with a batch of `rows` rows; growing a row's cache holds the old and the new at once."""
         return self.without_cache + self.cache_per_token * (batch.prefix_tokens + 2 * rows * batch.own_tokens)
 
 

@@ -52,7 +52,7 @@ def _of_paper(paper: str, models: Mapping[str, ModelSpec]) -> list[str]:
 
 
 def _that_fit(memory: str, models: Mapping[str, ModelSpec]) -> list[str]:
-    """Return the models that one GPU of so many GB can run."""
+    """Return the models that one GPU of this size, in GB, can run."""
     match = _MEMORY.fullmatch(memory)
     gpu_bytes = round(float(match[1]) * 1e9) if match else 0
     if gpu_bytes <= 0:

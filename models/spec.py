@@ -169,7 +169,7 @@ class ModelSpec(_StrictModel):
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     reasoning_tokens: int | None = Field(default=None, ge=0)
-    """Tokens that a model may think with, beside those of its answer; 1,024 where only `reasoning` is set."""
+    """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
     reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
     detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures
     logprobs: bool = False  # the mean over an answer's tokens goes into the column `mean_logprob`
@@ -266,7 +266,7 @@ class ModelSpec(_StrictModel):
 
     @property
     def thinking_tokens(self) -> int | None:
-        """Tokens beside those of an answer that the model may think with; None if it does not reason."""
+        """Tokens that the model may think with, in addition to those of an answer; None if it does not reason."""
         if self.reasoning is None and self.reasoning_tokens is None:
             return None
         return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens

@@ -9,7 +9,7 @@ class ProgressListener(Protocol):
     """Receives the progress of a run; the command line draws it."""
 
     def phase(self, title: str, total: int) -> None:
-        """Start a phase of so many rows."""
+        """Start a phase with a total number of rows."""
         ...
 
     def advance(self, rows: int, failed: int) -> None:

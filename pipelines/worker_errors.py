@@ -8,7 +8,7 @@ from ray.exceptions import UserCodeException
 
 
 class WorkerError(UserCodeException):  # type: ignore[misc]  # Ray has no types
-    """Carries an error of the product; Ray Data by itself keeps the text only, and adds to it."""
+    """Carries an error of the product; Ray Data alone keeps the text only, and extends it."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

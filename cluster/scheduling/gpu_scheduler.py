@@ -46,7 +46,7 @@ class GpuScheduler:
     _largest: int = field(init=False)
     _free_gpus: int = field(init=False, default=0)
     _nodes_by_free: list[list[int]] = field(init=False)
-    """Free GPUs -> heap of the nodes that have so many, and of some that had."""
+    """Number of free GPUs -> heap of the nodes with that many, and of some outdated ones."""
     _waiting: list[ModelWorkload] = field(init=False)
     _replicas: dict[str, int] = field(init=False)
     """Model -> replicas that it should get."""

@@ -99,7 +99,7 @@ def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:
 
 
 def _even_s(works: Sequence[ModelWorkload], gpus: int, min_seconds: float) -> float:
-    """Return the shortest time, at least `min_seconds`, in which the models and their loads fill so many GPUs."""
+    """Return the shortest time, at least `min_seconds`, in which the models and their loads fill `gpus` GPUs."""
 
     def fits(seconds: float) -> bool:
         return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _min_replicas(w, seconds)) for w in works)
@@ -115,7 +115,7 @@ def _even_s(works: Sequence[ModelWorkload], gpus: int, min_seconds: float) -> fl
 
 
 def _min_replicas(work: ModelWorkload, seconds: float) -> int:
-    """Return how many replicas a model needs to end in so many seconds, more than it loads."""
+    """Return the number of replicas with which a model ends within `seconds`, which exceed its loading time."""
     return max(1, math.ceil(work.seconds / (seconds - work.load_s) - 1e-9)) if seconds > work.load_s else 1
 
 

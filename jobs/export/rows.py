@@ -102,7 +102,7 @@ def _metrics(out: Store) -> list[dict[str, Any]]:
 
 
 class RowReader:
-    """Reads the rows of an output's entries; plans that the output lacks are built anew elsewhere."""
+    """Reads the rows of an output's entries; plans that the output lacks are rebuilt in a temporary folder."""
 
     def __init__(self, run: ExportedRun, plans: PlanStore) -> None:
         self._run, self._plans = run, plans

@@ -1,4 +1,4 @@
-"""Tables of metrics: the headline of every benchmark, models by settings, with people and published rows beside."""
+"""Tables of metrics: the headline of every benchmark, models by settings, with rows of people and published models."""
 
 from __future__ import annotations
 

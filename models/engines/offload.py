@@ -52,7 +52,7 @@ def plan_offload(weights: int, *, gpu_bytes: int, host_bytes: int) -> OffloadPla
 
 
 def offload_rows(need: MemoryNeed, batch: BatchShape, memory: int) -> int:
-    """Return the rows of a batch that the memory of the computing device, in bytes, leaves room for beside weights."""
+    """Return the rows of a batch that fit into the computing device's memory, in bytes, in addition to the weights."""
     available = round(memory * (1 - WEIGHTS_SHARE)) - need.activations - need.fixed
     # Every row holds the whole prefix: an offloaded model shares none. Growing a cache holds the old and the new.
     tokens = 2 * (batch.prefix_tokens + batch.own_tokens)

@@ -48,7 +48,7 @@ def form_page(
 
 
 def draw_id(items: Sequence[AnnotationItem]) -> str:
-    """Return what distinguishes this draw from others, whatever the order of its items."""
+    """Return what distinguishes this draw from others, independently of the order of its items."""
     return hashlib.sha256("\n".join(sorted(item.item_id for item in items)).encode()).hexdigest()[:16]
 
 

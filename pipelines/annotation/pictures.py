@@ -1,4 +1,4 @@
-"""Pictures of a form: decoded in the decoding process, drawn anew as small JPEGs inside the page."""
+"""Pictures of a form: decoded in the decoding process, encoded again as small JPEGs inside the page."""
 
 from __future__ import annotations
 

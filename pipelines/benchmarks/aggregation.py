@@ -74,7 +74,7 @@ def with_intervals(
 
 
 class SharedDraws:
-    """Metrics whose intervals are computed at the end, so that all that resample as many clusters share the draws."""
+    """Metrics whose intervals are computed at the end, so that all with the same number of clusters share the draws."""
 
     def __init__(self) -> None:
         self._added: dict[int, list[tuple[list[MetricSpec], FloatArray]]] = {}  # by number of clusters

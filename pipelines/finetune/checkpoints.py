@@ -62,7 +62,7 @@ def resume(out: Store, trainer: Trainer) -> History:
 
 
 def save_best(out: Store, trainer: Trainer) -> None:
-    """Keep the present weights as the best ones, beside those that the newest state records."""
+    """Store the current weights as the best ones, in addition to those of the newest state."""
     out.put(_best(trainer.step), trainer.weights())
 
 

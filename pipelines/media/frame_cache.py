@@ -32,7 +32,7 @@ class LocalFrameCache:
     """Caches frames in this process."""
 
     def __init__(self, max_bytes: int = LOCAL_BYTES) -> None:
-        """Limit the cache to so many bytes; a larger medium is cached alone."""
+        """Limit the cache to this many bytes; a larger medium is cached alone."""
         self._max_bytes, self._bytes, self._frames = max_bytes, 0, OrderedDict[str, Frames]()
 
     def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
@@ -118,7 +118,7 @@ class SharedFrames:
                     await self.release(key)
 
     async def put(self, key: str, frames: list[Any], size: int) -> None:
-        """Cache a reference to frames of so many bytes."""
+        """Cache a reference to frames of this many bytes."""
         await self.release(key)
         if key in self._cached:
             self._size -= self._cached.pop(key)[1]
@@ -144,7 +144,7 @@ class SharedFrames:
 
 
 def frame_cache_bytes(object_store: float) -> int:
-    """Return the size of the shared cache for object stores of so many bytes in total."""
+    """Return the size of the shared cache for object stores of this many bytes in total."""
     return int(min(SHARED_BYTES, object_store * SHARED_PART))
 
 

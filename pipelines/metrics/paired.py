@@ -108,7 +108,7 @@ def is_exact(pair: PairedSums) -> bool:
 
 
 def smallest_p(clusters: int) -> float:
-    """Return the smallest p-value that `permutation_p` can give with so many clusters."""
+    """Return the smallest p-value that `permutation_p` can give with this many clusters."""
     return 2 / 2**clusters if clusters <= EXACT_CLUSTERS else 1 / (PERMUTATIONS + 1)
 
 

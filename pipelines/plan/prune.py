@@ -63,7 +63,7 @@ def _is_plan_file(name: str) -> bool:
 
 
 def _load_marks(out: Store) -> dict[str, datetime]:
-    """Load the marks of earlier runs; none where the file is absent or unreadable, so that all wait anew."""
+    """Load the marks of earlier runs; none if the file is absent or unreadable, so that the waiting starts again."""
     try:
         return {path: datetime.fromisoformat(start) for path, start in json.loads(out.get(OBSOLETE)).items()}
     except (FileNotFoundError, ValueError, AttributeError, TypeError):

@@ -49,7 +49,7 @@ class RequestBuilder:
     captioner: str = ""
     """Key of the captioner whose captions the prompts may hold; '' for none."""
     kind: Literal["answer", "caption"] = "answer"
-    """A captioner gets what the benchmark wants captioned, once a picture, and nothing else."""
+    """A captioner gets only the pictures that the benchmark captions, each once."""
 
     def __hash__(self) -> int:
         return hash(self.to_json())

@@ -64,7 +64,7 @@ class ManifestEntry:
     prompt_set: str = ""
     """Name of the builder's set of prompts, where a run named it."""
     other_prompt_sets: tuple[PromptSet, ...] = ()
-    """Sets of prompts whose numbers stand beside those of the builder's."""
+    """Sets of prompts reported in addition to the builder's."""
 
     @property
     def selection(self) -> SampleSelection:

@@ -26,7 +26,7 @@ a killed process loses the answers of the units that it has not committed, and e
 MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
-"""Units that each replica should find to do at the least, so that none waits long for the last one."""
+"""The minimum number of units per replica, so that none waits long for the last one."""
 KINDS = {"answer": "predictions", "caption": "captions"}
 """Where parts of each kind go."""
 GroupKey: TypeAlias = tuple[str, str]

@@ -37,7 +37,7 @@ class AttemptTracker:
         return self._attempts[unit], blamed | self._stalled_at.get(unit, {})
 
     def begin_single(self, unit: str, request_id: str) -> None:
-        """Record that this one request is being answered by itself."""
+        """Record that this request is being answered alone."""
         self._in_progress[unit] = request_id
 
     def end_single(self, unit: str, request_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Run jobs in threads beside the main one, as models that mostly wait for their provider."""
+"""Run jobs in background threads, for models that mostly wait for their provider."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REMOVAL_S = 10.0
 def clip_sharing(
     cluster: LazyCluster, plans: Mapping[str, Sequence[ModelPlan]], models: Mapping[str, ModelSpec]
 ) -> Iterator[str]:
-    """Yield the folder for decoded clips, or '' where no two models see as many frames; delete it everywhere after."""
+    """Yield the folder for decoded clips, '' if no two models see equally many frames; delete it everywhere after."""
     limits = Counter(models[name].limits.max_frames for name, model_plans in plans.items() if _shows_clips(model_plans))
     if not any(count > 1 for count in limits.values()):
         yield ""

@@ -103,7 +103,7 @@ class _ModelRuns:
     """Why models are unavailable."""
 
     def run(self) -> None:
-        """Run all models; those in batches beside the others, for they mostly wait."""
+        """Run all models; those in batches concurrently with the others, for they mostly wait."""
         jobs, progress = self.jobs, self.context.progress
         waiting = [name for name, job in jobs.items() if job.spec.batch and len(jobs) > 1 and self.costs.limit is None]
         if not waiting:

@@ -74,7 +74,7 @@ class UnitRunner:
 
     @property
     def current_request(self) -> tuple[str, str]:
-        """The part that is being answered, and the request where it is sent by itself, else ''."""
+        """The part that is being answered, and the request if it is sent alone, else ''."""
         return self._current
 
     def record_stall(self) -> None:

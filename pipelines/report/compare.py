@@ -131,7 +131,7 @@ def _caveats(pair: ScoredPair) -> Iterator[str]:
 
 
 def _power(differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield which benchmarks have too few clusters for any test, or for one among so many tests."""
+    """Yield which benchmarks have too few clusters for any test, or for one corrected for the number of tests."""
     largest: dict[str, int] = {}
     for row in differences:
         largest[row.benchmark] = max(largest.get(row.benchmark, 0), row.clusters)

@@ -48,7 +48,7 @@ class ExampleAnswer:
     output: str | None  # raw; None for an error
     read_as: str | None = None
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"]
-    note: str = ""  # the parsing rule, the error, or whatever explains the verdict
+    note: str = ""  # the parsing rule, the error, or another explanation of the verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,12 +61,12 @@ class Budget:
 
 
 def cost_limit_failure(spent: float, limit: float) -> Failure:
-    """Return the failure of a call that is not sent, because so many dollars are spent already."""
+    """Return the failure of a call that is not sent, because the cost limit is reached."""
     return Failure(type="cost_limit", message=f"not sent: ${spent:.4f} of the limit of ${limit:.4f} are spent")
 
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]]) -> float:
-    """Return about as many tokens as chat messages have."""
+    """Estimate the tokens of chat messages."""
     tokens = 0.0
     for message in messages:
         content = message["content"]

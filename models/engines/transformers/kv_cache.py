@@ -59,7 +59,7 @@ class PackedSequences:
             store[layer][at[0], :, at[1]] = new
 
     def reserve(self, capacity: int) -> None:
-        """Grow to fit so many own tokens in each row."""
+        """Grow to fit `capacity` own tokens in each row."""
         if capacity <= self.capacity:
             return
         self.capacity = capacity + _GROWTH

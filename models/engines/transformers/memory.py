@@ -30,14 +30,14 @@ class Memory:
         self.prefix_cache_bytes = free // 8  # for prefixes that later calls may share
 
     def rows(self, tokens: int) -> int:
-        """Return the rows of a batch whose longest row has so many own tokens, its answer included."""
+        """Return the rows of a batch whose longest row has this many own tokens, its answer included."""
         if self._is_fixed:
             return self._rows
         # Growing a row's cache holds old and new at once: twice the tokens.
         return max(1, min(self._rows, self._budget // (2 * tokens * self._token_bytes)))
 
     def shrink(self, failed: int) -> None:
-        """Lower the limit after a batch of so many rows did not fit."""
+        """Lower the limit after a batch of this many rows did not fit."""
         self._rows = max(1, min(self._rows, failed // 2))
         self.release()
 
@@ -48,7 +48,7 @@ class Memory:
 
 
 def chunk_ranges(lengths: Sequence[int], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of consecutive rows that take at most so many tokens when padded; each has at least one row."""
+    """Yield ranges of consecutive rows that take at most this many tokens when padded; each has at least one row."""
     first, longest = 0, 0
     for index, length in enumerate(lengths):
         if index > first and (index + 1 - first) * max(longest, length) > max_tokens:

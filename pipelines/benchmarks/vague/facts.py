@@ -14,7 +14,7 @@ SUBSETS: Final[Mapping[str, int]] = {"VCR": 1144, "Ego4D": 533}
 HUMAN_LISTED: Final = "human-400"
 """Subset of the items that a person answered. The list is unpublished; a user may have it."""
 HUMAN_APPROXIMATE: Final = "human-400-approx"
-"""Subset that stands in for it: as many items with the best mean rating."""
+"""Subset that approximates it: the same number of items, those with the best mean rating."""
 HUMAN_SUBSETS: Final = (HUMAN_LISTED, HUMAN_APPROXIMATE)
 HUMAN_ITEMS: Final = 400
 SIZES: Final[Mapping[str, int]] = {**SUBSETS, HUMAN_LISTED: HUMAN_ITEMS, "": sum(SUBSETS.values())}

@@ -119,7 +119,7 @@ class Cells:
         return next((cell for cell in cells if cell.row.table == row.table), next(iter(same_items), None))
 
     def is_faulty(self, cell: Cell) -> bool:
-        """Return whether a cell is wrong by itself, so that nothing follows from it."""
+        """Return whether a check of the cell alone finds it wrong; sums over it are then not checked."""
         return (cell.row.table, *cell.key) in self.faulty
 
     def is_common(self, cell: Cell) -> bool:

@@ -53,7 +53,7 @@ def draw_cast(rng: random.Random, count: int, options: Options) -> Cast:
 
 
 def redraw_cast(rng: random.Random, cast: Cast, options: Options) -> Cast:
-    """Draw shapes, materials, colors and pointing values anew for the same sizes and rotations."""
+    """Draw shapes, materials, colors and pointing values again for the same sizes and rotations."""
     looks = [
         replace(look, shape=rng.choice(SHAPES), material=rng.choice(MATERIALS), color=rng.choice(COLORS))
         for look in cast.looks
