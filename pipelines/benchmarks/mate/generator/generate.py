@@ -88,7 +88,7 @@ def generate(
 def ask_all(plan: Plan, layouts: Iterable[Layout]) -> tuple[Balance, list[Example]]:
     """Ask about scenes in the order of their index, so that every cell fills alike.
 
-    Returns the counts of questions, and the scenes with theirs; a scene's looks may have changed to serve a stratum.
+    Returns the counts of questions, and the scenes with theirs; appearances may have changed to serve a stratum.
     """
     balance = Balance(plan.options.tasks)
     return balance, [_ask(plan, layout, balance) for layout in layouts]
@@ -105,7 +105,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
         if kind == "mm" and options.stratify is not None:
             layout, question = Search(rng=rng, layout=layout, task=task, balance=balance, options=options).run()
         else:
-            pools = pools_of(layout.scene, layout.cast)
+            pools = pools_of(layout.scene, layout.object_set)
             pair = balance.next_pairs(count, task, pools)[0]
             question = ask(rng, task, pair, pools[pair[1]])
         scene = layout.scene
@@ -114,7 +114,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
             rng,
             scene,
             question,
-            pools_of(scene, layout.cast),
+            pools_of(scene, layout.object_set),
             count=max(options.shots),
             may_show_target=options.shots_may_show_target,
         )

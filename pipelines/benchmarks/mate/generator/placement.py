@@ -5,8 +5,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipelines.benchmarks.mate.generator.appearance import Appearance, must_stand_apart
 from pipelines.benchmarks.mate.generator.camera import Camera, Pixel, Point, scale_for
-from pipelines.benchmarks.mate.generator.looks import Look, must_stand_apart
 from pipelines.benchmarks.mate.generator.parameters import Options, margin
 from pipelines.benchmarks.mate.generator.solids import (
     Solid,
@@ -21,46 +21,48 @@ FAIR_GAP = 1.0  # scene units in X or Y between objects that coordinates alone t
 _SIDE = 3.0  # half the side of the square on which up to ten objects stand
 _TURN = math.radians(41.02)  # of that square about Z
 _GAP = 0.25  # scene units of ground between two objects
-_TRIES = 300  # spots tried for one object
+_TRIES = 300  # positions tried for one object
 _REPAIRS = 40  # moves in one attempt, and two more for each object
 
 
-def place(rng: random.Random, looks: Sequence[Look], camera: Camera, options: Options) -> list[Point] | None:
+def place_objects(
+    rng: random.Random, appearances: Sequence[Appearance], camera: Camera, options: Options
+) -> list[Point] | None:
     """Return the centre of each object; None where this attempt failed."""
-    floor = _Floor(looks, options)
-    spots: dict[int, Point] = {}
-    for number in range(len(looks)):
-        spot = floor.find_spot(rng, number, spots)
-        if spot is None:
+    floor = _Floor(appearances, options)
+    positions: dict[int, Point] = {}
+    for number in range(len(appearances)):
+        position = floor.find_position(rng, number, positions)
+        if position is None:
             return None
-        spots[number] = spot
-    for _ in range(_REPAIRS + 2 * len(looks)):
-        solids = [solid(look, spots[name]) for name, look in enumerate(looks)]
+        positions[number] = position
+    for _ in range(_REPAIRS + 2 * len(appearances)):
+        solids = [solid(appearance, positions[name]) for name, appearance in enumerate(appearances)]
         worst = least_visible(solids, camera, options)
         if worst is None:
-            return [spots[name] for name in range(len(looks))]
-        remaining = {name: spot for name, spot in spots.items() if name != worst}
-        moved = floor.find_spot(rng, worst, remaining)
+            return [positions[name] for name in range(len(appearances))]
+        remaining = {name: position for name, position in positions.items() if name != worst}
+        moved = floor.find_position(rng, worst, remaining)
         if moved is None:
             return None
-        spots[worst] = moved
+        positions[worst] = moved
     return None
 
 
-def solid(look: Look, centre: Point) -> Solid:
+def solid(appearance: Appearance, centre: Point) -> Solid:
     """Return an object at a position."""
     return Solid(
-        shape=look.shape,
-        material=look.material,
-        color=look.color,
-        radius=look.radius,
-        rotation=look.rotation,
+        shape=appearance.shape,
+        material=appearance.material,
+        color=appearance.color,
+        radius=appearance.radius,
+        rotation=appearance.rotation,
         coords=centre,
     )
 
 
 def least_visible(solids: Sequence[Solid], camera: Camera, options: Options) -> int | None:
-    """Return the position of the least visible object that shows too little; None where all show enough."""
+    """Return the index of the least visible object that shows too little; None where all show enough."""
     outlines: list[list[Pixel]] = [outline(item, camera) for item in solids]
     visible = visible_pixels(outlines, far_to_near(solids, camera), camera)
     fill = [
@@ -71,43 +73,49 @@ def least_visible(solids: Sequence[Solid], camera: Camera, options: Options) -> 
     return worst if fill[worst] < 1 else None
 
 
-def placement_holds(looks: Sequence[Look], spots: Sequence[Point], camera: Camera, options: Options) -> bool:
-    """Return whether objects keep to all the rules where they are, after some of them changed their looks."""
-    floor = _Floor(looks, options)
+def placement_holds(
+    appearances: Sequence[Appearance], positions: Sequence[Point], camera: Camera, options: Options
+) -> bool:
+    """Return whether objects keep to all the rules where they are, after some of them changed their appearance."""
+    floor = _Floor(appearances, options)
     apart = all(
-        floor.may_stand(index, spots[index], other_index, spots[other_index])
-        for index in range(len(looks))
+        floor.may_stand(index, positions[index], other_index, positions[other_index])
+        for index in range(len(appearances))
         for other_index in range(index)
     )
-    solids = [solid(look, spot) for look, spot in zip(looks, spots, strict=True)]
+    solids = [solid(appearance, position) for appearance, position in zip(appearances, positions, strict=True)]
     return apart and least_visible(solids, camera, options) is None
 
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    looks: Sequence[Look]
+    appearances: Sequence[Appearance]
     options: Options
 
-    def find_spot(self, rng: random.Random, index: int, occupied: Mapping[int, Point]) -> Point | None:
-        """Return a spot for one object among the others; None where the tries ran out."""
-        reach = _SIDE * scale_for(len(self.looks))
-        radius, decimals = self.looks[index].radius, self.options.coords_decimals
+    def find_position(self, rng: random.Random, index: int, occupied: Mapping[int, Point]) -> Point | None:
+        """Return a position for one object among the others; None where the tries ran out."""
+        reach = _SIDE * scale_for(len(self.appearances))
+        radius, decimals = self.appearances[index].radius, self.options.coords_decimals
         for _ in range(_TRIES):
             a, b = rng.uniform(-reach, reach), rng.uniform(-reach, reach)
             x, y = a * math.cos(_TURN) - b * math.sin(_TURN), a * math.sin(_TURN) + b * math.cos(_TURN)
-            spot = (x, y, radius) if decimals is None else (round(x, decimals), round(y, decimals), radius)
-            if all(self.may_stand(index, spot, other_index, centre) for other_index, centre in occupied.items()):
-                return spot
+            position = (x, y, radius) if decimals is None else (round(x, decimals), round(y, decimals), radius)
+            if all(self.may_stand(index, position, other_index, centre) for other_index, centre in occupied.items()):
+                return position
         return None
 
-    def may_stand(self, index: int, spot: Point, other_index: int, centre: Point) -> bool:
-        dx, dy, min_distance = abs(spot[0] - centre[0]), abs(spot[1] - centre[1]), margin(len(self.looks))
-        look, other_look = self.looks[index], self.looks[other_index]
-        if dx < min_distance or dy < min_distance or math.hypot(dx, dy) - look.radius - other_look.radius < _GAP:
+    def may_stand(self, index: int, position: Point, other_index: int, centre: Point) -> bool:
+        dx, dy, min_distance = abs(position[0] - centre[0]), abs(position[1] - centre[1]), margin(len(self.appearances))
+        appearance, other_appearance = self.appearances[index], self.appearances[other_index]
+        if (
+            dx < min_distance
+            or dy < min_distance
+            or math.hypot(dx, dy) - appearance.radius - other_appearance.radius < _GAP
+        ):
             return False
-        if must_stand_apart(look, other_look) and _too_close(spot, centre):
+        if must_stand_apart(appearance, other_appearance) and _too_close(position, centre):
             return False
-        return not footprints_meet(solid(look, spot), solid(other_look, centre))
+        return not footprints_meet(solid(appearance, position), solid(other_appearance, centre))
 
 
 def _too_close(first: Point, second: Point) -> bool:

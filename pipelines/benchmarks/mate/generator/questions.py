@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipelines.benchmarks.mate.answers import Gold
-from pipelines.benchmarks.mate.generator.looks import Cast
+from pipelines.benchmarks.mate.generator.appearance import ObjectSet
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, Scene, find_object, unique_values
 from pipelines.benchmarks.mate.wording.own import draw_shots
 
@@ -63,9 +63,9 @@ class Balance:
         self.used_strata[count, question.task, links] += 1
 
 
-def pools_of(scene: Scene, cast: Cast) -> Pools:
+def pools_of(scene: Scene, object_set: ObjectSet) -> Pools:
     """Return the values that may point, by attribute: of visual ones only those made unique on purpose."""
-    visual: Pools = {attribute: list(cast.keys(attribute)) for attribute in VISUAL}
+    visual: Pools = {attribute: list(object_set.keys(attribute)) for attribute in VISUAL}
     return visual | {attribute: unique_values(scene, attribute) for attribute in TEXTUAL}
 
 

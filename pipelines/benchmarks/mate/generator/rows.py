@@ -54,7 +54,7 @@ def _row(plan: Plan, layout: Layout, item: QuestionItem, shots: int, *, cot: boo
     scene, question = layout.scene, item.question
     examples = item.shots[:shots]
     object_index, gold, name = question.object_index(scene), question.gold(scene), example_id(layout)
-    pools = pools_of(scene, layout.cast)
+    pools = pools_of(scene, layout.object_set)
     row = {
         "example_id": name,
         "task": question.task,

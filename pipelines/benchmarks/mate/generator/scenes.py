@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from pipelines.benchmarks.mate.generator.appearance import ObjectSet, draw_objects
 from pipelines.benchmarks.mate.generator.camera import Camera, Point, camera_for
-from pipelines.benchmarks.mate.generator.looks import Cast, draw_cast
 from pipelines.benchmarks.mate.generator.parameters import Plan, stream
-from pipelines.benchmarks.mate.generator.placement import place, solid
+from pipelines.benchmarks.mate.generator.placement import place_objects, solid
 from pipelines.benchmarks.mate.generator.solids import Solid
 from pipelines.benchmarks.mate.scene import TEXTUAL, Scene, SceneObject, unique_values
 from pipelines.errors import UsageError
@@ -19,8 +19,8 @@ class Layout:
 
     count: int  # objects
     turn: int  # its number among the scenes of that count, from 0
-    cast: Cast  # the objects, and the values that point
-    spots: tuple[Point, ...]  # their centres, in the same order
+    object_set: ObjectSet  # the objects, and the values that point
+    positions: tuple[Point, ...]  # their centres, in the same order
     camera: Camera
 
     @property
@@ -29,21 +29,26 @@ class Layout:
         objects = [
             SceneObject(
                 name=f"Object_{number}",
-                shape=look.shape,
-                size=look.size,
-                material=look.material,
-                coords=spot,
-                rotation=look.rotation,
-                color=look.color,
+                shape=appearance.shape,
+                size=appearance.size,
+                material=appearance.material,
+                coords=position,
+                rotation=appearance.rotation,
+                color=appearance.color,
             )
-            for number, (look, spot) in enumerate(zip(self.cast.looks, self.spots, strict=True))
+            for number, (appearance, position) in enumerate(
+                zip(self.object_set.appearances, self.positions, strict=True)
+            )
         ]
         return Scene(self.camera.location, tuple(objects))
 
     @property
     def solids(self) -> list[Solid]:
         """Return the scene as solids to draw."""
-        return [solid(look, spot) for look, spot in zip(self.cast.looks, self.spots, strict=True)]
+        return [
+            solid(appearance, position)
+            for appearance, position in zip(self.object_set.appearances, self.positions, strict=True)
+        ]
 
 
 def make_layout(plan: Plan, index: int) -> Layout:
@@ -53,10 +58,10 @@ def make_layout(plan: Plan, index: int) -> Layout:
     rng = stream(plan.seed, count, turn)
     camera = camera_for(count, options.width, options.height)
     for _ in range(_RESTARTS):
-        cast = draw_cast(rng, count, options)
-        spots = place(rng, cast.looks, camera, options)
-        if spots is not None:
-            layout = Layout(count=count, turn=turn, cast=cast, spots=tuple(spots), camera=camera)
+        object_set = draw_objects(rng, count, options)
+        positions = place_objects(rng, object_set.appearances, camera, options)
+        if positions is not None:
+            layout = Layout(count=count, turn=turn, object_set=object_set, positions=tuple(positions), camera=camera)
             if all(len(unique_values(layout.scene, key)) == count for key in TEXTUAL if key != "size"):
                 return layout
     raise UsageError(

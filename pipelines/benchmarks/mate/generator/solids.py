@@ -13,7 +13,7 @@ ROUND_STEPS = 48  # corners that stand for a circle; the error is a fifth of a p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solid:
-    """Shape, looks and position of one object."""
+    """Shape, appearance and position of one object."""
 
     shape: str  # a cube has half edge `radius`, a cylinder and a cone have height 2 x `radius`
     material: str  # `metal` or `rubber`

@@ -133,14 +133,14 @@ def test_footprints_meet_where_they_share_ground(
     x, y, _ = solid.coords
     other = stand(shape, x + away * math.cos(towards), y + away * math.sin(towards), 0.35, rotation)
     grid = [(x + i / 20, y + j / 20) for i in range(-40, 41) for j in range(-40, 41)]
-    shared = sum(inside(solid, *spot) and inside(other, *spot) for spot in grid)
+    shared = sum(inside(solid, *position) and inside(other, *position) for position in grid)
     meets = solids.footprints_meet(solid, other)
     assert meets == solids.footprints_meet(other, solid)
     assert not shared or meets
     # A grid cannot see an overlap thinner than its mesh: let both grow a little for the other direction.
     grown = dataclasses.replace(other, radius=other.radius + 0.08)
     larger = dataclasses.replace(solid, radius=solid.radius + 0.08)
-    assert not meets or any(inside(larger, *spot) and inside(grown, *spot) for spot in grid)
+    assert not meets or any(inside(larger, *position) and inside(grown, *position) for position in grid)
 
 
 def test_nearer_solids_cover_farther_ones() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.mate.generator import placement, scenes
-from pipelines.benchmarks.mate.generator.looks import must_stand_apart
+from pipelines.benchmarks.mate.generator.appearance import must_stand_apart
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, margin, stream
 from pipelines.benchmarks.mate.generator.picture import draw_picture
 from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, least_visible, placement_holds
@@ -49,14 +49,17 @@ def layout(request: pytest.FixtureRequest) -> Layout:
 
 def test_objects_stand_apart(layout: Layout) -> None:
     least = margin(layout.count)
-    for first, second in itertools.combinations(zip(layout.cast.looks, layout.spots, strict=True), 2):
-        (look, spot), (look2, spot2) = first, second
-        dx, dy = abs(spot[0] - spot2[0]), abs(spot[1] - spot2[1])
+    for first, second in itertools.combinations(zip(layout.object_set.appearances, layout.positions, strict=True), 2):
+        (appearance, position), (look2, spot2) = first, second
+        dx, dy = abs(position[0] - spot2[0]), abs(position[1] - spot2[1])
         assert min(dx, dy) >= least
-        assert math.hypot(dx, dy) - look.radius - look2.radius >= 0.25
-        if must_stand_apart(look, look2):
+        assert math.hypot(dx, dy) - appearance.radius - look2.radius >= 0.25
+        if must_stand_apart(appearance, look2):
             assert max(dx, dy) >= FAIR_GAP
-    assert all(spot[2] == look.radius for look, spot in zip(layout.cast.looks, layout.spots, strict=True))
+    assert all(
+        position[2] == appearance.radius
+        for appearance, position in zip(layout.object_set.appearances, layout.positions, strict=True)
+    )
 
 
 def test_every_object_is_visible_enough_in_the_picture(layout: Layout) -> None:
@@ -73,24 +76,28 @@ def test_each_object_shows_its_color(layout: Layout) -> None:
     outlines = [outline(item, layout.camera) for item in layout.solids]
     numbers = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
     pixels, owners = np.asarray(picture), np.asarray(numbers)
-    for index, look in enumerate(layout.cast.looks):
+    for index, appearance in enumerate(layout.object_set.appearances):
         middle = np.median(pixels[owners == index + 1], axis=0) / 255
         hue, saturation, _ = colorsys.rgb_to_hsv(*middle)
-        if look.color == "gray":
+        if appearance.color == "gray":
             assert saturation < 0.15
         else:
             assert saturation > 0.4
-            assert abs((hue * 360 - HUES[look.color] + 180) % 360 - 180) <= 12
+            assert abs((hue * 360 - HUES[appearance.color] + 180) % 360 - 180) <= 12
 
 
 def test_pointer_values_are_unique_and_at_most_one_per_object(layout: Layout) -> None:
-    cast = layout.cast
-    assert len(cast.key_colors) == min(3, layout.count - 1)
-    assert len(cast.key_shapes) == 1
+    object_set = layout.object_set
+    assert len(object_set.key_colors) == min(3, layout.count - 1)
+    assert len(object_set.key_shapes) == 1
     owners = []
     for attribute in VISUAL:
-        for value in cast.keys(attribute):
-            holders = [index for index, look in enumerate(cast.looks) if getattr(look, attribute) == value]
+        for value in object_set.keys(attribute):
+            holders = [
+                index
+                for index, appearance in enumerate(object_set.appearances)
+                if getattr(appearance, attribute) == value
+            ]
             assert len(holders) == 1
             assert value in unique_values(layout.scene, attribute)
             owners += holders
@@ -101,7 +108,7 @@ def test_sizes_have_one_spelling_a_class_except_for_one_object() -> None:
     odd = 0
     for layout in LAYOUTS:
         for radius in (0.35, 0.7):
-            spelled = [look.size for look in layout.cast.looks if look.radius == radius]
+            spelled = [appearance.size for appearance in layout.object_set.appearances if appearance.radius == radius]
             assert {round(size, 2) for size in spelled} <= {radius}
             rare = min(spelled.count(size) for size in set(spelled)) if len(set(spelled)) == 2 else 0
             assert rare <= 1
@@ -118,48 +125,48 @@ def test_scene_depends_on_seed_and_number_only() -> None:
 
 def test_other_seeds_counts_and_numbers_give_other_scenes() -> None:
     other = make_layout(plan_for(*range(3, 11), seed=6), 0)
-    distinct = {layout.spots for layout in [*LAYOUTS, other]}
+    distinct = {layout.positions for layout in [*LAYOUTS, other]}
     assert len(distinct) == len(LAYOUTS) + 1
 
 
 def test_every_shape_material_and_color_occurs() -> None:
-    looks = [look for layout in LAYOUTS for look in layout.cast.looks]
-    assert {look.shape for look in looks} == set(SHAPES)
-    assert {look.color for look in looks} == set(COLORS)
-    share = statistics.fmean(look.material == "metal" for look in looks)
-    assert abs(share - 0.5) < 3 * 0.5 / math.sqrt(len(looks))
+    appearances = [appearance for layout in LAYOUTS for appearance in layout.object_set.appearances]
+    assert {appearance.shape for appearance in appearances} == set(SHAPES)
+    assert {appearance.color for appearance in appearances} == set(COLORS)
+    share = statistics.fmean(appearance.material == "metal" for appearance in appearances)
+    assert abs(share - 0.5) < 3 * 0.5 / math.sqrt(len(appearances))
 
 
 def test_rounded_coordinates_are_where_the_objects_stand() -> None:
     layout = make_layout(plan_for(10, coords_decimals=2), 0)
-    assert all(round(part, 2) == part for spot in layout.spots for part in spot)
+    assert all(round(part, 2) == part for position in layout.positions for part in position)
     assert len(unique_values(layout.scene, "3d_coords")) == 10
-    assert [item.coords for item in layout.solids] == list(layout.spots)
+    assert [item.coords for item in layout.solids] == list(layout.positions)
 
 
 def test_more_pointing_values_on_request() -> None:
     layout = make_layout(plan_for(10, max_key_colors=7, max_key_shapes=3), 0)
     assert len(unique_values(layout.scene, "color")) == 7
     assert len(unique_values(layout.scene, "shape")) == 3
-    assert len(layout.cast.free("color")) == len(layout.cast.free("shape")) == 1
+    assert len(layout.object_set.free("color")) == len(layout.object_set.free("shape")) == 1
 
 
 def test_unsatisfiable_rule_ends_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenes, "place", lambda *_: None)
+    monkeypatch.setattr(scenes, "place_objects", lambda *_: None)
     with pytest.raises(UsageError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
         make_layout(plan_for(10), 0)
 
 
 def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = LAYOUTS[0]
-    rng, looks, options = stream("moves"), layout.cast.looks, SMALL.options
-    assert placement.place(rng, looks, layout.camera, options) is not None
+    rng, appearances, options = stream("moves"), layout.object_set.appearances, SMALL.options
+    assert placement.place_objects(rng, appearances, layout.camera, options) is not None
     monkeypatch.setattr(placement, "least_visible", lambda *_: 0)
-    assert placement.place(rng, looks, layout.camera, options) is None
-    spots = iter([*layout.spots, None])
-    monkeypatch.setattr(placement._Floor, "find_spot", lambda *_: next(spots))
-    assert placement.place(rng, looks, layout.camera, options) is None
-    assert next(spots, "all taken") == "all taken"
+    assert placement.place_objects(rng, appearances, layout.camera, options) is None
+    positions = iter([*layout.positions, None])
+    monkeypatch.setattr(placement._Floor, "find_position", lambda *_: next(positions))
+    assert placement.place_objects(rng, appearances, layout.camera, options) is None
+    assert next(positions, "all taken") == "all taken"
 
 
 def test_strict_visibility_rule_holds() -> None:
@@ -181,11 +188,12 @@ def test_least_visible_object_is_moved() -> None:
 
 def test_rules_are_checked_again_after_a_change() -> None:
     layout = next(item for item in LAYOUTS if item.count == 10)
-    looks, options = list(layout.cast.looks), SMALL.options
-    assert placement_holds(looks, layout.spots, layout.camera, options)
+    appearances, options = list(layout.object_set.appearances), SMALL.options
+    assert placement_holds(appearances, layout.positions, layout.camera, options)
     close = min(
-        itertools.combinations(range(10), 2), key=lambda pair: math.dist(layout.spots[pair[0]], layout.spots[pair[1]])
+        itertools.combinations(range(10), 2),
+        key=lambda pair: math.dist(layout.positions[pair[0]], layout.positions[pair[1]]),
     )
-    moved = list(layout.spots)
+    moved = list(layout.positions)
     moved[close[0]] = (moved[close[1]][0] + 0.1, *moved[close[0]][1:])
-    assert not placement_holds(looks, moved, layout.camera, options)
+    assert not placement_holds(appearances, moved, layout.camera, options)

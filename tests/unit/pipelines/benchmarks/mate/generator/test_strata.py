@@ -1,4 +1,4 @@
-"""Questions of a requested difficulty: strata fill evenly where scenes allow, by changing looks and never places."""
+"""Questions of a requested difficulty: strata fill evenly where scenes allow, by changing only appearances."""
 
 import dataclasses
 import functools
@@ -32,11 +32,13 @@ def test_strata_fill_evenly_at_any_number_of_objects(count: int, examples: int) 
         assert max(used) - min(used) <= 1
     for before, example in zip(placed, questions, strict=True):
         after = example.layout
-        assert after.spots == before.spots
-        assert [look.size for look in after.cast.looks] == [look.size for look in before.cast.looks]
-        assert placement_holds(after.cast.looks, after.spots, after.camera, plan.options)
+        assert after.positions == before.positions
+        assert [appearance.size for appearance in after.object_set.appearances] == [
+            appearance.size for appearance in before.object_set.appearances
+        ]
+        assert placement_holds(after.object_set.appearances, after.positions, after.camera, plan.options)
         for attribute in VISUAL:
-            assert set(after.cast.keys(attribute)) <= set(unique_values(after.scene, attribute))
+            assert set(after.object_set.keys(attribute)) <= set(unique_values(after.scene, attribute))
 
 
 def test_without_strata_coordinates_take_over_as_scenes_fill() -> None:
@@ -55,56 +57,74 @@ def test_built_object_has_the_requested_links(count: int, link_count: int) -> No
     for layout in placed:
         for hidden, shown in (("color", "shape"), ("shape", "color")):
             index = rng.randrange(count)
-            cast = build(rng, layout, index, attribute=shown, link_count=link_count)
-            if cast is None:
+            object_set = build(rng, layout, index, attribute=shown, link_count=link_count)
+            if object_set is None:
                 continue
             built += 1
-            changed = dataclasses.replace(layout, cast=cast)
+            changed = dataclasses.replace(layout, object_set=object_set)
             links = linking(changed.scene, index, (hidden,)).k
             assert links == link_count
-            assert [look.radius for look in cast.looks] == [look.radius for look in layout.cast.looks]
-            assert (cast.key_colors, cast.key_shapes) == (layout.cast.key_colors, layout.cast.key_shapes)
+            assert [appearance.radius for appearance in object_set.appearances] == [
+                appearance.radius for appearance in layout.object_set.appearances
+            ]
+            assert (object_set.key_colors, object_set.key_shapes) == (
+                layout.object_set.key_colors,
+                layout.object_set.key_shapes,
+            )
     assert built >= (1 if count == 4 else 16)
 
 
 def test_visible_pointer_value_links_an_object_alone() -> None:
     _, (layout, *_) = layouts(10, 32)
-    index = next(i for i, look in enumerate(layout.cast.looks) if look.color in layout.cast.key_colors)
+    index = next(
+        i
+        for i, appearance in enumerate(layout.object_set.appearances)
+        if appearance.color in layout.object_set.key_colors
+    )
     rng = stream("key")
-    assert build(rng, layout, index, attribute="color", link_count=1) == layout.cast
+    assert build(rng, layout, index, attribute="color", link_count=1) == layout.object_set
     assert all(build(rng, layout, index, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
 
 
 def test_object_is_not_built_where_neighbouring_sizes_forbid_it() -> None:
     _, (layout, *_) = layouts(10, 32)
-    index = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    index = next(
+        i
+        for i, appearance in enumerate(layout.object_set.appearances)
+        if appearance.shape not in layout.object_set.key_shapes
+    )
     alone = dataclasses.replace(
-        layout.cast,
-        looks=tuple(
-            dataclasses.replace(look, radius=0.35 if number == index else 0.7)
-            for number, look in enumerate(layout.cast.looks)
+        layout.object_set,
+        appearances=tuple(
+            dataclasses.replace(appearance, radius=0.35 if number == index else 0.7)
+            for number, appearance in enumerate(layout.object_set.appearances)
         ),
     )
-    odd = dataclasses.replace(layout, cast=alone)
+    odd = dataclasses.replace(layout, object_set=alone)
     rng = stream("sizes")
     assert all(build(rng, odd, index, attribute="shape", link_count=link_count) is None for link_count in (2, 3, 0))
     everyone = dataclasses.replace(
-        alone, looks=tuple(dataclasses.replace(look, radius=0.35) for look in layout.cast.looks)
+        alone,
+        appearances=tuple(dataclasses.replace(appearance, radius=0.35) for appearance in layout.object_set.appearances),
     )
-    same = dataclasses.replace(layout, cast=everyone)
+    same = dataclasses.replace(layout, object_set=everyone)
     assert build(rng, same, index, attribute="shape", link_count=3) is None
 
 
 def test_object_is_not_built_without_a_free_value() -> None:
     plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
     layout = make_layout(plan, 0)
-    index = next(i for i, look in enumerate(layout.cast.looks) if look.shape not in layout.cast.key_shapes)
+    index = next(
+        i
+        for i, appearance in enumerate(layout.object_set.appearances)
+        if appearance.shape not in layout.object_set.key_shapes
+    )
     assert build(stream("full"), layout, index, attribute="shape", link_count=1) is None
 
 
 def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:
     layout = layouts(6, 1)[1][0]
-    pools = pools_of(layout.scene, layout.cast)
+    pools = pools_of(layout.scene, layout.object_set)
     balance = Balance(("img2txt", "txt2img", "img2img", "txt2txt"))
     assert balance.next_task(6, KINDS["mm"]) == "img2txt"
     assert balance.next_task(6, KINDS["um"]) == "img2img"
