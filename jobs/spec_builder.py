@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.flags import SweepFlags
 from jobs.options import names
-from models.availability import unavailable_reason
+from models.availability import pickled_weights, unavailable_reason
 from models.catalog_loader import load_models, select_models, trust_remote_code
 from models.environment import ray_address, secret
 from models.errors import YamlFileError
@@ -168,9 +168,10 @@ def _check(name: str, spec: ModelSpec, *, dry_run: bool, runs_locally: bool) -> 
             f"{spec.unsupported.runs_with.strip()}"
         )
     gguf = gguf_file(spec.model) if spec.runs_locally else None
+    pickled = bool(pickled_weights(spec))
     untrusted = spec.remote_code and not spec.trust_remote_code
     if (
-        (untrusted or (runs_locally and (spec.uses_vllm or gguf)))
+        (untrusted or (runs_locally and (spec.uses_vllm or gguf or pickled)))
         and not dry_run
         and (reason := unavailable_reason(spec))
     ):

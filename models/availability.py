@@ -15,6 +15,11 @@ from models.gguf_header import gguf_file
 from models.spec import ModelSpec
 
 GGUF_NOT_INSTALLED = "GGUF files are read with the package gguf, which is not installed: pip install 'vlmsweep[gguf]'"
+PICKLES_REFUSED = (
+    "no other weights are read, since pickles run code as they load: convert them where you trust them, with "
+    "AutoModel....from_pretrained(folder).save_pretrained(new_folder), and give the new folder"
+)
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
 
 
@@ -32,7 +37,16 @@ def unavailable_reason(spec: ModelSpec) -> str:
             secret(spec.api_key_env)
         except MissingSecretError as error:
             return str(error)
-    return _missing_package(spec)
+    return pickled_weights(spec) or _missing_package(spec)
+
+
+def pickled_weights(spec: ModelSpec) -> str:
+    """Return why the weights in a folder of this machine are refused: pickles, where there is no safetensors file."""
+    folder = Path(spec.model).expanduser()
+    if not spec.runs_locally or not folder.is_dir() or any(folder.glob("*.safetensors")) or gguf_file(spec.model):
+        return ""
+    pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
+    return f"the folder holds {pickles[0]} and no *.safetensors, and {PICKLES_REFUSED}" if pickles else ""
 
 
 def _missing_package(spec: ModelSpec) -> str:

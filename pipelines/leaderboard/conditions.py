@@ -52,7 +52,8 @@ def conditions_of(
     conditions |= _prompts(entry, run)
     conditions["seed"] = str(builder.seed)
     conditions["samples"] = _samples(entry, task, setting)
-    conditions["generation settings"] = _listed(builder.generation) or "the benchmark's"
+    if builder.model_fingerprint.get("engine") != "random":  # a guess is the baseline of any settings
+        conditions["generation settings"] = _listed(builder.generation) or "the benchmark's"
     if setting in definition.captioned_settings:
         conditions["captioner"] = builder.captioner_name or "none"
     return conditions

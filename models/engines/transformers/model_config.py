@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.availability import PICKLES_REFUSED
 from models.errors import EngineUnreachableError
 from models.launch import LaunchedModel
 
@@ -80,13 +81,11 @@ LOAD_ERRORS = _load_errors()  # everything that a damaged or foreign checkpoint 
 def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachableError:
     """Return the error for a model that cannot be loaded: cause and remedy."""
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    first_line, advice, _ = first_line.partition(" Please do not set `use_safetensors")  # no entry can set that
     if model.folder and len(list(model.folder.glob("*.gguf"))) > 1:
         remedy = "the folder holds several *.gguf: name one of them as `model`"
-    elif model.folder and not any(model.folder.glob("*.safetensors")):
-        remedy = (
-            "the folder holds no *.safetensors, and no other weights are read: convert them where you trust them, with "
-            "AutoModel....from_pretrained(folder).save_pretrained(new_folder)"
-        )
+    elif advice or (model.folder and not any(model.folder.glob("*.safetensors"))):
+        remedy = f"the checkpoint holds no *.safetensors, and {PICKLES_REFUSED}"
     elif not model.spec.trust_remote_code and "custom code" in first_line:
         remedy = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
     elif model.folder:

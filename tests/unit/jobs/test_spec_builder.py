@@ -90,3 +90,13 @@ def test_gguf_file_needs_its_package_where_the_model_runs(tmp_path: Path, monkey
     with pytest.raises(UsageError, match=r"pip install 'vlmsweep\[gguf\]'"):
         build_run_spec(flags)
     assert build_run_spec(replace(flags, address="ray://head:10001")).models
+
+
+def test_folder_of_pickled_weights_is_refused_where_the_model_runs(tmp_path: Path) -> None:
+    flags = replace(gguf_flags(tmp_path, None), dry_run=False)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
+    (tmp_path / "models.yaml").write_text(f"m: {{engine: transformers, model: {tmp_path}, device: cpu}}\n")
+    with pytest.raises(UsageError, match=r"'m': the folder holds pytorch_model.bin and no \*.safetensors"):
+        build_run_spec(flags)
+    assert "m" in build_run_spec(replace(flags, address="ray://127.0.0.1:1")).models
+    assert "m" in build_run_spec(replace(flags, dry_run=True)).models

@@ -36,7 +36,7 @@ def test_invalid_base_url_is_rejected(base_url: str) -> None:
     ("options", "reason"),
     [
         ({"extra_body": {"top_p": 0.5, "model": "n"}}, "must not hold model, top_p"),
-        ({"extra_body": {"x": float("nan")}}, "finite numbers"),
+        ({"extra_body": {"x": float("nan")}}, "finite number"),
         ({"extra_body": {"x": object()}}, "extra_body.x"),
         ({"reasoning_tokens": -1}, "reasoning_tokens"),
         ({"reasoning": {"end": ""}}, "reasoning.end"),
@@ -48,6 +48,12 @@ def test_invalid_base_url_is_rejected(base_url: str) -> None:
 def test_invalid_request_options_are_rejected(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         endpoint(**options)
+
+
+@pytest.mark.parametrize("dollars", [-1.0, float("inf"), float("nan")])
+def test_prices_are_finite_and_not_negative(dollars: float) -> None:
+    with pytest.raises(ValidationError, match=r"price\.output_per_million"):
+        endpoint(price={"input_per_million": 1.0, "output_per_million": dollars})
 
 
 def test_request_options_belong_to_endpoints() -> None:

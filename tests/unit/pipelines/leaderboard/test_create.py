@@ -106,6 +106,17 @@ def test_rows_that_were_not_measured_alike_are_refused_by_name_or_marked(
     assert all(any(note.startswith(kind) for note in row.notes) for row in measured)
 
 
+def test_guesses_are_the_baseline_of_models_with_settings_of_their_own(tmp_path: Path) -> None:
+    guesses = entry("random", model_fingerprint={"engine": "random"})
+    out = write_output(
+        str(tmp_path),
+        [entry("m1", generation={"max_new_tokens": 3}), guesses],
+        [metric("m1", 0.4), metric("random", 0.1)],
+    )
+    ranks = {row.model: row.rank for row in join_outputs([out]).rows if row.origin == "measured"}
+    assert ranks == {"m1": 1, "random": 2}
+
+
 def test_custom_wording_of_one_model_is_not_that_of_others_in_the_same_output(tmp_path: Path) -> None:
     custom = entry("m2", prompts={VERSION: "Other words"})  # the last run, whose wording `run.json` has
     out = write_output(str(tmp_path / "a"), [entry("m1"), custom], [metric("m1", 0.4), metric("m2", 0.5)])

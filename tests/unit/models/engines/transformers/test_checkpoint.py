@@ -12,7 +12,9 @@ import torch
 from pydantic import ValidationError
 
 from models.engines.transformers.engine import TransformersEngine
+from models.engines.transformers.model_config import unreachable_error
 from models.errors import EngineUnreachableError
+from models.launch import LaunchedModel
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 
@@ -43,6 +45,17 @@ def test_folder_without_safetensors_is_reported(folder: Path, tmp_path: Path) ->
     (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
     with pytest.raises(EngineUnreachableError, match=r"no \*\.safetensors, and no other weights are read"):
         TransformersEngine(spec_of(copy))
+
+
+def test_pickles_at_the_hub_are_refused_without_advice_that_no_entry_can_follow() -> None:
+    from_transformers = OSError(
+        "org/m does not appear to have a file named model.safetensors or model.safetensors.index.json and thus cannot "
+        "be loaded with `safetensors`. Please do not set `use_safetensors=True`."
+    )
+    launched = LaunchedModel.as_named(ModelSpec(engine="transformers", model="org/m", revision="a" * 40))
+    message = str(unreachable_error(launched, from_transformers))
+    assert "no *.safetensors, and no other weights are read" in message
+    assert "use_safetensors" not in message
 
 
 def test_remote_code_is_not_run_unless_the_entry_allows_it(folder: Path, tmp_path: Path) -> None:
