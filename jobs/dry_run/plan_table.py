@@ -61,6 +61,9 @@ def show_plan(
     if times:
         print_line("")
         _print_times(times)
+    dollars = [row["price_usd"] for row in (*rows, *helper_plan_rows) if row["price_usd"] is not None]
+    if dollars:
+        print_line(f"Endpoints: at most ${sum(dollars):,.2f} together.")
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )
@@ -135,10 +138,11 @@ def _format(value: Any) -> str:
 def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     local = spec.runs_locally
     placed = placement_for(spec, plan) if local else None
-    price = None
+    price = dollars = None
     if billed := spec.billed_price:
         thoughts = plan.calls * (spec.thinking_tokens or 0)
-        price = f"at most ${billed.dollars(plan.prompt_tokens, plan.output_tokens + thoughts):,.2f}"
+        dollars = billed.dollars(plan.prompt_tokens, plan.output_tokens + thoughts)
+        price = f"at most ${dollars:,.2f}"
         price += f" at prices of {billed.as_of}" if billed.as_of else ""
         price += f", {spec.batch_price_factor:g} of the list price" if spec.batch else ""
     return {
@@ -157,5 +161,6 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if local else 0,
         "placement": placement_summary(spec, plan) if local else None,
         "price": price if price or local or spec.is_random else "no price given",
+        "price_usd": dollars,
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

@@ -120,7 +120,10 @@ class TestCatalog:
         assert all(spec.source and spec.checked for spec in recent.values())
         closed = [spec for spec in recent.values() if spec.is_endpoint]
         assert len({spec.base_url for spec in closed}) >= 4
-        assert all(spec.price and spec.price.as_of for spec in closed)
+
+    def test_prices_state_the_day_of_their_source(self) -> None:
+        endpoints = [spec for spec in load_models().values() if spec.is_endpoint]
+        assert all(spec.price and spec.price.as_of for spec in endpoints)
 
     def test_architectures_of_entries_outside_the_papers_are_known_to_the_engine(self) -> None:
         for name, spec in load_models().items():

@@ -8,6 +8,7 @@ from jobs.dry_run import plan_table
 from models.spec import ModelSpec, Price
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_spec import RunSpec
 
 BUILDER = RequestBuilder(
     benchmark_name="maia",
@@ -41,3 +42,13 @@ def test_price_states_the_day_of_its_list_prices() -> None:
     spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
     row = plan_table._plan_row(spec, "m", ModelPlan(builder=BUILDER, prompt_tokens=1_000_000))
     assert row["price"] == "at most $1.00 at prices of 2026-11-23"
+
+
+def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.CaptureFixture[str]) -> None:
+    price = Price(input_per_million=1.0, output_per_million=5.0)
+    paid = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
+    free = ModelSpec(engine="openai", model="f", base_url="http://x/v1")
+    spec = RunSpec(models={"a": paid, "b": paid, "c": free}, benchmarks=("vague",), data="d", out="o")
+    plan = ModelPlan(builder=BUILDER, prompt_tokens=1_250_000)
+    plan_table.show_plan(spec, {name: [plan, plan] for name in spec.models}, as_json=False)
+    assert "Endpoints: at most $5.00 together." in capsys.readouterr().out
