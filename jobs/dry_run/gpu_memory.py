@@ -82,8 +82,9 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     if not placement.fits:
         text += f"; does not fit: {placement.reason}"
     offload = _offload(spec, placement)
+    hours = _offload_hours(spec, offload, placement, plan) if offload else 0.0
     if offload:
-        text += f"; {offload.summary}; {_offload_hours(spec, offload, placement, plan):.2g} h or more for this plan"
+        text += f"; {offload.summary}; {format_hours(hours)} or more for this plan"
     if best.fits and best.tensor_parallel != placement.tensor_parallel:
         text += f"; the estimate proposes tensor_parallel {best.tensor_parallel}, batches of {best.batch_size}"
     return {
@@ -91,8 +92,15 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         "words": text,
         "stated": _placement_data(placement),
         "proposed": _placement_data(best) if best.fits else None,
-        "offload": {**asdict(offload), "seconds_per_pass": offload.seconds_per_pass} if offload else None,
+        "offload": {**asdict(offload), "seconds_per_pass": offload.seconds_per_pass, "hours": hours}
+        if offload
+        else None,
     }
+
+
+def format_hours(hours: float) -> str:
+    """Return hours with two digits or, from ten on, whole."""
+    return f"{hours:,.0f} h" if hours >= 10 else f"{hours:.2g} h"
 
 
 def _offload(spec: ModelSpec, placement: Placement) -> OffloadPlan | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.dry_run.gpu_memory import placement_for, placement_summary
+from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
 from jobs.output import print_json, print_line, table
@@ -61,6 +61,9 @@ def show_plan(
     if times:
         print_line("")
         _print_times(times)
+    for model, hours in _offload_hours(rows).items():
+        time = format_hours(hours)
+        print_line(f"{model}: moving offloaded weights takes {time} or more in all, which no time above includes.")
     dollars = [row["price_usd"] for row in (*rows, *helper_plan_rows) if row["price_usd"] is not None]
     if dollars:
         print_line(f"Endpoints: at most ${sum(dollars):,.2f} together.")
@@ -95,6 +98,15 @@ def helper_rows(helpers: Sequence[Helper]) -> list[dict[str, Any]]:
         }
         for helper in helpers
     ]
+
+
+def _offload_hours(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the hours for which weights of offloaded models are moved, by model."""
+    hours: dict[str, float] = {}
+    for row in rows:
+        if row["placement"] and (offload := row["placement"]["offload"]):
+            hours[row["model"]] = hours.get(row["model"], 0.0) + offload["hours"]
+    return hours
 
 
 def _print_times(times: Mapping[str, Any]) -> None:

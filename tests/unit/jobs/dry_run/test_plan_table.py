@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import pytest
@@ -52,3 +53,17 @@ def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.Capture
     plan = ModelPlan(builder=BUILDER, prompt_tokens=1_250_000)
     plan_table.show_plan(spec, {name: [plan, plan] for name in spec.models}, as_json=False)
     assert "Endpoints: at most $5.00 together." in capsys.readouterr().out
+
+
+def test_plan_states_the_hours_of_offloading_over_all_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    big = ModelSpec(engine="transformers", model="org/big", parameters_b=4000, batch_size=8, offload=True)
+    spec = RunSpec(models={"big": big}, benchmarks=("vague",), data="d", out="o")
+    plan = ModelPlan(builder=BUILDER, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
+    plan_table.show_plan(spec, {"big": [plan, plan]}, as_json=False)
+    printed = capsys.readouterr().out
+    of_one_plan, of_all_plans = (
+        float(match[1].replace(",", ""))
+        for pattern in (r"([\d,]+) h or more for this plan", r"([\d,]+) h or more in all")
+        if (match := re.search(pattern, printed))
+    )
+    assert of_all_plans == pytest.approx(2 * of_one_plan, abs=1)
