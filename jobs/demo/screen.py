@@ -21,7 +21,7 @@ HEADLINES: Final = {
 """Task, setting and metric of each benchmark's headline; V-FLUTE's own needs a model that compares texts."""
 _MEANING: Final = (
     "The small model has learned to read colors and shapes off generated scenes (MATE img2img).\n"
-    "Elsewhere it picks one of the choices at random; the judge tosses a coin."
+    "Elsewhere it guesses letters and labels; the judge tosses a coin."
 )
 
 
