@@ -88,7 +88,7 @@ def test_sweep_goes_on_after_its_engine_process_is_killed(checkpoint_of: Checkpo
 
 
 def test_two_ranks_answer_as_one(open_vllm: OpenEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    # vLLM binds each rank to a NUMA node of its own unless it is told not to bind, and refuses to start with fewer.
+    # By default vLLM binds each rank to a separate NUMA node, and refuses to start where there are fewer nodes.
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     calls = calls_about((PICTURE,), limits=(4,))
     answers = []
