@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from enum import StrEnum
@@ -55,7 +56,11 @@ def main(arguments: list[str] | None = None) -> None:
     unreachable; 70 a bug, with its traceback; 130 interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
-    sys.exit(run(normalize_arguments(sys.argv[1:] if arguments is None else arguments)))
+    code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
+    if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _signal, _frame: os._exit(code))
+    sys.exit(code)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -100,8 +100,13 @@ def test_ctrl_c_cancels_batches_and_keeps_their_answers(cli: Cli, sweep: Sweep) 
     server.script = lambda _: BatchScript(polls=1000, answered=0.5)
 
     def while_polling(interrupt: Callable[[], None]) -> None:
-        # A busy machine polls the first batch several times before the last one is sent.
-        server.on_poll = lambda _: interrupt() if len(server.batches) == 3 and server.batches[2].polls == 2 else None
+        def on_poll(_: object) -> None:
+            # A busy machine polls the first batch several times before the last one is sent.
+            if len(server.batches) == 3 and server.batches[2].polls == 2:
+                server.on_poll = lambda _: None  # polls of the other batches would interrupt again
+                interrupt()
+
+        server.on_poll = on_poll
 
     code, error = sweep.signalled(while_polling, signal.SIGINT)
     assert code == 130, error

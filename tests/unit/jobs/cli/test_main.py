@@ -326,3 +326,14 @@ def test_model_too_large_for_this_machine_is_not_listed_as_runnable(
     assert rows["huge"]["why not"] == "no GPU; 144.0 GB of weights against 24 GB of memory: does not fit"
     assert rows["odd"]["runs here"] == "not known"
     assert (rows["random"]["runs here"], rows["random"]["why not"]) == ("yes", "")
+
+
+def test_second_interrupt_while_exit_hooks_run_prints_no_traceback() -> None:
+    code = (
+        "import atexit, os, signal, sys, time; import jobs.cli.main\n"
+        "sys.modules['jobs.cli.main'].run = lambda _: 130\n"
+        "atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60)))\n"
+        "jobs.cli.main([])"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (process.returncode, process.stderr) == (130, "")
