@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -108,9 +108,9 @@ class Dataset:
         self.store, self.manifest = store, manifest
 
     @classmethod
-    def open(cls, data: Store, benchmark: str) -> Dataset:
-        """Open `DATA/BENCHMARK`; raise DatasetError if it was never ingested or its manifest is unreadable."""
-        store = data.sub(benchmark)
+    def open(cls, data: Store, benchmark: str, store: Store | None = None) -> Dataset:
+        """Open `DATA/BENCHMARK`, by its `store` if it is open; DatasetError if it is not ingested or not readable."""
+        store = store or data.sub(benchmark)
         try:
             manifest = Manifest.from_json(store.get("manifest.json"))
         except FileNotFoundError:
@@ -127,10 +127,11 @@ class Dataset:
         """Return the samples of one shard, in order; raise DatasetError if it does not match the manifest."""
         info = next(shard for shard in self.manifest.shards if shard.path == path)
         try:
-            content = self.store.get(path)
+            content = self.store.get_held(path, info.sha256)
         except FileNotFoundError:
             raise DatasetError(f"{self.store.uri}/{path}: missing; ingest again") from None
         if hashlib.sha256(content).hexdigest() != info.sha256:
+            self.store.forget(path)
             raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash differs from the manifest's); ingest again")
         return [_from_row(row) for row in read_parquet(content).to_pylist()]
 
@@ -148,15 +149,22 @@ class Dataset:
 class Datasets:
     """Opens each dataset of a run once."""
 
-    def __init__(self) -> None:
+    def __init__(self, stores: Mapping[tuple[str, str], Store] | None = None) -> None:
+        """Start with `stores` of datasets that were open before, which may hold shards."""
         self._opened: dict[tuple[str, str], Dataset] = {}
+        self._stores = dict(stores or {})
 
     def open(self, data: str, benchmark: str) -> Dataset:
         """Open `DATA/BENCHMARK`, as `Dataset.open`."""
         key = (data, benchmark)
         if key not in self._opened:
-            self._opened[key] = Dataset.open(Store(data), benchmark)
+            self._opened[key] = Dataset.open(Store(data), benchmark, self._stores.get(key))
+            self._stores[key] = self._opened[key].store
         return self._opened[key]
+
+    def again(self) -> Datasets:
+        """Return the same without manifests, to open each dataset as it is now."""
+        return Datasets(self._stores)
 
 
 def media_path(ref: MediaRef) -> str:

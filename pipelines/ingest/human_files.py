@@ -108,8 +108,8 @@ def store_human(out: Store, files: Sequence[HumanFile]) -> set[str]:
 def load_human_files(out: Store, name: str) -> dict[str, str]:
     """Return kind -> text of the files that an output holds for a benchmark."""
     paths = {f"human/{name}/{kind.name}.csv": kind.name for kind in benchmark(name).human.kinds}
-    stored = {info.path for info in out.list(f"human/{name}")} if paths else ()
-    return {kind: out.get(path).decode() for path, kind in paths.items() if path in stored}
+    stored = {info.path: info for info in out.list(f"human/{name}")} if paths else {}
+    return {kind: out.get_listed(stored[path]).decode() for path, kind in paths.items() if path in stored}
 
 
 def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:

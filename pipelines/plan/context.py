@@ -81,6 +81,7 @@ class EntryPlan:
 
     entry: ManifestEntry
     plan: StoredPlan
+    dataset: Dataset
 
     def iter_ids(self) -> Iterator[str]:
         """Yield the entry's request ids."""
@@ -93,7 +94,9 @@ def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Da
     dataset = datasets.open(entry.data, entry.benchmark)
     captions = load_captions(out, entry.benchmark, entry.builder.captioner)
     return [
-        EntryPlan(selected_entry, plans.open(dataset, selected_entry.builder, selected_entry.selection, captions))
+        EntryPlan(
+            selected_entry, plans.open(dataset, selected_entry.builder, selected_entry.selection, captions), dataset
+        )
         for selected_entry in entry.by_selection()
     ]
 

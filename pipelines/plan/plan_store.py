@@ -22,12 +22,14 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import SampleSelection
 from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan, plan_table
+from pipelines.storage.listed_folder import ListedFolder
 from pipelines.storage.parts import batched, num_rows, tables_to_parquet
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
 SCHEMA_VERSION = 1
 ALL_SAMPLES = SampleSelection()
+PLAN_FOLDER = "plan"
 
 
 class PlanStore:
@@ -35,8 +37,9 @@ class PlanStore:
 
     def __init__(self, store: Store, *, source: Store | None = None) -> None:
         """Open the plans of an output; those that it lacks may be read from `source`."""
-        self._store, self._sources = store, [store, *([source] if source else [])]
+        self._sources = [store, *([source] if source else [])]
         self._opened: dict[str, StoredPlan] = {}
+        self.files = plan_files(store)
 
     @classmethod
     @contextlib.contextmanager
@@ -46,9 +49,9 @@ class PlanStore:
             yield cls(Store(folder), source=out)
 
     @property
-    def keys(self) -> set[str]:
-        """The keys of the plans that were written or opened here."""
-        return {*self._opened}
+    def opened(self) -> Mapping[str, StoredPlan]:
+        """The plans that were written or opened here, by key."""
+        return self._opened
 
     def write(
         self,
@@ -60,7 +63,7 @@ class PlanStore:
         """Build a plan from its samples and write what is not stored yet; UsageError for an unusable selection."""
         key = plan_key(builder, selection, captions)
         if key not in self._opened:
-            self._opened[key] = plan_requests(self._store, dataset, builder, selection, captions)
+            self._opened[key] = plan_requests(self.files, dataset, builder, selection, captions)
         return self._opened[key]
 
     def open(
@@ -77,6 +80,11 @@ class PlanStore:
             plan = next((plan for plan in candidates if plan), None)
             self._opened[key] = plan or self.write(dataset, builder, selection, captions)
         return self._opened[key]
+
+
+def plan_files(store: Store) -> ListedFolder:
+    """Return the plan files of an output, for the run that holds its lock."""
+    return ListedFolder(store, PLAN_FOLDER)
 
 
 def plan_key(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
@@ -99,7 +107,7 @@ def _inputs(builder: RequestBuilder, selection: SampleSelection, captions: Mappi
 
 
 def plan_requests(
-    store: Store,
+    files: ListedFolder,
     dataset: Dataset,
     builder: RequestBuilder,
     selection: SampleSelection = ALL_SAMPLES,
@@ -112,27 +120,17 @@ def plan_requests(
         rows = (row for sample in samples for row in builder.plan_rows(sample, captions))
         content = tables_to_parquet(map(plan_table, batched(rows, ROW_GROUP)), PLAN)
         path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
-        _put(store, path, content)
+        files.put_named(path, content)
         parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
     inputs = _inputs(builder, selection, captions)
-    plan = StoredPlan(store, tuple(parts))
+    plan = StoredPlan(files.store, tuple(parts))
     index = json.dumps({"inputs": inputs, "parts": plan.parts_to_json()}, indent=1, ensure_ascii=True)
-    _put(store, f"{folder}/plan-{stable_id(inputs)}.json", index.encode())
+    files.put(f"{folder}/plan-{stable_id(inputs)}.json", index.encode())
     return plan
 
 
 def _folder(benchmark: str) -> str:
-    return f"plan/benchmark={benchmark}"
-
-
-def _put(store: Store, path: str, content: bytes) -> None:
-    """Write a file unless it is stored unchanged: a damaged one is replaced, an intact one keeps its date."""
-    try:
-        if store.get(path) == content:
-            return
-    except FileNotFoundError:
-        pass
-    store.put(path, content)
+    return f"{PLAN_FOLDER}/benchmark={benchmark}"
 
 
 def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:

@@ -31,9 +31,10 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     """
     out = context.out
     installed = {*benchmark_names()}
-    paths = [info.path for info in out.list("plan") if _is_plan_file(posixpath.basename(info.path))]
+    plans, stored = context.plans.opened, context.plans.files
+    paths = [path for path in stored.by_path if _is_plan_file(posixpath.basename(path))]
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
-    keys = context.plans.keys | {
+    keys = {*plans} | {
         plan_key(
             selected_entry.builder,
             selected_entry.selection,
@@ -44,18 +45,22 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
         for in_set in entry.by_prompt_set()
         for selected_entry in in_set.by_selection()
     }
-    indices = {path for path in files if path.rpartition("/plan-")[2].removesuffix(".json") in keys}
-    needed = indices | {part.path for index in indices for part in plan_parts(out, index) or ()}
-    now, marks = datetime.now(UTC), _load_marks(out)
+    indices = {path: key for path in files if (key := path.rpartition("/plan-")[2].removesuffix(".json")) in keys}
+    needed = {*indices}
+    for path, key in indices.items():
+        needed |= {part.path for part in (plans[key].parts if key in plans else plan_parts(out, path)) or ()}
+    now, marks = datetime.now(UTC), _load_marks(out) if OBSOLETE in stored.by_path else {}
     since = {path: marks.get(path, now) for path in files - needed}
     expired = {path for path, start in since.items() if now - start > GRACE}
+    remaining = {path: start for path, start in since.items() if path not in expired}
+    if not expired and remaining == marks:
+        return
     check_lock(out, context.lock_token)
     for path in sorted(expired, reverse=True):  # indices before their parts, so that no index names a missing part
-        out.delete(path)
-    remaining = {path: start for path, start in since.items() if path not in expired}
+        stored.delete(path)
     if remaining != marks:
         lines = {path: start.isoformat() for path, start in sorted(remaining.items())}
-        out.put(OBSOLETE, json.dumps(lines, indent=1).encode())
+        stored.replace(OBSOLETE, json.dumps(lines, indent=1).encode())
 
 
 def _is_plan_file(name: str) -> bool:

@@ -18,6 +18,8 @@ from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, all_ce
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
+_PARTS = ("models", "scorers", "datasets", "prompts")
+"""To which each run adds its own."""
 PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "openai", "sacrebleu")
 
 
@@ -253,7 +255,7 @@ def save_run(
         "created": earlier.get("created", now),
         "updated": now,
         "sweep": dict(sweep),
-        **{name: {**earlier.get(name, {}), **value} for name, value in parts.items()},
+        **{name: {**earlier.get(name, {}), **parts.get(name, {})} for name in _PARTS if name in {*earlier, *parts}},
         "prompt_fingerprints": {
             name: {prompt: prompt_fingerprint(text) for prompt, text in texts.items()}
             for name, texts in wording.items()

@@ -15,7 +15,7 @@ from models.message_codec import load_steps
 from models.messages import Media, Step
 from pipelines.plan.plan_columns import PlanColumns
 from pipelines.schemas import schema_of
-from pipelines.storage.parts import open_part
+from pipelines.storage.parts import open_named_part
 from pipelines.storage.store import Store
 
 ROW_GROUP: Final = 512
@@ -102,7 +102,7 @@ class StoredPlan:
 
         A row group is in memory at a time. Raises DamagedPartError if the file was altered.
         """
-        file = open_part(self.store, part.path)
+        file = open_named_part(self.store, part.path)
         index = 0
         columns = None if payload else [name for name in PLAN.names if name not in _PAYLOAD]
         for group in range(file.num_row_groups):
@@ -112,7 +112,7 @@ class StoredPlan:
 
     def read_columns(self, part: PlanPart) -> PlanColumns:
         """Return the rows of one part without messages and media files; DamagedPartError if the file was altered."""
-        file = open_part(self.store, part.path)
+        file = open_named_part(self.store, part.path)
         return PlanColumns(file.read([name for name in PLAN.names if name not in _PAYLOAD], use_threads=False))
 
     def __iter__(self) -> Iterator[PlanRow]:
@@ -132,7 +132,7 @@ class PlanReader:
     """Reads single rows of plans; the last few files stay in memory as they are stored, and row groups as read."""
 
     def __init__(self, store: Store) -> None:
-        self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_part(store, path))
+        self._open = lru_cache(maxsize=CACHED_PARTS)(lambda path: open_named_part(store, path))
         self._group = lru_cache(maxsize=CACHED_PARTS)(self._read_group)
 
     def rows(self, path: str, indices: Sequence[int]) -> Iterator[PlanRow]:

@@ -75,10 +75,8 @@ class CostTracker:
 
 
 def record_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
-    """Add this run's line to `spending` in `run.json`, unless it sent no request."""
-    if not spending.tokens:
-        return
-    raw = json.loads(out.get("run.json"))
+    """Add this run's line to `spending` in `run.json`, whose content is `run` as loaded."""
     line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **spending.as_json()}
-    raw["spending"] = [*run.get("spending", []), line]
+    entries = [entry.to_dict() for entry in run["entries"]]
+    raw = {**run, "spending": [*run["spending"], line], "entries": entries}
     out.put("run.json", json.dumps(raw, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))

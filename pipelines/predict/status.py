@@ -14,13 +14,16 @@ from typing import Any
 from pipelines.errors import StoreError
 from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import CellCount, Receipt
+from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
+WRITE_TO_STORE_EVERY_S = 15.0
+"""In an object store, where each time is a request."""
 HEARTBEAT_S = 10.0
-"""While models run the file is written at least so often: its age shows that the run lives."""
+"""While models run the file's age is looked at so often, and shows that the run lives: it stays below 30 s."""
 
 _Key = tuple[str, str, str, str]
 
@@ -32,7 +35,8 @@ class StatusWriter:
     `pending` those of models that have not started.
     """
 
-    def __init__(self, out: Store, plans: Mapping[str, Sequence[ModelPlan]]) -> None:
+    def __init__(self, out: Store, plans: Mapping[str, Sequence[ModelPlan]], *, is_new: bool = False) -> None:
+        """Begin with the counts of earlier runs, of which an output that `is_new` has none."""
         self._out = out
         self._requests: dict[_Key, int] = {}
         self._open: dict[_Key, int] = {}
@@ -40,6 +44,7 @@ class StatusWriter:
         self._excluded: Counter[_Key] = Counter()
         self._running: set[str] = set()
         self._written = 0.0
+        self._write_every_s = WRITE_TO_STORE_EVERY_S if is_remote(out.uri) else WRITE_EVERY_S
         self._lock = threading.RLock()  # models may run concurrently
         for model, model_plans in plans.items():
             for plan in model_plans:
@@ -49,7 +54,7 @@ class StatusWriter:
                     self._open[key] = self._open.get(key, 0) + plan.pending[task, setting]
         self._cells_of_earlier_runs = [
             cell
-            for cell in read_status(out).get("cells", [])
+            for cell in ([] if is_new else read_status(out).get("cells", []))
             if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
         ]
         if self._requests:
@@ -66,7 +71,7 @@ class StatusWriter:
     def _beat(self) -> None:
         while not self._closed.wait(HEARTBEAT_S):
             with self._lock:
-                if self._running and time.monotonic() - self._written > WRITE_EVERY_S:
+                if self._running and time.monotonic() - self._written > self._write_every_s:
                     self.write()
 
     def begin(self, model: str) -> None:
@@ -90,7 +95,7 @@ class StatusWriter:
                 self._open[key] -= n
                 self._failed[key] += n if status == "error" else 0
                 self._excluded[key] += n if status == "excluded" else 0
-            if time.monotonic() - self._written > WRITE_EVERY_S:
+            if time.monotonic() - self._written > self._write_every_s:
                 self.write()
 
     def cells(self) -> list[dict[str, Any]]:

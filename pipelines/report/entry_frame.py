@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from models.messages import Step, Text
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DamagedPartError
-from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.schemas import SCORES
+from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
 
@@ -61,11 +61,11 @@ class EntryRequests:
     @classmethod
     def read(cls, planned: PlannedEntry) -> EntryRequests:
         """Read the requests of an entry's plans, and the prompts of a few."""
-        dataset = Dataset.open(Store(planned.entry.data), planned.entry.benchmark)
         requests = cls()
         examples: Counter[tuple[str, str]] = Counter()
         for entry_plan in planned.plans:
-            requests.samples |= {s.sample_id: s for s in iter_selected_samples(dataset, entry_plan.entry.selection)}
+            selected = iter_selected_samples(entry_plan.dataset, entry_plan.entry.selection)
+            requests.samples |= {sample.sample_id: sample for sample in selected}
             reader = PlanReader(entry_plan.plan.store)
             for part in entry_plan.plan.parts:
                 chosen = {}
@@ -104,24 +104,25 @@ class EntryScores:
     table: pa.Table  # of the last part first: where two parts hold a request, the later one counts
     parts: tuple[tuple[str, int], ...]  # predictions in the order of `table`, with their numbers of rows
     unscored: tuple[str, ...]  # predictions without scores
+    predictions: Mapping[str, FileInfo]  # by path
 
     @classmethod
     def read(cls, out: Store, entry: ManifestEntry) -> EntryScores:
         """Read the scores of an entry; DamagedPartError, with what mends it, for a damaged part."""
-        predictions = [info.path for info in out.list(part_folder("predictions", entry.benchmark, entry.model))]
-        scored = {info.path for info in out.list(part_folder("scores", entry.benchmark, entry.model))}
+        folders = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
+        predictions, scored = ({info.path: info for info in out.list(folder, "*.parquet")} for folder in folders)
         tables, parts, unscored = [SCORES.empty_table().select(_SCORE_COLUMNS)], [], []
-        for path in reversed([path for path in predictions if path.endswith(".parquet")]):
+        for path in reversed(predictions):
             scores = path.replace("predictions/", "scores/", 1)
             if scores not in scored:
                 unscored.append(path)
                 continue
             try:
-                tables.append(read_part(out, scores, _SCORE_COLUMNS))
+                tables.append(read_part(out, scored[scores], _SCORE_COLUMNS))
             except DamagedPartError as error:
                 raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags writes it again") from error
             parts.append((path, tables[-1].num_rows))
-        return cls(pa.concat_tables(tables).combine_chunks(), tuple(parts), tuple(unscored))
+        return cls(pa.concat_tables(tables).combine_chunks(), tuple(parts), tuple(unscored), predictions)
 
     def join(self, columns: Mapping[str, list[str]]) -> pd.DataFrame:
         """Return one row per planned request, with status `missing` where there is no score."""

@@ -46,7 +46,7 @@ def outputs_of(out: Store, scores: EntryScores, request_ids: Collection[str]) ->
     """Return output and error of some requests by id."""
     outputs = {}
     for path in sorted(scores.prediction_parts(list(request_ids))):
-        for row in read_part(out, path, ["request_id", "output", "error"]).to_pylist():
+        for row in read_part(out, scores.predictions[path], ["request_id", "output", "error"]).to_pylist():
             if row["request_id"] in request_ids:
                 outputs[row["request_id"]] = row
     return outputs

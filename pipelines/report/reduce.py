@@ -39,11 +39,11 @@ def run_later(function: Callable[[], T]) -> Callable[[], T]:
 
 
 def reduce_entry(
-    planned: PlannedEntry, people: Sequence[PlannedEntry], out_uri: str, submit: Submit = run_later
+    planned: PlannedEntry, people: Sequence[PlannedEntry], out: Store, submit: Submit = run_later
 ) -> EntryResults:
     """Reduce one entry; `people` are persons' entries on the same benchmark; `submit` may compute a part elsewhere."""
-    out, entry = Store(out_uri), planned.entry
-    own_tokens = None if entry.external else submit(partial(_efficiency, planned, out_uri))
+    entry = planned.entry
+    own_tokens = None if entry.external else submit(partial(_efficiency, planned, out))
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
@@ -149,14 +149,14 @@ class _OtherSets:
         outputs = outputs_of(out, scores, {*texts, *shown_requests(lists)})
         self.items += model_items(entry, lists, outputs, names.label(entry))
         self.answers += examples(entry, frame, texts, outputs, names.label)
-        efficiency = None if entry.external else _efficiency(in_set, out.uri, counted)
+        efficiency = None if entry.external else _efficiency(in_set, out, counted)
         self.efficiency += [replace(efficiency, prompt_set=names.label(entry))] if efficiency else []
         counted |= {*new["request_id"]}
 
 
-def reduce_ensemble(group: Sequence[PlannedEntry], out_uri: str) -> EntryResults:
+def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     """Return the joint results of the models of one benchmark; all must have answered the same data."""
-    out, first = Store(out_uri), group[0].entry
+    first = group[0].entry
     frames: dict[str, pd.DataFrame] = {}
     samples: dict[str, Sample] = {}
     for planned in group:
@@ -174,11 +174,11 @@ def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, S
     return EntryScores.read(out, planned.entry).join(requests.columns), requests.samples
 
 
-def _efficiency(planned: PlannedEntry, out_uri: str, counted: Collection[str] = ()) -> Efficiency | None:
+def _efficiency(planned: PlannedEntry, out: Store, counted: Collection[str] = ()) -> Efficiency | None:
     """Measure the requests of an entry that are not in `counted`."""
     entry, request_ids = planned.entry, [name for name in planned.request_ids() if name not in counted]
     media_keys = partial(_media_keys, planned.plans)
-    return measure_efficiency(entry.benchmark, entry.model, Store(out_uri), request_ids, media_keys)
+    return measure_efficiency(entry.benchmark, entry.model, out, request_ids, media_keys)
 
 
 def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:

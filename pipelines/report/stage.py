@@ -42,14 +42,14 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     planned = [_planned(context, entry) for entry in entries]
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
-    people = {name: _people(context, name) for name in names}
+    people = _people(context, names)
     joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     is_here = cluster.is_embedded and rows <= MAX_ROWS_HERE
     submit = run_later if is_here else _submit
-    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out.uri, submit) for entry in planned]
-    tasks += [partial(reduce_ensemble, group, context.out.uri) for group in joint if len(group) > 1]
+    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out, submit) for entry in planned]
+    tasks += [partial(reduce_ensemble, group, context.out) for group in joint if len(group) > 1]
     if not is_here:
         cluster.connect()
     return [result() for result in [submit(task) for task in tasks]]
@@ -86,10 +86,13 @@ def _call(function: Callable[[], T]) -> T:
     return function()
 
 
-def _people(context: SweepContext, name: str) -> list[PlannedEntry]:
-    entries = load_run(context.out).get("entries", [])
-    people = [entry for entry in entries if entry.benchmark == name and is_person(entry.model)]
-    return [PlannedEntry(entry, context.entry_plans(entry)) for entry in people]
+def _people(context: SweepContext, names: Sequence[str]) -> dict[str, list[PlannedEntry]]:
+    """Return the people of an output by benchmark, of whom a report may leave out some."""
+    people: dict[str, list[PlannedEntry]] = {name: [] for name in names}
+    for entry in load_run(context.out).get("entries", []):
+        if entry.benchmark in people and is_person(entry.model):
+            people[entry.benchmark].append(PlannedEntry(entry, context.entry_plans(entry)))
+    return people
 
 
 def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
@@ -124,12 +127,12 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(row for results in reduced for row in results.efficiency),
     )
-    existing = {info.path for info in out.list("report")}
+    existing = {info.path: info for info in out.list("report")}
     files = render(data)
-    stale = existing - set(files)
     for path, content in files.items():
-        out.put(path, content)
-    for path in stale:
+        if path not in existing or not existing[path].is_known_to_be(content):
+            out.put(path, content)
+    for path in existing.keys() - files.keys():
         out.delete(path)
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
+from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import ScorerSpec
@@ -24,6 +25,7 @@ from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
+from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
@@ -51,31 +53,39 @@ class ScoringSpec:
 class PartScorer:
     """Scores prediction parts one at a time; scorer models are loaded once, when first needed."""
 
-    def __init__(self, spec: ScoringSpec, judges: Sequence[JudgeReplies] = ()) -> None:
+    def __init__(
+        self,
+        spec: ScoringSpec,
+        judges: Sequence[JudgeReplies] = (),
+        *,
+        out: Store | None = None,
+        dataset: Dataset | None = None,
+    ) -> None:
+        """Open output and data, unless the caller has opened them."""
         self._spec, self._judges = spec, judges
         self._benchmark = spec.builder.benchmark
-        self._out = Store(spec.context.out_uri)
-        self._context = ScoringContext.open(spec.context.data_uri, spec.builder, self._out)
+        self._out, self._is_shared = out or Store(spec.context.out_uri), out is not None
+        self._context = ScoringContext.open(spec.context.data_uri, spec.builder, self._out, dataset)
         self._scorers: dict[str, TextScorer | None] = {}
         self.problems: dict[str, str] = {}
         """Unavailable scorers: kind -> why. Their columns stay absent."""
 
-    def score(self, path: str, *, is_scored: bool = True) -> int:
+    def score(self, part: str | FileInfo, *, is_scored: bool = True) -> int:
         """Score one prediction part unless its scores are up to date; return its number of rows.
 
-        Without `is_scored` nothing was stored for it yet, and is not looked for.
+        It is read by path, or from a listing. Without `is_scored` nothing was stored for it yet, and is not looked for.
 
         Raises:
             DamagedPartError: the part is damaged.
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
-        rows = list(iter_rows(self._out, path, self._context))
+        rows = list(iter_rows(self._out, part, self._context))
         verdicts = {row.request_id: of_row for row in rows if (of_row := self._verdicts(row))}
         rows = [
             replace(row, verdict=verdicts[row.request_id][0]) if row.request_id in verdicts else row for row in rows
         ]
         by_judge = {name: values for name, of_row in verdicts.items() if (values := self._by_judge(of_row))}
-        target = score_path(path)
+        target = score_path(part if isinstance(part, str) else part.path)
         inputs = self._inputs(rows, by_judge)
         scored_inputs, missing = _footer(self._out, target) if is_scored else ("", [])
         if scored_inputs == inputs and not any(self._scorer(kind) for kind in missing):
@@ -83,7 +93,7 @@ class PartScorer:
         scores = [self._score_row(row, by_judge.get(row.request_id, {})) for row in self._compare_texts(rows)]
         missing = sorted(kind for kind, scorer in self._scorers.items() if scorer is None)
         schema = SCORES.with_metadata({INPUTS_KEY: inputs.encode(), MISSING_KEY: json.dumps(missing).encode()})
-        self._out.put(target, to_parquet(scores, schema))
+        self._out.put(target, to_parquet(scores, schema), hold=self._is_shared)  # for the report
         return len(rows)
 
     def _verdicts(self, row: Row) -> list[Verdict]:

@@ -15,6 +15,7 @@ from pipelines.benchmarks.records import Row, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.requests import RequestBuilder
+from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
@@ -30,12 +31,14 @@ class ScoringContext:
     """The outputs that people labelled."""
 
     @classmethod
-    def open(cls, data_uri: str, builder: RequestBuilder, out: Store | None = None) -> ScoringContext:
-        """Open the data of a builder's benchmark, and people's labels in `out`; errors as `Dataset.open`."""
+    def open(
+        cls, data_uri: str, builder: RequestBuilder, out: Store | None = None, dataset: Dataset | None = None
+    ) -> ScoringContext:
+        """Open the data of a builder's benchmark, if not given, and people's labels in `out`; as `Dataset.open`."""
         name = builder.benchmark_name
         human = builder.benchmark.human
         labelled = human.labelled(load_human_files(out, name)) if out and human.label_kind else ()
-        return cls(dataset=Dataset.open(Store(data_uri), name), builder=builder, labelled=labelled)
+        return cls(dataset=dataset or Dataset.open(Store(data_uri), name), builder=builder, labelled=labelled)
 
     @property
     def texts(self) -> PromptTexts:
@@ -48,9 +51,9 @@ class ScoringContext:
         return {sample.sample_id: sample for sample in self.dataset.samples()}
 
 
-def iter_rows(out: Store, path: str, context: ScoringContext) -> Iterator[Row]:
+def iter_rows(out: Store, part: str | FileInfo, context: ScoringContext) -> Iterator[Row]:
     """Yield the rows of one prediction part that are about the dataset as it is now."""
-    return rows_of(read_part(out, path), context)
+    return rows_of(read_part(out, part), context)
 
 
 def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:

@@ -20,6 +20,7 @@ from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
 from pipelines.score.part_scorer import PartScorer, ScoringSpec, score_path
 from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -94,13 +95,13 @@ def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringCo
                 yield row
 
 
-def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[str, bool]:
+def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[FileInfo, bool]:
     """Return the prediction parts of entries, and whether each has a score part, from listings alone."""
-    parts: dict[str, bool] = {}
+    parts: dict[FileInfo, bool] = {}
     for entry in entries:
         predictions, scores = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
         score_paths = {info.path for info in out.list(scores, "*.parquet")}
-        parts |= {info.path: score_path(info.path) in score_paths for info in out.list(predictions, "*.parquet")}
+        parts |= {info: score_path(info.path) in score_paths for info in out.list(predictions, "*.parquet")}
     return parts
 
 
@@ -140,7 +141,7 @@ def score_parts(
         parts = list(_parts_to_score(group, context.out).items())
         context.progress.phase(f"score {group[0].benchmark}", len(parts))
         is_small = cluster.is_embedded and len(parts) <= MAX_PARTS_HERE and not spec.has_scorer_model()
-        batches = _score_here(spec, parts, judges) if is_small else _score(spec, parts, judges, cluster)
+        batches = _score_here(context, spec, parts, judges) if is_small else _score(spec, parts, judges, cluster)
         for batch in batches:
             if batch["fatal"]:
                 raise ModelUnavailableError(batch["fatal"])
@@ -151,25 +152,28 @@ def score_parts(
     return sorted(problems.values())
 
 
-_Part: TypeAlias = tuple[str, bool]
+_Part: TypeAlias = tuple[FileInfo, bool]
 """A prediction part, and whether it has a score part."""
 
 
-def _score_here(spec: ScoringSpec, parts: Sequence[_Part], judges: Sequence[JudgeReplies]) -> Iterator[dict[str, Any]]:
-    scorer = PartScorer(spec, judges)
+def _score_here(
+    context: SweepContext, spec: ScoringSpec, parts: Sequence[_Part], judges: Sequence[JudgeReplies]
+) -> Iterator[dict[str, Any]]:
+    dataset = context.datasets.open(spec.context.data_uri, spec.builder.benchmark_name)
+    scorer = PartScorer(spec, judges, out=context.out, dataset=dataset)
     for part in parts:
         yield _scored(scorer, [part])
 
 
-def _scored(scorer: PartScorer, parts: Sequence[_Part]) -> dict[str, Any]:
+def _scored(scorer: PartScorer, parts: Sequence[tuple[str | FileInfo, bool]]) -> dict[str, Any]:
     """Score parts; return how many, which are damaged, why scorers are unavailable, and why the run must end."""
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
     fatal, count, damages = "", 0, list[str]()
     try:
-        for path, is_scored in parts:
+        for part, is_scored in parts:
             try:
-                scorer.score(path, is_scored=is_scored)
+                scorer.score(part, is_scored=is_scored)
             except DamagedPartError as error:
                 damages.append(str(error))
             count += 1
@@ -197,7 +201,8 @@ def _score(
     pool = rd.ActorPoolStrategy(min_size=1, max_size=max(1, min(len(parts) // 4, max_scorers)))
     resources = {"num_gpus": 1} if spec.device == "cuda" else {"num_cpus": min(SCORER_CPUS, cluster.cpus)}
     size = max(1, min(MAX_PARTS_PER_CALL, len(parts) // (CALLS_PER_SCORER * max(1, max_scorers))))
-    items = [{"parts": json.dumps(parts[start : start + size])} for start in range(0, len(parts), size)]
+    paths = [(info.path, is_scored) for info, is_scored in parts]
+    items = [{"parts": json.dumps(paths[start : start + size])} for start in range(0, len(parts), size)]
     dataset = rd.from_items(items, override_num_blocks=len(items)).map_batches(
         _ScorerActor,
         batch_size=1,

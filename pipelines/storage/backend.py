@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,12 @@ class FileInfo:
 
     path: str
     size: int
+    version: str = ""
+    """Changes with the content; '' on a disk."""
+
+    def is_known_to_be(self, content: bytes) -> bool:
+        """Return whether the version shows that the file has this content: most stores give the MD5 of small files."""
+        return self.version.strip('"') == hashlib.md5(content, usedforsecurity=False).hexdigest()
 
 
 def is_remote(uri: str) -> bool:

@@ -19,8 +19,8 @@ class LocalStore:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def put(self, path: str, content: bytes) -> None:
-        """Write a file and replace an older one atomically."""
+    def put(self, path: str, content: bytes) -> str:
+        """Write a file and replace an older one atomically; return '', for its version is unknown."""
         target = self._path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
@@ -34,6 +34,7 @@ class LocalStore:
             temporary.unlink(missing_ok=True)
             raise
         _sync_folder(target.parent)
+        return ""
 
     def get(self, path: str, max_bytes: int | None = None) -> bytes:
         """Return the content of a file."""

@@ -24,7 +24,12 @@ _NO_VERSION = '"00000000000000000000000000000000"'
 @contextlib.contextmanager
 def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s: float) -> Iterator[None]:
     """Lock an output in an object store; see `lock.run_lock`."""
-    version = _acquire(out, owner, stale_after_s)
+    try:
+        version = _acquire(out, owner, stale_after_s)
+    except LockedError:
+        raise
+    except StoreError as error:  # the first write of a run: what is refused here is refused in the whole output
+        raise StoreError(str(error).replace(f"/{LOCK}:", ":"), is_transient=error.is_transient) from error
     heartbeat = Heartbeat(out, owner, heartbeat_s, version)
     heartbeat.start()
     try:

@@ -6,12 +6,15 @@ import hashlib
 import io
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import DamagedPartError
+from pipelines.storage.backend import FileInfo
+from pipelines.storage.held_files import NAMED
 from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
@@ -105,7 +108,7 @@ def iter_parts(
     """Yield path and table of each readable part; skip damaged ones with a warning; `repair` moves them away."""
     for info in store.list(folder, "*.parquet"):
         try:
-            yield info.path, read_part(store, info.path, columns)
+            yield info.path, read_part(store, info, columns)
         except DamagedPartError as error:
             if not repair:
                 log.warning("%s; skipped", error)
@@ -117,19 +120,32 @@ def iter_parts(
 
 def open_part(store: Store, path: str) -> pq.ParquetFile:
     """Open one part to read row groups of it; raise DamagedPartError if its checksum is wrong."""
-    content = store.get(path)
-    try:
-        _verify_checksum(content)
+    return _open(store, path, store.get(path))
+
+
+def open_named_part(store: Store, path: str) -> pq.ParquetFile:
+    """Open one part whose name is a hash of its content, as `open_part`; a store may hold it."""
+    return _open(store, path, store.get_held(path, NAMED))
+
+
+def _open(store: Store, path: str, content: bytes) -> pq.ParquetFile:
+    with _checked(store, path, content):
         return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error
 
 
-def read_part(store: Store, path: str, columns: list[str] | None = None) -> pa.Table:
-    """Read one part; raise DamagedPartError if it is not a complete Parquet file."""
-    content = store.get(path)
+def read_part(store: Store, part: str | FileInfo, columns: list[str] | None = None) -> pa.Table:
+    """Read one part by path, or from a listing; raise DamagedPartError if it is not a complete Parquet file."""
+    path, content = (part, store.get(part)) if isinstance(part, str) else (part.path, store.get_listed(part))
+    with _checked(store, path, content):
+        return read_parquet(content, columns)
+
+
+@contextmanager
+def _checked(store: Store, path: str, content: bytes) -> Iterator[None]:
+    """Check a part before its content is read; DamagedPartError if either fails."""
     try:
         _verify_checksum(content)
-        return read_parquet(content, columns)
+        yield
     except (pa.ArrowException, OSError, ValueError) as error:
+        store.forget(path)
         raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error

@@ -45,9 +45,10 @@ class S3Store:
             use_listings_cache=False,
         )
 
-    def put(self, path: str, content: bytes) -> None:
-        """Write an object."""
-        self.filesystem.pipe_file(resolve(self._root, path), content)
+    def put(self, path: str, content: bytes) -> str:
+        """Write an object; return its version, '' for one that was uploaded in several parts."""
+        response = self.filesystem.pipe_file(resolve(self._root, path), content)
+        return str(response["ETag"]) if response else ""
 
     def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
         """Write an object if its version is still this one; return the new version, or None."""
@@ -97,7 +98,8 @@ class S3Store:
                 return
             for item in response.get("Contents", ()):
                 if not item["Key"].endswith("/"):  # some stores list folder markers
-                    yield FileInfo(f"{bucket}/{item['Key']}".removeprefix(self._root).lstrip("/"), int(item["Size"]))
+                    path = f"{bucket}/{item['Key']}".removeprefix(self._root).lstrip("/")
+                    yield FileInfo(path, int(item["Size"]), str(item.get("ETag", "")))
             if not response.get("IsTruncated"):
                 return
             page = {"ContinuationToken": response["NextContinuationToken"]}

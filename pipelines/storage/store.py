@@ -13,6 +13,7 @@ from typing import TypeVar
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import FileInfo, is_remote, relative_path
 from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
+from pipelines.storage.held_files import HeldFiles
 from pipelines.storage.local_store import LocalStore
 from pipelines.storage.s3_store import S3Store
 
@@ -20,7 +21,10 @@ T = TypeVar("T")
 
 
 class Store:
-    """A root folder by URI. Cheap to build and safe to send to workers: it connects on first use."""
+    """A root folder by URI. Cheap to build and safe to send to workers: it connects on first use.
+
+    That of an object store holds what was read or written last, and does not ask for the same version again.
+    """
 
     def __init__(self, uri: str) -> None:
         if "://" in uri and not is_remote(uri):
@@ -29,6 +33,7 @@ class Store:
         self.backend: LocalStore | S3Store = (
             S3Store(self.uri.removeprefix("s3://")) if is_remote(uri) else LocalStore(self.uri)
         )
+        self._held = HeldFiles()
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
         return (Store, (self.uri,))
@@ -37,12 +42,17 @@ class Store:
         """Return the store of a folder below this one."""
         return Store(f"{self.uri}/{relative_path(path)}")
 
-    def put(self, path: str, content: bytes) -> None:
-        """Write one file, whole or not at all; replace an older one atomically."""
+    def put(self, path: str, content: bytes, *, hold: bool = False) -> None:
+        """Write one file, whole or not at all; replace an older one atomically.
+
+        `hold` it for `get_listed`, where reading is a request.
+        """
         try:
-            self._guard(path, lambda: self.backend.put(path, content))
+            version = self._guard(path, lambda: self.backend.put(path, content))
         except FileNotFoundError as error:
             raise StoreError(f"{self.uri}/{path}: {error}; {self.backend.missing_parent_remedy}") from error
+        if hold and version:
+            self._held.add(path, version, content)
 
     def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
         """Write an object if its version is still `version` (None: it is absent); return the new version, else None."""
@@ -58,6 +68,33 @@ class Store:
     def get(self, path: str, max_bytes: int | None = None) -> bytes:
         """Return the content of one file; raise FileNotFoundError, or TooLargeError above `max_bytes`."""
         return self._guard(path, lambda: self.backend.get(path, max_bytes))
+
+    def get_listed(self, info: FileInfo) -> bytes:
+        """Return the content of a file of a listing, which may be held; raise as `get`."""
+        if not info.version:
+            return self.get(info.path)
+        content = self._held.find(info.path, info.version)
+        if content is None:
+            content, version = self.get_version(info.path)
+            self._held.add(info.path, version, content)
+        return content
+
+    def get_held(self, path: str, version: str) -> bytes:
+        """Return the content of a file by a version of its own, such as a hash; it may be held; raise as `get`."""
+        content = self._held.find(path, version)
+        if content is None:
+            content = self.get(path)
+            self.hold(path, version, content)
+        return content
+
+    def hold(self, path: str, version: str, content: bytes) -> None:
+        """Hold the content of a stored file for `get_held`, where reading it is a request."""
+        if isinstance(self.backend, S3Store):
+            self._held.add(path, version, content)
+
+    def forget(self, path: str) -> None:
+        """Read a file again when it is needed next: what was read is damaged."""
+        self._held.drop(path)
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file at this path."""

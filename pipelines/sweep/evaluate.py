@@ -8,14 +8,12 @@ from typing import Any
 
 from cluster.lazy import LazyCluster
 from pipelines.errors import DatasetError
-from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import run_job
 from pipelines.report.stage import publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
-from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 
 STAGES = ("predict", "score", "report")
@@ -30,7 +28,11 @@ def score_and_report(
     *,
     stages: Sequence[str] = STAGES,
 ) -> None:
-    """Score and report all entries of an output; fill in the result."""
+    """Score and report all entries of an output, where that is among the `stages`; fill in the result."""
+    if not {"score", "report"} & {*stages}:
+        return
+    if "predict" in stages:
+        context.datasets = context.datasets.again()  # as they are now: predicting may have taken hours
     entries = _usable_entries(context, run["entries"], result)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
@@ -85,7 +87,7 @@ def _usable_entries(
     spec, usable = context.spec, []
     for entry in entries:
         try:
-            manifest = Dataset.open(Store(entry.data), entry.benchmark).manifest  # as it is now
+            manifest = context.datasets.open(entry.data, entry.benchmark).manifest
         except DatasetError as error:
             if entry.model in spec.models and entry.benchmark in spec.benchmarks:
                 raise

@@ -20,6 +20,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, 
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
+from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
@@ -47,7 +48,8 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> 
         UnknownRevisionError: the hub does not know the judge or its revision.
     """
     context = SweepContext.open(spec, progress=progress)
-    context.out.check_writable()
+    if not is_remote(context.out.uri):  # the lock of an object store is written anyway
+        context.out.check_writable()
     check_human(spec.human, Store(spec.data))
     pinned = pin_revisions(spec, load_run(context.out), ("score",))
     context.spec = pinned.spec

@@ -15,7 +15,6 @@ from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
-    load_run,
     merge_entries,
     save_run,
 )
@@ -59,10 +58,10 @@ def _prompt_set(name: str, builder: RequestBuilder, first: RequestBuilder) -> Pr
 
 
 def record_sweep(
-    context: SweepContext, plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
+    context: SweepContext, earlier: Mapping[str, Any], plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
 ) -> dict[str, Any]:
-    """Write `run.json` before the work; add to `warnings` what leaves the report because of this run."""
-    spec, earlier = context.spec, load_run(context.out)
+    """Write `run.json`, until now `earlier`, before the work; add to `warnings` what leaves the report."""
+    spec = context.spec
     builders = [plan.builder for model_plans in plans.values() for plan in model_plans]
     entries = sweep_entries(spec, builders)
     earlier_entries = earlier.get("entries", [])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from cluster.lazy import open_cluster
+from cluster.lazy import LazyCluster, open_cluster
 from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
@@ -18,6 +19,7 @@ from pipelines.predict.cost_tracker import CostTracker, record_spending
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener
+from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import owns_lock, run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.evaluate import STAGES, score_and_report, score_human_entries
@@ -41,34 +43,45 @@ def run_sweep(
     """
     context = SweepContext.open(spec, progress=progress)
     out = context.out
-    out.check_writable()
+    if not is_remote(out.uri):  # the lock of an object store is written anyway
+        out.check_writable()
     check_data(spec, context.datasets)
     check_human(spec.human, Store(spec.data))
-    pinned = pin_revisions(spec, load_run(out), stages)
-    context.spec = spec = pinned.spec
-    result = SweepResult(warnings=[*pinned.warnings, *sweep_warnings(spec)], spending=CostTracker(spec.cost_limit))
-    with run_lock(out) as context.lock_token, _without_temporary_files(out), open_cluster(spec.address) as cluster:
-        if "predict" in stages:
-            caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
-        plans = store_plans(context) if {*stages} == {"report"} else plan_sweep(context)
-        run = record_sweep(context, plans, result.warnings)
-        prune_plans(context, run["entries"])
-        status = StatusWriter(out, plans)
-        try:
-            if "predict" in stages:
-                result.unavailable = predict(context, cluster, plans, status, result.spending)
-            if len(result.unavailable) == len(spec.models):
-                raise ModelUnavailableError("; ".join(result.unavailable))
-            run, human_entries = add_human_entries(context, run)
-            if "score" not in stages:
-                score_human_entries(context, human_entries, cluster)
-            score_and_report(context, run, cluster, result, stages=stages)
-        finally:
-            status.close()
-            if owns_lock(out, context.lock_token):
-                record_spending(out, run, result.spending)
-    result.counts = [count for count in result.counts if count.model in spec.models] or status.counts()
+    with run_lock(out) as context.lock_token, _without_temporary_files(out):
+        earlier = load_run(out)
+        pinned = pin_revisions(spec, earlier, stages)
+        context.spec = spec = pinned.spec
+        result = SweepResult(warnings=[*pinned.warnings, *sweep_warnings(spec)], spending=CostTracker(spec.cost_limit))
+        with open_cluster(spec.address) as cluster:
+            _run_stages(context, earlier, cluster, result, stages)
     return result
+
+
+def _run_stages(
+    context: SweepContext, earlier: Mapping[str, Any], cluster: LazyCluster, result: SweepResult, stages: Sequence[str]
+) -> None:
+    """Run the stages of a sweep whose output is locked and has `earlier` as `run.json`; fill in the result."""
+    spec, out = context.spec, context.out
+    if "predict" in stages:
+        caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
+    plans = store_plans(context) if {*stages} == {"report"} else plan_sweep(context)
+    run = record_sweep(context, earlier, plans, result.warnings)
+    prune_plans(context, run["entries"])
+    status = StatusWriter(out, plans, is_new=not earlier)
+    try:
+        if "predict" in stages:
+            result.unavailable = predict(context, cluster, plans, status, result.spending)
+        if len(result.unavailable) == len(spec.models):
+            raise ModelUnavailableError("; ".join(result.unavailable))
+        run, human_entries = add_human_entries(context, run)
+        if "score" not in stages:
+            score_human_entries(context, human_entries, cluster)
+        score_and_report(context, run, cluster, result, stages=stages)
+    finally:
+        status.close()
+        if result.spending.tokens and owns_lock(out, context.lock_token):
+            record_spending(out, run, result.spending)
+    result.counts = [count for count in result.counts if count.model in spec.models] or status.counts()
 
 
 @contextlib.contextmanager

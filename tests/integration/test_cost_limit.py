@@ -26,7 +26,7 @@ def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data
         flags = ("--models-file", str(models), "--benchmarks", "maia", "--data", maia_data, "--out", str(out))
         cells = ("--tasks", "vsv", "--settings", "1-frame")
         refused = cli("run", "--models", "unpriced", *flags, *cells, "--cost-limit", "1", code=2)
-        assert "no `price`" in refused.stderr
+        assert "set `price` in its entry" in refused.stderr
         stopped = cli("run", "--models", "paid", *flags, *cells, "--cost-limit", "1.5", code=3)
         assert "the cost limit of $1.50 for this run is reached" in stopped.stderr
         first = len(endpoint.requests)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import StoreError, TooLargeError
+from pipelines.storage.listed_folder import ListedFolder
 from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 
@@ -61,6 +62,48 @@ def test_put_replaces_and_delete_is_idempotent(store: Store) -> None:
     assert [info.path for info in store.list()] == ["empty"]
     with pytest.raises(FileNotFoundError):
         store.get("a/b.txt")
+
+
+def test_listed_file_is_read_as_it_was_listed(store: Store) -> None:
+    other = Store(store.uri)
+    store.put("a", b"first", hold=True)
+    (listed,) = store.list()
+    assert store.get_listed(listed) == other.get_listed(listed) == b"first"
+    other.put("a", b"other")
+    (listed,) = store.list()
+    assert store.get_listed(listed) == b"other"
+    other.delete("a")
+    with pytest.raises(FileNotFoundError):
+        Store(store.uri).get_listed(listed)
+
+
+def test_version_that_is_held_needs_no_request(s3_store: Store) -> None:
+    other = Store(s3_store.uri)
+    s3_store.put("written", b"w", hold=True)
+    other.put("read", b"r")
+    read, written = s3_store.list()
+    assert read.is_known_to_be(b"r")
+    assert not read.is_known_to_be(b"w")
+    assert s3_store.get_listed(read) == b"r"
+    assert s3_store.get_held("read", "hash") == b"r"
+    s3_store.forget("read")
+    assert s3_store.get_listed(read) == b"r"
+    for name in ("read", "written"):
+        other.delete(name)
+    assert (s3_store.get_listed(read), s3_store.get_listed(written)) == (b"r", b"w")
+
+
+def test_listed_folder_writes_what_is_not_stored_yet(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in (("f/intact", b"1"), ("f/damaged", b"0"), ("f/obsolete", b"3")):
+        store.put(name, content)
+    folder, written = ListedFolder(store, "f"), list[str]()
+    put = Store.put
+    monkeypatch.setattr(Store, "put", lambda self, path, content: (written.append(path), put(self, path, content)))
+    for name, content in (("f/intact", b"1"), ("f/damaged", b"2"), ("f/new", b"4"), ("f/new", b"4")):
+        folder.put_named(name, content)
+    folder.delete("f/obsolete")
+    assert written == ["f/damaged", "f/new"]
+    assert {path: store.get(path) for path in folder.by_path} == {"f/intact": b"1", "f/damaged": b"2", "f/new": b"4"}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,22 @@ def test_expired_credentials_and_wrong_clocks_are_reported(
         whole(parts_of(s3))
 
 
+def test_bucket_that_may_only_be_read_is_refused_before_any_work(
+    cli: Cli, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    mode, answers = tmp_path / "mood", tmp_path / "answers.jsonl"
+    answers.write_text('{"benchmark": "maia"}\n')
+    commands = [("run", *flags), ("report", *flags), ("score", "--predictions", str(answers), *flags[-2:])]
+    with s3_server(tmp_path / "moto", mode=mode) as s3:
+        mode.write_text("AccessDenied")
+        for command in commands:
+            refused = cli(*command, "--out", "s3://bench/out", env=s3.env, code=3)
+            assert refused.stderr.splitlines()[-1] == (
+                "vlmsweep: s3://bench/out: no permission (scripted); grant this user the right to read and write there"
+            )
+        assert not s3.client().list_objects_v2(Bucket="bench").get("Contents")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 def test_stalled_store_is_retried_and_lost_store_is_reported(

@@ -1,6 +1,7 @@
 """An S3 server that refuses requests with the error code in a file: `python -m tests.support.moody_s3 SOCKET FILE`.
 
-The file's one line is the error code that every request is answered with; while there is none the server works.
+The file's one line is the error code that every request is answered with; while there is none the server works. With
+AccessDenied only what writes objects is refused, as to a user who may read alone.
 SOCKET is the number of an open descriptor that listens already.
 """
 
@@ -14,7 +15,12 @@ from typing import Any
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-_STATUS = {"ExpiredToken": "400 Bad Request", "SlowDown": "503 Slow Down", "RequestTimeTooSkewed": "403 Forbidden"}
+_STATUS = {
+    "ExpiredToken": "400 Bad Request",
+    "SlowDown": "503 Slow Down",
+    "RequestTimeTooSkewed": "403 Forbidden",
+    "AccessDenied": "403 Forbidden",
+}
 
 
 class RefusingS3:
@@ -25,12 +31,12 @@ class RefusingS3:
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         code = self._mode.read_text().strip() if self._mode.exists() else ""
-        if not code:
+        if not code or (code == "AccessDenied" and environ["REQUEST_METHOD"] in ("GET", "HEAD")):
             return self._app(environ, start)
         start(_STATUS[code], [("Content-Type", "application/xml")])
         if environ["REQUEST_METHOD"] == "HEAD":
             return []  # and so without the code, as S3 answers
-        return [f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'.encode()]
+        return [f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>scripted</Message></Error>'.encode()]
 
 
 if __name__ == "__main__":

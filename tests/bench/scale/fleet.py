@@ -23,7 +23,7 @@ from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.plan.completed import load_completed
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
-from pipelines.plan.plan_store import plan_requests
+from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitFile
@@ -39,7 +39,9 @@ def plan_pairs(
     """Plan the first pairs, model by model; return each model's plans."""
     datasets = [SyntheticDataset(store, f"benchmark{index}", samples_for(requests)) for index in range(benchmarks)]
     first = next(iter(specs))
-    stored = [plan_requests(store, dataset, builder_of(dataset, first, specs[first])) for dataset in datasets]
+    stored = [
+        plan_requests(plan_files(store), dataset, builder_of(dataset, first, specs[first])) for dataset in datasets
+    ]
     file = UnitFile()
     plans: list[list[ModelPlan]] = []
     for name, spec in specs.items():

@@ -21,7 +21,7 @@ import psutil
 
 from models.spec import ModelSpec
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import plan_requests
+from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from tests.bench.results import show
@@ -37,10 +37,12 @@ def measure(requests: int) -> dict[str, Any]:
         store = CountingStore(folder)
         dataset = SyntheticDataset(store, "planning", samples_for(requests))
         builder = builder_of(dataset, "chance", ModelSpec(engine="random"))
-        plan_model(plan_requests(store, SyntheticDataset(store, "first", 9), builder), builder, CompletedRequests())
+        plan_model(
+            plan_requests(plan_files(store), SyntheticDataset(store, "first", 9), builder), builder, CompletedRequests()
+        )
         process, before_mb = psutil.Process(), peak_mb()
         start = time.process_time()
-        plan = plan_requests(store, dataset, builder)
+        plan = plan_requests(plan_files(store), dataset, builder)
         written, written_mb = time.process_time(), peak_mb()
         work = plan_model(plan, builder, CompletedRequests())
         planned, planned_mb = time.process_time(), peak_mb()

@@ -16,6 +16,7 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.prune import GRACE, OBSOLETE, prune_plans
 from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit, SampleSelection
 from pipelines.schemas import PREDICTIONS
@@ -58,7 +59,7 @@ def sweep(spec: RunSpec) -> SweepContext:
     """Plan and record a sweep as a run does."""
     context = SweepContext.open(spec)
     with run_lock(context.out) as context.lock_token:
-        prune_plans(context, record_sweep(context, plan_sweep(context), [])["entries"])
+        prune_plans(context, record_sweep(context, load_run(context.out), plan_sweep(context), [])["entries"])
     return context
 
 
@@ -139,7 +140,7 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
 def test_run_without_the_lock_deletes_nothing(spec: RunSpec, clock: list[datetime]) -> None:
     sweep(spec)
     context = SweepContext.open(replace(spec, seed=7))
-    run = record_sweep(context, plan_sweep(context), [])
+    run = record_sweep(context, load_run(context.out), plan_sweep(context), [])
     before = files(spec)
     clock.append(START + 2 * GRACE)
     context.lock_token = "lost"

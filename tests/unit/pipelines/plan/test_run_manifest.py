@@ -74,6 +74,15 @@ def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
     assert {name for name in texts if fingerprints[name] != recorded[name]} == {"vsv-it-v1"}
 
 
+def test_parts_that_a_later_write_does_not_name_stay(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    scorers = {"bertscore=org/name": {"model": "org/name", "revision": "a" * 40}}
+    save_run(out, {}, sweep={}, entries=[], parts={"models": {"a": {}}, "scorers": scorers})
+    run = save_run(out, load_run(out), sweep={}, entries=[], parts={"models": {"anna": {"engine": "external"}}})
+    assert (run["scorers"], [*run["models"]]) == (scorers, ["a", "anna"])
+    assert load_run(out)["scorers"] == scorers
+
+
 def test_dropped_settings_are_reported_with_the_way_back() -> None:
     (dropped,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
     assert "vsv 1-frame, oevqa 1-frame" in dropped
@@ -119,7 +128,7 @@ def test_report_counts_each_setting_on_its_own_samples(maia_data: str, tmp_path:
     (both,) = merge_entries([entry(FRAME, limit="1-4", **same)], [entry(BLACK, limit="1-6", **same)])  # type: ignore[arg-type]
     out = Store(str(tmp_path))
     context = SweepContext.open(RunSpec(data=maia_data, out=out.uri, models={}, benchmarks=("maia",)))
-    results = reduce_entry(PlannedEntry(both, context.entry_plans(both)), [], out.uri)
+    results = reduce_entry(PlannedEntry(both, context.entry_plans(both)), [], out)
     counts = {(count.task, count.setting): count.requests for count in results.counts}
     assert counts == {("vsv", "1-frame"): 32, ("vsv", "black-video"): 48}
     assert len(context.planned_ids(both)) == 80

@@ -10,7 +10,7 @@ from pipelines.schemas import SCORES
 
 def test_absent_texts_are_none_and_requests_without_scores_are_missing() -> None:
     row = dict.fromkeys(SCORES.names) | {"request_id": "a", "status": "ok", "answer": None, "flags": [], "values": []}
-    frame = EntryScores(pa.Table.from_pylist([row], SCORES), (), ()).join({"request_id": ["a", "b"]})
+    frame = EntryScores(pa.Table.from_pylist([row], SCORES), (), (), {}).join({"request_id": ["a", "b"]})
     assert frame["answer"].tolist() == [None, None]
     assert frame["status"].tolist() == ["ok", "missing"]
     assert frame["verdict_state"].tolist() == ["absent", "absent"]
