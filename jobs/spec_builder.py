@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from jobs.flags import SweepFlags
+from jobs.model_checks import ModelChecks, Place, refuse_unable, runnable_models
 from jobs.options import names
-from models.availability import pickled_weights, unavailable_reason
-from models.catalog_loader import load_models, select_models, trust_remote_code
-from models.environment import ray_address, secret
+from models.catalog_loader import load_models, named_models, select_models, trust_remote_code
+from models.environment import ray_address
 from models.errors import YamlFileError
-from models.gguf_header import check_gguf, gguf_file
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
@@ -26,8 +24,6 @@ from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
 from pipelines.plan.selection import Limit
 from pipelines.storage.backend import is_remote
 
-_log = logging.getLogger(__name__)
-
 _UNUSED: Mapping[str, dict[str, Any]] = {
     "predict": {"judge": None, "scorers": None, "human": None},
     "report": {"judge": None, "scorers": None, "cost_limit": None},
@@ -35,28 +31,39 @@ _UNUSED: Mapping[str, dict[str, Any]] = {
 """Flags without effect on a stage that runs alone; it accepts them so that one file of flags serves all stages."""
 
 
-def build_run_spec(flags: SweepFlags, stages: Sequence[str] = ()) -> RunSpec:
-    """Build the checked spec of a sweep; no `stages` means all.
+def build_run_spec(flags: SweepFlags, stages: Sequence[str] = (), *, models_flag: str = "--models") -> RunSpec:
+    """Build the checked spec of a sweep; no `stages` means all. Groups of models leave out what cannot run.
 
     Raises:
-        UsageError: a name is unknown, a value has the wrong form, a file cannot be read, or a key is not set.
+        UsageError: a name is unknown, a value has the wrong form, a file cannot be read, or named models cannot run.
     """
     if not names(flags.models):
-        raise UsageError("--models: name at least one model; see `vlmsweep list models`")
+        raise UsageError(f"{models_flag}: name at least one model; see `vlmsweep list models`")
     if not names(flags.benchmarks):
         raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
     if len(stages) == 1:
         flags = replace(flags, **_UNUSED.get(stages[0], {}))
     catalog = _catalog(flags)
-    return _spec(flags, select_models(names(flags.models), catalog), names(flags.benchmarks), catalog)
+    judges, captioners = _judges(flags, catalog), named_models(_captioners(flags)[0], catalog, "--captioner")
+    checks = _checks(flags)
+    if stages and "predict" not in stages:  # the models and captioners have answered already
+        refuse_unable(judges, checks)
+        captioners, judges, checks = {}, {}, replace(checks, place="plan")
+    models = runnable_models(names(flags.models), catalog, {**judges, **captioners}, checks, flag=models_flag)
+    return _spec(flags, models, names(flags.benchmarks), catalog)
 
 
 def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
-    """Return the models of flags for another machine; nothing that only that machine can know is checked."""
+    """Return the models of flags for another machine; nothing that only that machine can know is checked.
+
+    Models of a group that cannot run are left out there.
+    """
     catalog = _catalog(flags)
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
-    select_models([*names(flags.judge), *_captioners(flags)[0]], catalog)
+    helpers = {**_judges(flags, catalog), **named_models(_captioners(flags)[0], catalog, "--captioner")}
+    named = select_models([name for name in names(flags.models) if name in catalog], catalog)
+    refuse_unable({**named, **helpers}, ModelChecks(place="elsewhere", cost_limit=flags.cost_limit is not None))
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
     _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
     return select_models(names(flags.models), catalog)
@@ -65,7 +72,14 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
 def external_spec(flags: SweepFlags) -> RunSpec:
     """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
     benchmarks = names(flags.benchmarks) or tuple(benchmark_names())
-    return _spec(flags, {}, benchmarks, _catalog(flags))
+    catalog = _catalog(flags)
+    refuse_unable(_judges(flags, catalog), _checks(flags))
+    return _spec(flags, {}, benchmarks, catalog)
+
+
+def _checks(flags: SweepFlags) -> ModelChecks:
+    place: Place = "plan" if flags.dry_run else "cluster" if flags.address or ray_address() else "here"
+    return ModelChecks(place=place, cost_limit=flags.cost_limit is not None)
 
 
 def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
@@ -80,16 +94,12 @@ def _in_batches(spec: ModelSpec) -> ModelSpec:
 def _spec(
     flags: SweepFlags, models: Mapping[str, ModelSpec], benchmarks: Sequence[str], catalog: Mapping[str, ModelSpec]
 ) -> RunSpec:
-    judges = tuple(select_models(names(flags.judge), catalog).items())
+    judges = tuple(_judges(flags, catalog).items())
     captioner_names, own_captions = _captioners(flags)
-    captioners = tuple(select_models(captioner_names, catalog).items())
+    captioners = tuple(named_models(captioner_names, catalog, "--captioner").items())
     named = {**models, **dict((*judges, *captioners))}
     if flags.batch and named and not any(spec.is_endpoint for spec in named.values()):
         raise UsageError("--batch: no model of this run has engine openai; the others have no batch endpoint")
-    for name, spec in named.items():
-        _check(name, spec, dry_run=flags.dry_run, runs_locally=not (flags.address or ray_address()))
-        if flags.cost_limit and spec.is_endpoint and spec.price is None:
-            raise UsageError(f"--cost-limit: model {name!r} has no `price` in the models file")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
     return RunSpec(
         data=checked_location(flags.data, "--data"),
@@ -116,13 +126,6 @@ def _spec(
     )
 
 
-def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
-    """Return a model by name, checked without loading it; UsageError if it is unknown, cannot run, or lacks its key."""
-    spec = select_models([name], load_models(files))[name]
-    _check(name, spec, dry_run=False, runs_locally=True)
-    return name, spec
-
-
 def read_column_map(path: Path) -> dict[str, str]:
     """Read `--column-map`: YAML of our names and the source's."""
     try:
@@ -146,6 +149,10 @@ def _dollars(value: str | None) -> float | None:
     return dollars
 
 
+def _judges(flags: SweepFlags, catalog: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
+    return named_models(names(flags.judge), catalog, "--judge")
+
+
 def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
     """Return the names of the captioners, and whether each model captions for itself instead."""
     captioners = names(flags.captioner)
@@ -155,47 +162,6 @@ def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
             "models themselves"
         )
     return ((), True) if SELF in captioners else (captioners, False)
-
-
-def _check(name: str, spec: ModelSpec, *, dry_run: bool, runs_locally: bool) -> None:
-    """Check before a cluster starts: the entry can run, keys are set, local folders exist.
-
-    `runs_locally` is whether the model would run on this machine: the workers of a cluster may have other packages.
-    """
-    if spec.unsupported:
-        raise UsageError(
-            f"model {name!r} cannot run as it is listed. {spec.unsupported.reason.strip()} It runs with "
-            f"{spec.unsupported.runs_with.strip()}"
-        )
-    gguf = gguf_file(spec.model) if spec.runs_locally else None
-    pickled = bool(pickled_weights(spec))
-    untrusted = spec.remote_code and not spec.trust_remote_code
-    if (
-        (untrusted or (runs_locally and (spec.uses_vllm or gguf or pickled)))
-        and not dry_run
-        and (reason := unavailable_reason(spec))
-    ):
-        raise UsageError(f"model {name!r}: {reason}")
-    if spec.is_endpoint and spec.api_key_env and not dry_run:
-        secret(spec.api_key_env, model=name)
-    if gguf:
-        _check_gguf(name, spec, gguf)
-        return
-    looks_local = spec.model.startswith((".", "/", "~"))
-    if spec.uses_transformers and looks_local and not Path(spec.model).expanduser().is_dir():
-        raise UsageError(f"model {name!r}: no folder {spec.model}; give a checkpoint's folder or a hub id")
-
-
-def _check_gguf(name: str, spec: ModelSpec, path: Path) -> None:
-    if not path.is_file():
-        raise UsageError(f"model {name!r}: no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id")
-    if not check_gguf(path).has_chat_template and spec.chat_format is None:
-        _log.warning(
-            "model %r: %s has no chat template, so that every request fails but those of MAIA's unimodal setting; set "
-            "chat_format in its entry (vicuna, or plain for unformatted text)",
-            name,
-            path.name,
-        )
 
 
 def checked_location(uri: str, flag: str) -> str:

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from models.engine_choice import choose_engine
 from models.errors import ModelsFileError, UnknownModelError, YamlFileError, suggest
-from models.selectors import expand_selector
+from models.selectors import expand_selector, is_group, unknown_model
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 
@@ -41,7 +41,7 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
 
 def trust_remote_code(models: Mapping[str, ModelSpec], names: Iterable[str]) -> dict[str, ModelSpec]:
     """Return the models with code of their publisher allowed for those named; `UnknownModelError` for other names."""
-    trusted = select_models(names, models)
+    trusted = named_models(names, models, "--trust-remote-code")
     return {
         name: spec.model_copy(update={"trust_remote_code": True}) if name in trusted else spec
         for name, spec in models.items()
@@ -62,8 +62,20 @@ def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict
     for name in names:
         group = None if name in models else expand_selector(name, models)
         if group is None and name not in models:
-            raise UnknownModelError(f"unknown model {name!r}{suggest(name, models)}")
+            raise unknown_model(name, models)
         selected.update({member: models[member] for member in group or (name,)})
+    return selected
+
+
+def named_models(names: Iterable[str], models: Mapping[str, ModelSpec], flag: str) -> dict[str, ModelSpec]:
+    """Return models as `select_models`, for a `flag` that takes names alone; UnknownModelError for a group."""
+    selected = {}
+    for name in names:
+        if name not in models:
+            if is_group(name):
+                raise UnknownModelError(f"{flag} {name}: that is a group; name models, see `vlmsweep list models`")
+            raise UnknownModelError(f"{flag}: unknown model {name!r}{suggest(name, models)}")
+        selected[name] = models[name]
     return selected
 
 

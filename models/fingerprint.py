@@ -55,7 +55,8 @@ def is_unpinned(spec: ModelSpec) -> bool:
     """Return whether these weights may change: a hub id without a commit."""
     if not spec.runs_locally or spec.model.startswith(("/", ".", "~", "s3://")):
         return False
-    return spec.revision in (None, "main") and local_weights(spec) is None
+    is_movable = spec.revision in (None, "main") or spec.revision.startswith("refs/")
+    return is_movable and local_weights(spec) is None
 
 
 def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:

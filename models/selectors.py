@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ from models.spec import ModelSpec
 
 logger = logging.getLogger(__name__)
 
+_WORDS = ("all", "open", "closed")
+_NEAR_GROUP = 0.75  # similarity from which a word is taken for a misspelled group: names of models are less similar
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:GB)?", re.IGNORECASE)
 
 
@@ -23,18 +26,8 @@ def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | N
     Raises:
         UnknownModelError: the part after the colon cannot be read, or no model is left.
     """
-    kind, _, value = text.partition(":")
-    if kind == "paper" and value:
-        members = _of_paper(value, models)
-    elif kind == "fits" and value:
-        members = _that_fit(value, models)
-    elif text in ("all", "open", "closed"):
-        members = [
-            name
-            for name, spec in models.items()
-            if text == "all" or (spec.runs_locally if text == "open" else spec.is_endpoint)
-        ]
-    else:
+    members = group_members(text, models)
+    if members is None:
         return None
     usable = [name for name in members if not (models[name].withdrawn or models[name].unsupported)]
     if not usable:
@@ -44,11 +37,53 @@ def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | N
     return usable
 
 
+def is_group(text: str) -> bool:
+    """Return whether a word has the form of a selector."""
+    return text in _WORDS or text.startswith(("paper:", "fits:"))
+
+
+def group_members(text: str, models: Mapping[str, ModelSpec]) -> list[str] | None:
+    """Return the names of all models that a selector describes, in the catalog's order; None if `text` is none.
+
+    Raises:
+        UnknownModelError: the part after the colon cannot be read.
+    """
+    kind, _, value = text.partition(":")
+    if kind == "paper" and value:
+        return _of_paper(value, models)
+    if kind == "fits" and value:
+        return _that_fit(value, models)
+    if text not in _WORDS:
+        return None
+    return [
+        name
+        for name, spec in models.items()
+        if text == "all" or (spec.runs_locally if text == "open" else spec.is_endpoint)
+    ]
+
+
+def unknown_model(text: str, models: Mapping[str, ModelSpec]) -> UnknownModelError:
+    """Return the error for a word that is neither a model nor a group, with the nearest of either."""
+    groups = {
+        name.casefold(): name for name in (*_WORDS, *(f"paper:{paper}" for paper in _papers(models)), "fits:80GB")
+    }
+    near = difflib.get_close_matches(text.casefold(), sorted(groups), n=1, cutoff=_NEAR_GROUP)
+    hint = suggest(text, [groups[near[0]]] if near else models)
+    end = "" if hint.endswith("?") else "."
+    return UnknownModelError(
+        f"unknown model {text!r}{hint}{end} Groups of models: {', '.join(_WORDS)}, paper:BENCHMARK, fits:80GB"
+    )
+
+
 def _of_paper(paper: str, models: Mapping[str, ModelSpec]) -> list[str]:
-    papers = {name for spec in models.values() for name in spec.papers}
+    papers = _papers(models)
     if paper not in papers:
         raise UnknownModelError(f"--models paper:{paper}: unknown paper {paper!r}{suggest(paper, papers)}")
     return [name for name, spec in models.items() if paper in spec.papers]
+
+
+def _papers(models: Mapping[str, ModelSpec]) -> set[str]:
+    return {name for spec in models.values() for name in spec.papers}
 
 
 def _that_fit(memory: str, models: Mapping[str, ModelSpec]) -> list[str]:

@@ -79,4 +79,7 @@ def _check_revisions(what: str, models_files: Sequence[Path], *, as_json: bool) 
         return
     print_line(table(CHECK_HEADS, rows))
     behind = sum(row[-1] == BEHIND for row in rows)
-    print_line(f"{len(rows)} models of the hub, {behind} behind its main. Endpoints, folders and s3:// have no commit.")
+    print_line(
+        f"{len(rows)} checkpoints and adapters of the hub, {behind} behind its main. Endpoints, folders and "
+        "s3:// have no commit."
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.flags import NightlyFlags
-from jobs.options import takes
+from jobs.options import names, takes
 from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
 from jobs.progress import Progress
 from pipelines.errors import ModelUnavailableError, UsageError
@@ -63,13 +63,17 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     joint = {name: entry.explicit_settings for name, entry in chosen.items() if entry.ensemble}
     if not any(joint.values()):
         raise UsageError("--text-models: none of these benchmarks has a row that text models make together; maia has")
-    settings = ",".join(setting for names in joint.values() for setting in names)
-    benchmarks = ",".join(name for name, names in joint.items() if names)
+    settings = ",".join(setting for explicit in joint.values() for setting in explicit)
+    benchmarks = ",".join(name for name, explicit in joint.items() if explicit)
     text = replace(flags, models=flags.text_models, benchmarks=benchmarks, tasks=None, settings=settings)
-    text_spec = build_run_spec(replace(text, judge=None, captioner=None, scorers=None, human=None))
-    if both := sorted({*spec.models} & {*text_spec.models}):
+    text = replace(text, judge=None, captioner=None, scorers=None, human=None)
+    text_spec = build_run_spec(text, models_flag="--text-models")
+    if both := sorted({*text_spec.models} & {*names(flags.models)}):
         raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")
-    return [spec, text_spec]
+    models = {name: model for name, model in spec.models.items() if name not in text_spec.models}
+    if not models:
+        raise UsageError(f"--models {flags.models}: --text-models names all of these; name other models")
+    return [replace(spec, models=models), text_spec]
 
 
 def _show_night(night: NightlyResult, summary: Path | None, *, as_json: bool) -> None:

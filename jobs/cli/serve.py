@@ -10,8 +10,8 @@ from jobs.output import prepare
 @takes(ServeFlags)
 def serve(flags: ServeFlags) -> int:
     """Serve a model as an OpenAI-compatible endpoint until interrupted: a judge, a captioner, or for any other tool."""
+    from jobs.model_checks import checked_model
     from jobs.serve.run import serve_until_stopped
-    from jobs.spec_builder import checked_model
 
     prepare(verbose=flags.verbose)
     name, spec = checked_model(flags.model, flags.models_file or [])

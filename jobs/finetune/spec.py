@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from jobs.finetune.flags import FinetuneFlags
-from jobs.spec_builder import checked_location, checked_model
-from models.catalog_loader import load_models, select_models
+from jobs.model_checks import checked_model
+from jobs.spec_builder import checked_location
+from models.catalog_loader import load_models, named_models
 from models.environment import ray_address
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
@@ -29,7 +30,7 @@ def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
     variant = VARIANTS[flags.variant]
     _check_sources(flags, variant)
     files = flags.models_file or []
-    model = _base(flags.model, select_models([flags.model], load_models(files))[flags.model], flags)
+    model = _base(flags.model, named_models([flags.model], load_models(files), "--model")[flags.model], flags)
     checked_model(flags.model, files)
     return FinetuneSpec(
         variant=variant,

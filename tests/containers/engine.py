@@ -127,8 +127,15 @@ network_config_dir = "{self.folder}/networks"
         assert result.returncode == 0, f"{' '.join(arguments)}\n{result.stdout[-2000:]}{result.stderr[-4000:]}"
 
     def clear(self) -> None:
-        """Remove containers, volumes and networks; images stay."""
-        self("rm", "--all", "--force", "--volumes", "--time", "0", check=False)
+        """Remove containers, volumes and networks; images stay.
+
+        podman 4.3 refuses a container on which others depend, and removes those others: each attempt leaves fewer.
+        """
+        left = self("ps", "--all", "--quiet").stdout.split()
+        while left:
+            result = self("rm", "--all", "--force", "--volumes", "--time", "0", check=False)
+            before, left = left, self("ps", "--all", "--quiet").stdout.split()
+            assert len(left) < len(before), result.stderr
         self("volume", "prune", "--force", check=False)
         self("network", "prune", "--force", check=False)
 

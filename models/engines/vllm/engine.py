@@ -42,6 +42,8 @@ _NO_TEMPLATE = (
     "the model has no chat template, and vllm gets none of ours: say `engine: transformers` in its entry, with "
     "chat_format (vicuna, or plain for unformatted text) where it is no BLIP"
 )
+_LOAD_ERRORS = (OSError, ValueError, RuntimeError, ImportError, LookupError, AttributeError, AssertionError)
+"""The last two where a field of the configuration is absent, or a weight has another shape than vLLM expects."""
 _UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
 
 
@@ -69,7 +71,7 @@ class VLLMEngine:
                 spec.model, revision=revision or "main", trust_remote_code=spec.trust_remote_code
             )
             self._llm: Any = (make or vllm.LLM)(**engine_settings(spec, revision, self._processor))
-        except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        except _LOAD_ERRORS as error:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._watch = CoreWatch(self._llm)
         self._processor_settings: dict[str, Any] = {}

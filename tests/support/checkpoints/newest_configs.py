@@ -11,6 +11,8 @@ from tests.support.checkpoints.configs import CLIP_SIDE, vision_config
 from tests.support.checkpoints.more_configs import WINDOW
 from tests.support.checkpoints.recent_configs import (
     EXPERTS,
+    GEMMA4_PAD,
+    SOFT_TOKENS,
     expert_width,
     gemma4_tokens,
     grid_tower,
@@ -29,9 +31,15 @@ def _gemma4_unified(dims: Dimensions, tokenizer: Any) -> Any:
             head_dim=head_dim(dims),
             global_head_dim=2 * head_dim(dims),
             sliding_window=WINDOW,
+            pad_token_id=GEMMA4_PAD,
             layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (dims.layers // 3),
         ),
-        vision_config={"mm_embed_dim": dims.hidden // 4, "output_proj_dims": dims.hidden // 4, "mm_posemb_size": 128},
+        vision_config={
+            "mm_embed_dim": dims.hidden // 4,
+            "output_proj_dims": dims.hidden // 4,
+            "mm_posemb_size": 128,
+            "num_soft_tokens": SOFT_TOKENS,
+        },
         tie_word_embeddings=False,
         **gemma4_tokens(tokenizer),
     )
@@ -108,6 +116,9 @@ def _muse_glimmer(dims: Dimensions, tokenizer: Any) -> Any:
             "num_hidden_layers": dims.vision_layers,
             "num_attention_heads": dims.vision_heads,
             "initializer_range": float(dims.vision_hidden**-0.5),
+            # vLLM reads these two here, and takes the released model's sizes where they are absent.
+            "output_dim": 4 * dims.vision_hidden,
+            "adapter_dim": dims.hidden,
         },
         image_token_id=tokenizer.convert_tokens_to_ids("<|patch|>"),
         video_token_id=tokenizer.convert_tokens_to_ids("<|video|>"),

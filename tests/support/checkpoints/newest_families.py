@@ -151,6 +151,7 @@ NEWEST_FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "header_end_token": "<|header_end|>",
                 "image_token": "<|patch|>",
                 "video_token": "<|video|>",
+                "picture_token": "<|image|>",
                 **{
                     f"{name}_token": f"<|{name}|>"
                     for name in ("image_start", "image_end", "vid_start", "vid_end", "vid_frame_separator")

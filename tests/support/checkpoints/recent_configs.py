@@ -10,6 +10,12 @@ from jobs.demo.checkpoint import Dimensions, mrope_parameters, qwen_token_ids, t
 from tests.support.checkpoints.configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints, vision_config
 from tests.support.checkpoints.more_configs import WINDOW
 
+LINEAR_HEAD_DIM = 128
+"""Width of a head of linear attention, as released: vLLM's kernels on CPUs refuse 32."""
+SOFT_TOKENS = 70
+"""Tokens of a picture in Gemma 4, at most; the released models have 280."""
+GEMMA4_PAD = 0
+"""Token whose per-layer embedding stands for media: vLLM takes 0, the padding of the released models, as given."""
 EXPERTS = 4
 """Experts of a layer, of which a token uses two; together as wide as the dense layer."""
 
@@ -46,7 +52,9 @@ def _qwen3_vl_moe(dims: Dimensions, tokenizer: Any) -> Any:
 
     rope = {**mrope_parameters(dims), "mrope_interleaved": True}
     return Qwen3VLMoeConfig(
-        text_config=text_config(dims, tokenizer, rope_parameters=rope, head_dim=head_dim(dims), **_experts(dims)),
+        text_config=text_config(
+            dims, tokenizer, rope_parameters=rope, head_dim=head_dim(dims), norm_topk_prob=True, **_experts(dims)
+        ),
         vision_config=grid_tower(dims, num_position_embeddings=64, deepstack_visual_indexes=[0, 1]),
         **qwen_token_ids(tokenizer),
     )
@@ -70,8 +78,8 @@ def qwen3_5_text(dims: Dimensions, tokenizer: Any, **more: Any) -> dict[str, Any
         layer_types=["linear_attention", "linear_attention", "full_attention"] * (dims.layers // 3),
         linear_num_key_heads=dims.kv_heads,
         linear_num_value_heads=dims.heads,
-        linear_key_head_dim=head_dim(dims),
-        linear_value_head_dim=head_dim(dims),
+        linear_key_head_dim=LINEAR_HEAD_DIM,
+        linear_value_head_dim=LINEAR_HEAD_DIM,
         **more,
     )
 
@@ -150,6 +158,7 @@ def _glm4v_moe(dims: Dimensions, tokenizer: Any) -> Any:
         "num_experts_per_tok": 2,
         "moe_intermediate_size": expert_width(dims),
         "first_k_dense_replace": 1,
+        "use_qk_norm": False,
     }
     rope = {**mrope_parameters(dims), "partial_rotary_factor": 1.0}
     return Glm4vMoeConfig(
@@ -169,6 +178,7 @@ def _gemma4(dims: Dimensions, tokenizer: Any) -> Any:
             head_dim=head_dim(dims),
             global_head_dim=2 * head_dim(dims),
             sliding_window=WINDOW,
+            pad_token_id=GEMMA4_PAD,
             hidden_size_per_layer_input=16,
             vocab_size_per_layer_input=len(tokenizer),
             num_kv_shared_layers=dims.layers // 3,
@@ -183,6 +193,7 @@ def _gemma4(dims: Dimensions, tokenizer: Any) -> Any:
             "head_dim": dims.vision_hidden // dims.vision_heads,
             "patch_size": 16,
             "position_embedding_size": 256,
+            "default_output_length": SOFT_TOKENS,
             "initializer_range": float(dims.vision_hidden**-0.5),
         },
         tie_word_embeddings=False,
@@ -256,7 +267,10 @@ def _granite4_vision(dims: Dimensions, tokenizer: Any) -> Any:
         qformer_config={
             "model_type": "blip_2_qformer",
             "num_hidden_layers": 1,
-            "intermediate_size": dims.vision_inner,
+            "hidden_size": dims.vision_hidden,
+            "encoder_hidden_size": dims.vision_hidden,
+            "num_attention_heads": max(1, dims.vision_hidden // 64),
+            "intermediate_size": 3072,
             "cross_attention_frequency": 1,
             "use_qformer_text_input": False,
             "initializer_range": float(dims.vision_hidden**-0.5),

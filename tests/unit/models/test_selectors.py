@@ -52,6 +52,14 @@ def test_model_of_a_selectors_name_is_that_model() -> None:
         ("fits:1GB", "--models fits:1GB: no model that can be run is among them"),
         ("fits:", "unknown model 'fits:'"),
         ("paper", "unknown model 'paper'"),
+        (
+            "Open",
+            "unknown model 'Open'; did you mean 'open'? Groups of models: all, open, closed, paper:BENCHMARK",
+        ),
+        ("papers:maia", "unknown model 'papers:maia'; did you mean 'paper:maia'? Groups of models: all"),
+        ("Fit:80gb", "did you mean 'fits:80GB'?"),
+        ("smal", "unknown model 'smal'; did you mean 'small'? Groups of models: all"),
+        ("xyzzy", "; known: broken, chance, hosted, large, old, small. Groups of models: all"),
     ],
 )
 def test_unreadable_selector_is_one_sentence(text: str, message: str) -> None:

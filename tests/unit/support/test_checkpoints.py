@@ -9,6 +9,12 @@ import torch
 
 from tests.support.checkpoints import ARCHITECTURES, build_tiny
 
+_MOST_PARAMETERS = {
+    **dict.fromkeys(("minicpmv4_6", "minicpmv4_7", "qwen3_5", "qwen3_5_moe"), 3e6),
+    "granite4_vision": 4.5e6,
+}
+"""Those with a width as released, since vLLM runs no other: of heads of linear attention, of a projector."""
+
 
 def sums(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
@@ -39,7 +45,7 @@ def test_checkpoint_loads_with_transformers_alone(architecture: str, tmp_path: P
     model = model_class.from_pretrained(folder, use_safetensors=True)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert config.model_type == architecture.removesuffix("_t5")
-    assert 1.4e6 < model.num_parameters() < 2.2e6
+    assert 1.4e6 < model.num_parameters() < _MOST_PARAMETERS.get(architecture, 2.2e6)
     assert len(tokenizer) == config.get_text_config().vocab_size
     for text in ("A", "B", " A", " B", *"0123456789"):
         assert len(tokenizer(text, add_special_tokens=False)["input_ids"]) == 1, text

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from models.availability import known_architectures
 from models.catalog_loader import load_models
 from tests.support.checkpoints import ARCHITECTURES
-from tests.support.families import TRIALS, covered, elsewhere, healthy, only_vllm, page, untried
+from tests.support.families import NOT_IN_CATALOG, TRIALS, covered, elsewhere, healthy, only_vllm, page, untried
+from tests.support.paths import ROOT
 
 
 def test_every_catalog_entry_has_a_trial_or_a_reason() -> None:
@@ -11,6 +13,26 @@ def test_every_catalog_entry_has_a_trial_or_a_reason() -> None:
     displayed = {name for architecture in tried for name in covered(architecture)}
     displayed |= {*elsewhere(), *only_vllm(), *untried()}
     assert displayed == {name for name, spec in load_models().items() if spec.runs_locally}
+
+
+TODAY = {
+    *("qwen3_vl", "qwen3_vl_moe", "internvl", "gemma4", "glm4v", "glm4v_moe", "minicpmv4_7", "molmo2", "lfm3_vl"),
+    *("hunyuan_vl", "ernie4_5_vl_moe", "kimi_k25", "minimax_m3_vl", "llama4", "mistral3", "smolvlm", "ovis2"),
+    *("perception_lm", "granite4_vision"),
+}
+
+
+def test_every_family_of_today_has_an_entry_or_a_reason() -> None:
+    named = {spec.architecture for spec in load_models().values() if spec.uses_transformers and not spec.unsupported}
+    assert known_architectures() >= TODAY
+    assert TODAY - named == set(NOT_IN_CATALOG)
+    assert all(f"- {family}: {reason}\n" in page([]) for family, reason in NOT_IN_CATALOG.items())
+
+
+def test_packages_that_families_lack_are_no_dependencies() -> None:
+    locked = {line.partition("==")[0].strip() for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    assert "transformers" in locked
+    assert not {"timm", "compressed-tensors"} & locked
 
 
 def test_trial_is_healthy_when_every_request_ends_once() -> None:

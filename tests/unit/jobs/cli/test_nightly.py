@@ -44,10 +44,28 @@ def test_text_models_run_in_the_settings_of_their_joint_row_alone(
     }
 
 
+def test_group_of_models_leaves_text_models_and_what_cannot_run_out(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    flags = ["--models", "paper:maia", "--text-models", "t,u", "--dry-run", "--json"]
+    arguments_ = arguments(maia_data, tmp_path, *flags)
+    (tmp_path / "models.yaml").write_text(
+        "a: {engine: random, papers: [maia]}\nt: {engine: random, seed: 1, papers: [maia]}\nu: {engine: random}\n"
+        "x: {engine: transformers, model: /no/such/folder, papers: [maia]}\n"
+    )
+    assert run(arguments_) == 0
+    pairs = [pair["model"] for pair in json.loads(capsys.readouterr().out)["pairs"]]
+    assert {"a", "t", "u"} <= {*pairs}
+    assert pairs.count("t") == 1
+    assert "x" not in pairs
+    assert "x: no folder /no/such/folder" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (("--text-models", "a"), "named by --models and by --text-models"),
+        (("--models", "fits:80GB", "--text-models", "fits:80GB"), "--text-models names all of these"),
         (("--text-models", "t", "--benchmarks", "mate"), "none of these benchmarks"),
         (("--human", "vague=answers.csv"), "vague"),
     ],

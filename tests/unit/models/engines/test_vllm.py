@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.errors import EngineDiedError
+from models.errors import EngineDiedError, EngineUnreachableError
 from models.messages import Answer, Call, Failure, Generation
 from models.spec import Limits, ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
@@ -205,6 +205,18 @@ def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
 
     spec = ModelSpec(engine="vllm", model=str(folder), limits=more.get("limits", Limits()), tensor_parallel=2)
     return module.VLLMEngine(spec, make=make), instances[0]
+
+
+@pytest.mark.parametrize("problem", [AttributeError("no use_qk_norm"), AssertionError("768 into 64"), KeyError("x")])
+def test_what_vllm_cannot_load_is_one_sentence(
+    problem: Exception, vllm_module: Any, checkpoint_of: Checkpoints
+) -> None:
+    def make(**_: Any) -> None:
+        raise problem
+
+    spec = ModelSpec(engine="vllm", model=str(checkpoint_of("qwen2_5_vl")))
+    with pytest.raises(EngineUnreachableError, match="cannot be loaded by vllm"):
+        vllm_module.VLLMEngine(spec, make=make)
 
 
 def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Checkpoints) -> None:

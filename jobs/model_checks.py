@@ -1,0 +1,162 @@
+"""Check before a cluster starts which models of a sweep can run; groups of models leave out those that cannot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from models.availability import unavailable_reason
+from models.catalog_loader import load_models, named_models, select_models
+from models.errors import EngineUnreachableError
+from models.gguf_header import check_gguf, gguf_file
+from models.selectors import group_members
+from models.spec import ModelSpec
+from pipelines.errors import UsageError
+
+_log = logging.getLogger(__name__)
+
+Place: TypeAlias = Literal["here", "cluster", "elsewhere", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChecks:
+    """What can be checked of models before they run."""
+
+    place: Place
+    """`here`: this machine, whose packages count; `cluster`: its workers, whose packages are not known, with files and
+    keys of this machine; `elsewhere`: nothing of this machine counts; `plan`: nothing runs, keys and packages do not
+    count."""
+    cost_limit: bool = False  # endpoints must have a price
+
+
+def runnable_models(
+    requested: Sequence[str],
+    catalog: Mapping[str, ModelSpec],
+    helpers: Mapping[str, ModelSpec],
+    checks: ModelChecks,
+    *,
+    flag: str = "--models",
+) -> dict[str, ModelSpec]:
+    """Return the requested models that can run; one warning for each group names what it leaves out, and why.
+
+    Named models and `helpers`, which are judges and captioners, must run; a model of a group that is also requested
+    counts as named.
+
+    Raises:
+        UnknownModelError: a word of `requested` is neither a model nor a group.
+        UsageError: named models cannot run, or none of a group can. The message gives each reason.
+    """
+    groups = {text: group_members(text, catalog) for text in requested if text not in catalog}
+    unknown = [text for text, members in groups.items() if members is None]
+    named = {**select_models([*unknown, *(name for name in requested if name in catalog)], catalog), **helpers}
+    refuse_unable(named, checks)
+    left_out = {
+        text: {
+            name: reason
+            for name in members or ()
+            if name not in requested and (reason := _reason_in_group(catalog[name], checks))
+        }
+        for text, members in groups.items()
+    }
+    for text, reasons in left_out.items():
+        _warn_of_group(f"{flag} {text}", groups[text] or [], reasons)
+    selected = [name for text in requested for name in groups.get(text) or [text] if name not in left_out.get(text, ())]
+    models = {name: catalog[name] for name in selected}
+    for name, spec in {**models, **helpers}.items():
+        _warn_of_missing_template(name, spec)
+    return models
+
+
+def refuse_unable(models: Mapping[str, ModelSpec], checks: ModelChecks) -> None:
+    """Raise one UsageError that gives each of these models that cannot run, with its reason."""
+    reasons = {name: reason for name, spec in models.items() if (reason := unable_reason(spec, checks))}
+    if len(reasons) == 1:
+        ((name, reason),) = reasons.items()
+        raise UsageError(f"model {name!r}: {reason}")
+    if reasons:
+        raise UsageError(f"{len(reasons)} of the named models cannot run:{_by_reason(reasons)}")
+
+
+def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
+    """Return the model of this name, checked without loading it.
+
+    Raises UnknownModelError, or UsageError if it cannot run or lacks its key.
+    """
+    spec = named_models([name], load_models(files), "MODEL")[name]
+    refuse_unable({name: spec}, ModelChecks(place="here"))
+    _warn_of_missing_template(name, spec)
+    return name, spec
+
+
+def unable_reason(spec: ModelSpec, checks: ModelChecks) -> str:
+    """Return why a model cannot run and what to do, '' if it can as far as `checks` can know."""
+    if spec.unsupported:
+        return unavailable_reason(spec)
+    untrusted = spec.remote_code and not spec.trust_remote_code
+    if (
+        checks.place == "here"
+        or (checks.place == "cluster" and spec.is_endpoint)
+        or (checks.place != "plan" and untrusted)
+    ):
+        reason = unavailable_reason(spec)
+        if reason:
+            return reason
+    if checks.cost_limit and spec.is_endpoint and spec.price is None:
+        return "--cost-limit needs its price: set `price` in its entry of the models file"
+    return "" if checks.place == "elsewhere" else _missing_files(spec)
+
+
+def _reason_in_group(spec: ModelSpec, checks: ModelChecks) -> str:
+    if spec.withdrawn:
+        return "withdrawn by its maker: name it to send it requests all the same"
+    return unable_reason(spec, checks)
+
+
+def _warn_of_group(group: str, members: Sequence[str], reasons: Mapping[str, str]) -> None:
+    """Warn of what a group leaves out; UsageError if nothing is left."""
+    if not members:
+        raise UsageError(f"{group}: no model is in this group; see `vlmsweep list models`")
+    if len(reasons) == len(members):
+        raise UsageError(f"{group}: none of these models can run; see `vlmsweep list models`{_by_reason(reasons)}")
+    if reasons:
+        count = f"{len(reasons)} of {len(members)} models"
+        _log.warning("%s leaves out %s, which cannot run here:%s", group, count, _by_reason(reasons))
+
+
+def _by_reason(reasons: Mapping[str, str]) -> str:
+    """Return a line for each reason with the models that have it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return "".join(f"\n  {', '.join(models)}: {reason}" for reason, models in names.items())
+
+
+def _missing_files(spec: ModelSpec) -> str:
+    """Return why the files of a local model cannot be used."""
+    path = gguf_file(spec.model) if spec.runs_locally else None
+    if path is None:
+        is_path = spec.model.startswith((".", "/", "~"))
+        if spec.uses_transformers and is_path and not Path(spec.model).expanduser().is_dir():
+            return f"no folder {spec.model}; give a checkpoint's folder or a hub id"
+        return ""
+    if not path.is_file():
+        return f"no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id"
+    try:
+        check_gguf(path)
+    except EngineUnreachableError as error:
+        return str(error)
+    return ""
+
+
+def _warn_of_missing_template(name: str, spec: ModelSpec) -> None:
+    path = gguf_file(spec.model) if spec.runs_locally else None
+    if path and spec.chat_format is None and not check_gguf(path).has_chat_template:
+        _log.warning(
+            "model %r: %s has no chat template, so that every request fails but those of MAIA's unimodal setting; set "
+            "chat_format in its entry (vicuna, or plain for unformatted text)",
+            name,
+            path.name,
+        )
