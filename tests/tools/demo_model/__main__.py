@@ -6,23 +6,30 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from jobs.demo.checkpoint import SENTENCES
 from pipelines.benchmarks.mate.wording.own import build_prompt
 from tests.tools.demo_model.formats import closed_questions
-from tests.tools.demo_model.network import make_model, make_tokenizer, save
+from tests.tools.demo_model.lookup import extend, is_extended, quiet_directions
+from tests.tools.demo_model.network import load, make_model, make_tokenizer, save
 from tests.tools.demo_model.questions import clip_question, questions_about
-from tests.tools.demo_model.scenes import make_scenes
-from tests.tools.demo_model.training import Mixture, Trainer, accuracy
+from tests.tools.demo_model.scenes import Scenes, make_scenes
+from tests.tools.demo_model.texts import draw_text_turns
+from tests.tools.demo_model.training import ClosedQuestion, Mixture, Trainer, accuracy, text_accuracy
 
 _SEED = 1001
 _HELD_OUT_SEED = 2002
 _SHOWN_EVERY = 50
+_SAVED_EVERY = 100
 _WITH_FORMS = Mixture(pictures=5, clips=2, guesses=3)
+_WITH_TEXTS = Mixture(pictures=2, clips=1, guesses=1, texts=6, vision_rate=0)
 
 
 def main() -> None:
@@ -33,48 +40,54 @@ def main() -> None:
     parser.add_argument("--cell-steps", type=int, default=1000, help="steps of the vision tower alone")
     parser.add_argument("--steps", type=int, default=2000, help="steps of the whole model")
     parser.add_argument("--form-steps", type=int, default=600, help="more steps, with closed questions of the samples")
+    parser.add_argument("--text-steps", type=int, default=0, help="more steps, with scenes as text")
     parser.add_argument("--held-out", type=int, default=200, help="scenes for the final figures")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--state", type=Path, help="a file for the state after each phase, and to go on from")
+    parser.add_argument("--model", type=Path, help="a checkpoint to go on from with texts")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     scenes = make_scenes(_SEED, arguments.scenes)
-    first = scenes.scenes[0]
-    prompts = [build_prompt(first, group[0]) for group in questions_about(first) if group]
-    tokenizer = make_tokenizer([*prompts, clip_question("first"), clip_question("last")])
-    trainer = Trainer(make_model(tokenizer, _SEED), tokenizer, scenes, _SEED)
     with tempfile.TemporaryDirectory() as folder:
         closed = closed_questions(Path(folder), _SEED)
-    phases = (
-        ("cells", arguments.cell_steps, trainer.learn_cells(arguments.cell_steps)),
-        ("questions", arguments.steps, trainer.learn_questions(arguments.steps, 1e-3, Mixture(late_share=0.4))),
-        ("forms", arguments.form_steps, trainer.learn_questions(arguments.form_steps, 3e-4, _WITH_FORMS, closed)),
-    )
-    done = _restore(trainer, arguments.state)
-    for number, (name, steps, losses) in enumerate(phases, start=1):
-        if number > done:
-            _follow(name, losses, steps)
-            _save_state(trainer, arguments.state, number)
+    if arguments.model:
+        model, tokenizer = load(arguments.model)
+        trainer = Trainer(model, tokenizer, scenes, _SEED)
+    else:
+        tokenizer = make_tokenizer([*_picture_prompts(scenes), clip_question("first"), clip_question("last")])
+        trainer = Trainer(make_model(tokenizer, _SEED), tokenizer, scenes, _SEED)
+        _learn_to_see(trainer, closed, arguments)
+        save(trainer.model, tokenizer, arguments.folder)
+    if arguments.text_steps and not is_extended(tokenizer):
+        extend(trainer.model, tokenizer, quiet_directions(trainer.model, _texts(tokenizer, scenes)))
+    texts = trainer.learn_questions(arguments.text_steps, 1e-3, _WITH_TEXTS, closed)
+    for _ in range(0, arguments.text_steps, _SAVED_EVERY):
+        part = min(_SAVED_EVERY, arguments.text_steps)
+        _follow("texts", islice(texts, part), part)
+        save(trainer.model, tokenizer, arguments.folder)
     held_out = make_scenes(_HELD_OUT_SEED, arguments.held_out)
     for name, white in (("pictures", False), ("white", True)):
         _print(f"held-out scenes, {name}: {accuracy(trainer, held_out, white=white)}")
-    save(trainer.model, tokenizer, arguments.folder)
+    _print(f"held-out scenes, texts: {text_accuracy(trainer, held_out)}")
 
 
-def _restore(trainer: Trainer, state: Path | None) -> int:
-    """Load what an earlier call saved; return the number of phases that it finished."""
-    if state is None or not state.exists():
-        return 0
-    saved = torch.load(state, weights_only=True)
-    trainer.model.load_state_dict(saved["model"])
-    trainer.cells.load_state_dict(saved["cells"])
-    return int(saved["phases"])
+def _learn_to_see(trainer: Trainer, closed: Sequence[ClosedQuestion], arguments: argparse.Namespace) -> None:
+    _follow("cells", trainer.learn_cells(arguments.cell_steps), arguments.cell_steps)
+    questions = trainer.learn_questions(arguments.steps, 1e-3, Mixture(late_share=0.4))
+    _follow("questions", questions, arguments.steps)
+    forms = trainer.learn_questions(arguments.form_steps, 3e-4, _WITH_FORMS, closed)
+    _follow("forms", forms, arguments.form_steps)
 
 
-def _save_state(trainer: Trainer, state: Path | None, phases: int) -> None:
-    if state is not None:
-        parts = {"model": trainer.model.state_dict(), "cells": trainer.cells.state_dict(), "phases": phases}
-        torch.save(parts, state)
+def _picture_prompts(scenes: Scenes) -> list[str]:
+    first = scenes.scenes[0]
+    return [build_prompt(first, group[0]) for group in questions_about(first) if group]
+
+
+def _texts(tokenizer: Any, scenes: Scenes) -> list[list[int]]:
+    """Return token sequences as the trained model has met them, and scenes as text."""
+    rng = np.random.default_rng(_SEED)
+    drawn = [draw_text_turns(rng, scene, objects=4, most=1)[0].question for scene in scenes.scenes[:3]]
+    return [tokenizer.encode(text, add_special_tokens=False) for text in (*drawn, "\n".join(SENTENCES))]
 
 
 def _follow(phase: str, losses: Iterator[dict[str, float]], steps: int) -> None:

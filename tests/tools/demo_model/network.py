@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +44,15 @@ def make_model(tokenizer: Any, seed: int) -> Any:
     return AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
 
 
+def load(folder: Path) -> tuple[Any, Any]:
+    """Load a model in float32, and its tokenizer."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoTokenizer
+
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32)
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
 def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write the model in bfloat16 with tokenizer, processor and chat template."""
     import torch
@@ -55,4 +65,4 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    model.to(torch.bfloat16).save_pretrained(folder)
+    copy.deepcopy(model).to(torch.bfloat16).save_pretrained(folder)

@@ -68,10 +68,12 @@ class Chat:
         return ids
 
     def about(self, medium: str, turns: Sequence[tuple[str, str]], tokens: int | None = None) -> Tokens:
-        """Write (question, answer) turns that follow an `image` or a `video` of so many tokens; answers are learned."""
-        pads = tokens or {"image": PICTURE_TOKENS, "video": CLIP_TOKENS}[medium]
+        """Write (question, answer) turns that follow an `image`, a `video` of so many tokens, or nothing (`text`)."""
+        pads = tokens or {"image": PICTURE_TOKENS, "video": CLIP_TOKENS, "text": 0}[medium]
         chat = Tokens()
-        chat.add(self._user + self.encode("<|vision_start|>" + f"<|{medium}_pad|>" * pads + "<|vision_end|>"))
+        chat.add(self._user)
+        if pads:
+            chat.add(self.encode("<|vision_start|>" + f"<|{medium}_pad|>" * pads + "<|vision_end|>"))
         for number, (question, answer) in enumerate(turns):
             chat.add((self._next + self._user if number else []) + self.encode(question) + self._reply)
             chat.add(self.encode(answer) + self._end, learned=True)

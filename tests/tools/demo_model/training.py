@@ -24,12 +24,19 @@ from tests.tools.demo_model.questions import (
     questions_about,
 )
 from tests.tools.demo_model.scenes import CELL, Array, Scenes, make_clip, make_noise, mirror
+from tests.tools.demo_model.texts import draw_question, draw_text_turns, lookup_loss, write_chat
 
 _BATCH: Final = 8
 _PATCH: Final = 14
 _MEAN: Final = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 _STD: Final = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 _TURNS: Final = 8
+_TEXT_TURNS: Final = 6
+_FEWEST_OBJECTS, _FIRST_OBJECTS, _MOST_OBJECTS = 2, 4, 10
+_WHITE_SHARE: Final = 0.2
+"""Share of the steps whose texts follow a white picture, as they do in the benchmark."""
+_LOOKUP_SHARE: Final = 0.3
+"""Weight of what the looking up head attends to in the loss of texts."""
 _CELL_SHARE: Final = 0.3
 """Weight of the first phase's loss in the others."""
 
@@ -48,7 +55,9 @@ class Mixture:
     pictures: int = _BATCH
     clips: int = 4
     guesses: int = 0
+    texts: int = 0
     late_share: float = 1.0
+    vision_rate: float = 0.2  # of the vision tower, in terms of the others' learning rate
 
 
 @dataclass(slots=True)
@@ -71,6 +80,7 @@ class Trainer:
     def __init__(self, model: Any, tokenizer: Any, scenes: Scenes, seed: int) -> None:
         self.model = model
         self.chat = Chat(tokenizer)
+        self._tokenizer = tokenizer
         self._pad: int = tokenizer.pad_token_id
         self._scenes = scenes
         self._rng = np.random.default_rng(seed)
@@ -91,7 +101,7 @@ class Trainer:
     def learn_questions(
         self, steps: int, peak: float, mixture: Mixture, closed: Sequence[ClosedQuestion] = ()
     ) -> Iterator[dict[str, float]]:
-        """Train all parts to answer, the vision tower at a fifth of the rate; yield the losses of each step by kind.
+        """Train all parts to answer; yield the losses of each step by kind.
 
         Args:
             steps: of the chats of `mixture` each.
@@ -99,10 +109,11 @@ class Trainer:
             mixture: what a step holds.
             closed: the questions of its guesses.
         """
+        self.model.model.visual.requires_grad_(mixture.vision_rate > 0)
         vision = [*self.model.model.visual.parameters(), *self.cells.parameters()]
         language = [value for name, value in self.model.named_parameters() if "visual" not in name]
         optimizer = torch.optim.AdamW([{"params": language}, {"params": vision}], weight_decay=0.02, betas=(0.9, 0.98))
-        schedule = Schedule(peak=peak, steps=steps)
+        schedule = Schedule(peak=peak, steps=steps, rise=min(100, 1 + steps // 10))
         for step in range(steps):
             full_share = 0.15 if step < (1 - mixture.late_share) * steps else 0.5
             pictures, classes, places = self._draw(mixture.pictures)
@@ -112,11 +123,14 @@ class Trainer:
                 losses = {"pictures": answers, "clips": self.answer_loss("video", *self._draw_clips(mixture.clips))[0]}
                 if mixture.guesses:
                     losses["guesses"] = self._guess_loss(closed, mixture.guesses)
-            weights = {"pictures": 1.0, "clips": 0.5, "guesses": 0.5}
-            loss = _CELL_SHARE * self._cell_loss(features, classes)
-            loss = loss + sum(weights[kind] * value for kind, value in losses.items())
+                if mixture.texts:
+                    losses["texts"] = self._text_loss(mixture.texts, step / steps)
+            weights = {"pictures": 1.0, "clips": 0.5, "guesses": 0.5, "texts": 1.0}
+            loss = sum((weights[kind] * value for kind, value in losses.items()), start=torch.zeros(()))
+            if mixture.vision_rate:
+                loss = loss + _CELL_SHARE * self._cell_loss(features, classes)
             rate = schedule.rate(step)
-            _descend(optimizer, {0: rate, 1: rate / 5}, loss)
+            _descend(optimizer, {0: rate, 1: mixture.vision_rate * rate}, loss)
             yield {kind: float(value.detach()) for kind, value in losses.items()}
 
     def answer_loss(self, medium: str, media: Array, chats: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
@@ -166,7 +180,7 @@ class Trainer:
 
     def _guess_loss(self, closed: Sequence[ClosedQuestion], count: int) -> Tensor:
         """Return the loss of random answers in the right form, half of the time after clips of any length."""
-        drawn = [closed[self._rng.integers(len(closed))] for _ in range(count)]
+        drawn = [closed[int(self._rng.integers(len(closed)))] for _ in range(count)]
         turns = [(prompt, choices[self._rng.integers(len(choices))]) for prompt, choices in drawn]
         if self._rng.random() < 0.5:
             pictures, _, _ = self._draw(count)
@@ -174,6 +188,40 @@ class Trainer:
         clips = make_noise(self._rng, count)
         tokens = clips[0, ::2, ::CELL, ::CELL, 0].size
         return self.answer_loss("video", clips, [self.chat.about("video", [turn], tokens) for turn in turns])[0]
+
+    def _text_loss(self, count: int, progress: float) -> Tensor:
+        """Return the loss of answers about scenes given as text, all answers alike important whatever their length.
+
+        Scenes of up to four objects for two fifths of the steps, then of ever more for as many.
+        """
+        more = int(max(0.0, progress - 0.4) / 0.4 * (_MOST_OBJECTS - _FIRST_OBJECTS + 1))
+        objects = int(self._rng.integers(_FEWEST_OBJECTS, min(_MOST_OBJECTS, _FIRST_OBJECTS + more) + 1))
+        places = self._rng.integers(len(self._scenes.scenes), size=count)
+        medium = "image" if self._rng.random() < _WHITE_SHARE else "text"
+        chats = []
+        for place in places:
+            turns = draw_text_turns(self._rng, self._scenes.scenes[place], objects=objects, most=_TEXT_TURNS)
+            chats.append(write_chat(self.chat, self._tokenizer, turns, medium))
+        layer, seen = self.model.model.language_model.layers[-1].self_attn, {}
+        hook = layer.register_forward_pre_hook(lambda _module, _args, named: seen.update(named), with_kwargs=True)
+        logits, learned, labels = self.text_logits([chat.tokens for chat in chats], medium)
+        hook.remove()
+        sources = torch.tensor([source for chat in chats for source in chat.sources])
+        weights = torch.tensor([weight for chat in chats for weight in chat.weights])
+        losses = nn.functional.cross_entropy(logits.float(), learned, reduction="none")
+        looked_up = lookup_loss(layer, seen["hidden_states"], seen["position_embeddings"], labels, sources)
+        return (losses * weights).sum() / weights.sum() + _LOOKUP_SHARE * looked_up
+
+    def text_logits(self, chats: Sequence[Tokens], medium: str = "text") -> tuple[Tensor, Tensor, Tensor]:
+        """Return logits and what they should be, as `logits` does, and the labels; a medium is a white picture."""
+        ids, labels = self._pad_right(chats)
+        if medium == "image":
+            white = np.full((len(chats), 1, *self._scenes.pictures.shape[1:]), 255, np.uint8)
+            return *self.logits(medium, white, chats)[:2], labels
+        core = self.model.model.language_model
+        positions = torch.arange(ids.shape[1])[None, None].expand(3, len(ids), -1)
+        hidden = core(inputs_embeds=core.embed_tokens(ids), position_ids=positions, use_cache=False).last_hidden_state
+        return *self._learned(hidden, labels), labels
 
     def _draw_clips(self, count: int) -> tuple[Array, list[Tokens]]:
         drawn = [make_clip(self._rng) for _ in range(count)]
@@ -234,6 +282,19 @@ def accuracy(trainer: Trainer, scenes: Scenes, *, white: bool = False) -> dict[s
             count = counts[question.target_attribute]
             count[0] += _is_right(trainer, picture, build_prompt(scene, question), gold_json(question.gold(scene)))
             count[1] += 1
+    return {target: (right, total) for target, (right, total) in counts.items()}
+
+
+def text_accuracy(trainer: Trainer, scenes: Scenes) -> dict[str, tuple[int, int]]:
+    """Return (right, questions) of `txt2txt` by target: one question a scene, whole prompts, white pictures."""
+    rng = np.random.default_rng(0)
+    white = np.full_like(scenes.pictures[0], 255)
+    counts: dict[str, list[int]] = {}
+    for scene in scenes.scenes:
+        question = draw_question(rng, scene)
+        count = counts.setdefault(question.target_attribute, [0, 0])
+        count[0] += _is_right(trainer, white, build_prompt(scene, question), gold_json(question.gold(scene)))
+        count[1] += 1
     return {target: (right, total) for target, (right, total) in counts.items()}
 
 

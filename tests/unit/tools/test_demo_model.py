@@ -1,5 +1,6 @@
 """The training of the demo's model sees what the engine shows it, and its loss falls."""
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ from PIL import Image
 from transformers import Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES
+from tests.tools.demo_model.lookup import extend, quiet_directions
 from tests.tools.demo_model.network import make_model, make_tokenizer
 from tests.tools.demo_model.questions import (
     IGNORED,
@@ -18,6 +20,7 @@ from tests.tools.demo_model.questions import (
     questions_about,
 )
 from tests.tools.demo_model.scenes import CELL, HEIGHT, WIDTH, Scenes, make_clip, make_scenes, mirror
+from tests.tools.demo_model.texts import draw_text_turns, write_chat
 from tests.tools.demo_model.training import Mixture, Trainer, patches
 
 
@@ -99,3 +102,54 @@ def test_all_phases_lower_their_loss(scenes: Scenes) -> None:
     assert [tuple(losses[0]) for losses in phases] == kinds
     for losses in phases:
         assert sum(losses[-1].values()) < sum(losses[0].values())
+
+
+def test_text_turns_ask_about_the_objects_that_the_prompt_shows(scenes: Scenes) -> None:
+    scene = scenes.scenes[0]
+    turns = draw_text_turns(np.random.default_rng(3), scene, objects=3, most=6)
+    prompt = turns[0].question
+    shown = json.loads(next(line for line in prompt.splitlines() if line.startswith('{"camera_location"')))["objects"]
+    assert [item["name"] for item in shown] == ["Object_0", "Object_1", "Object_2"]
+    assert {item["rotation"] for item in shown} <= {item.rotation for item in scene.objects}
+    assert len(turns) > 1
+    assert all("\n" not in turn.question for turn in turns[1:])
+    for turn in turns:
+        item = shown[int(turn.object_name.removeprefix("Object_"))]
+        assert json.loads(turn.answer) == {"answer": item[turn.field]}
+
+
+def test_sources_of_an_answer_are_the_same_tokens_in_the_scene(scenes: Scenes) -> None:
+    turns = draw_text_turns(np.random.default_rng(4), scenes.scenes[1], objects=3, most=6)
+    tokenizer = make_tokenizer([turns[0].question])
+    model = make_model(tokenizer, 1)
+    extend(model, tokenizer, quiet_directions(model, [tokenizer.encode(turns[0].question)]))
+    written = write_chat(Chat(tokenizer), tokenizer, turns)
+    ids = written.tokens.ids
+    learned = [token for token, label in zip(ids, written.tokens.labels, strict=True) if label != IGNORED]
+    pairs = [(ids[source], token) for source, token in zip(written.sources, learned, strict=True) if source != IGNORED]
+    assert len(pairs) > len(learned) / 3
+    assert all(source == token for source, token in pairs)
+    assert sum(written.weights) == pytest.approx(len(turns))
+
+
+def test_new_layers_begin_by_copying_what_followed_the_same_numbers(scenes: Scenes) -> None:
+    prompts = [
+        draw_text_turns(np.random.default_rng(5), scene, objects=3, most=1)[0].question for scene in scenes.scenes
+    ]
+    tokenizer = make_tokenizer(prompts[:1])
+    model = make_model(tokenizer, 1)
+    torch.manual_seed(1)
+    extend(model, tokenizer, quiet_directions(model, [tokenizer.encode(prompt) for prompt in prompts[1:3]]))
+    numbers = np.random.default_rng(2).permutation(1000)[:40]
+    ids = torch.tensor([tokenizer.convert_tokens_to_ids([f"{number:03d}" for number in [*numbers, *numbers]])])
+    model.set_attn_implementation("eager")
+    core = model.model.language_model
+    positions = torch.arange(ids.shape[1])[None, None].expand(3, 1, -1)
+    with torch.inference_mode():
+        output = core(inputs_embeds=core.embed_tokens(ids), position_ids=positions, output_attentions=True)
+        predicted = model.lm_head(output.last_hidden_state)[0].argmax(-1)
+    first_new = output.attentions[-4][0]
+    assert first_new[0].diagonal(-1).mean() > 0.99
+    assert first_new[2].diagonal(-2).mean() > 0.99
+    right = (predicted[len(numbers) : -1] == ids[0, len(numbers) + 1 :]).float().mean()
+    assert right > 0.2
