@@ -96,5 +96,5 @@ def _small(tokens: int) -> ModelSpec:
         device="cpu",
         limits=Limits(max_pixels=PIXELS),
         generation=GenerationSpec(max_new_tokens=tokens, num_beams=1),
-        notes="trained to read colors and shapes off generated scenes; nothing else",
+        notes="trained to read generated scenes, as pictures and as text; nothing else",
     )

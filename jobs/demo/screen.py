@@ -20,7 +20,7 @@ HEADLINES: Final = {
 }
 """Task, setting and metric of each benchmark's headline; V-FLUTE's own needs a model that compares texts."""
 _MEANING: Final = (
-    "The small model has learned to read colors and shapes off generated scenes (MATE img2img).\n"
+    "The small model has learned to read generated scenes: as pictures (MATE img2img) and as text (txt2txt).\n"
     "Elsewhere it guesses letters and labels; the judge tosses a coin."
 )
 

@@ -20,7 +20,7 @@ import os
 folder = Path(sys.argv[1])
 with bench.cluster_from_zero(folder, 0.1) as head:
     os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
-    trace = bench.watched(head, folder, videos=3)
+    trace = bench.watched(head, folder, videos=6)
 first, last = trace.samples[0], trace.samples[-1]
 assert not first.nodes and not last.nodes, (first, last)
 most = {kind: max(sample.nodes[kind] for sample in trace.samples) for kind in bench.KINDS}
@@ -40,5 +40,5 @@ def test_autoscaler_adds_nodes_for_two_models_and_removes_them(tmp_path: Path) -
     assert run.returncode == 0, run.stdout + run.stderr
     parts = (tmp_path / "out").glob("predictions/*/*/*.parquet")
     rows = [row for part in parts for row in pq.ParquetFile(part).read(["request_id", "model", "status"]).to_pylist()]
-    assert Counter((row["model"], row["status"]) for row in rows) == {("small", "ok"): 192, ("large", "ok"): 192}
+    assert Counter((row["model"], row["status"]) for row in rows) == {("small", "ok"): 384, ("large", "ok"): 384}
     assert len({row["request_id"] for row in rows}) == len(rows)

@@ -1,8 +1,6 @@
-"""Train the demo's model: a Qwen2.5-VL that reads colors and shapes off generated scenes, in four phases.
+"""Train the demo's model: a Qwen2.5-VL that reads generated scenes, as pictures and as text, in five phases.
 
-The package holds the model after the first three: 3.5 million parameters. The fourth (`--text-steps 900`) adds layers
-for scenes as text (`txt2txt`, whose answers are mostly numbers of sixteen digits in a JSON of a thousand tokens): 5.5
-million parameters. After 550 steps of it, in 25 minutes of two cores beside other work, the model continued numbers
-that it had begun and answered 29 of 96 held-out questions (sizes 20 of 30, names 5 of 19, rotations 4 of 28,
-coordinates 0 of 19). That is less than the half asked of it, so it is not shipped; its loss was still falling.
+The first three teach a model of 3.5 million parameters to see and to answer in the form asked for. The fourth adds
+layers that look values up in scenes as text (`lookup`), where an answer is often a number of sixteen digits in a JSON
+of a thousand tokens; the fifth shows more pictures again. The result has 5.5 million parameters.
 """

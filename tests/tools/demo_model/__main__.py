@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,9 @@ from tests.tools.demo_model.training import ClosedQuestion, Mixture, Trainer, ac
 _SEED = 1001
 _HELD_OUT_SEED = 2002
 _SHOWN_EVERY = 50
-_SAVED_EVERY = 100
 _WITH_FORMS = Mixture(pictures=5, clips=2, guesses=3)
 _WITH_TEXTS = Mixture(pictures=2, clips=1, guesses=1, texts=6, vision_rate=0)
+_ALL = Mixture(pictures=6, clips=1, guesses=1, texts=4)
 
 
 def main() -> None:
@@ -40,7 +39,8 @@ def main() -> None:
     parser.add_argument("--cell-steps", type=int, default=1000, help="steps of the vision tower alone")
     parser.add_argument("--steps", type=int, default=2000, help="steps of the whole model")
     parser.add_argument("--form-steps", type=int, default=600, help="more steps, with closed questions of the samples")
-    parser.add_argument("--text-steps", type=int, default=0, help="more steps, with scenes as text")
+    parser.add_argument("--text-steps", type=int, default=400, help="more steps, with scenes as text")
+    parser.add_argument("--last-steps", type=int, default=400, help="more steps, with more pictures again")
     parser.add_argument("--held-out", type=int, default=200, help="scenes for the final figures")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", type=Path, help="a checkpoint to go on from with texts")
@@ -57,12 +57,10 @@ def main() -> None:
         trainer = Trainer(make_model(tokenizer, _SEED), tokenizer, scenes, _SEED)
         _learn_to_see(trainer, closed, arguments)
         save(trainer.model, tokenizer, arguments.folder)
-    if arguments.text_steps and not is_extended(tokenizer):
+    if not is_extended(tokenizer):
         extend(trainer.model, tokenizer, quiet_directions(trainer.model, _texts(tokenizer, scenes)))
-    texts = trainer.learn_questions(arguments.text_steps, 1e-3, _WITH_TEXTS, closed)
-    for _ in range(0, arguments.text_steps, _SAVED_EVERY):
-        part = min(_SAVED_EVERY, arguments.text_steps)
-        _follow("texts", islice(texts, part), part)
+    for phase, steps, mixture in (("texts", arguments.text_steps, _WITH_TEXTS), ("all", arguments.last_steps, _ALL)):
+        _follow(phase, trainer.learn_questions(steps, 5e-4, mixture, closed), steps)
         save(trainer.model, tokenizer, arguments.folder)
     held_out = make_scenes(_HELD_OUT_SEED, arguments.held_out)
     for name, white in (("pictures", False), ("white", True)):

@@ -15,7 +15,7 @@ from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import apply_rotary_pos_
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.scene import Question, Scene, unique_values
 from pipelines.benchmarks.mate.wording.own import build_prompt
-from tests.tools.demo_model.lookup import LOOKUP_HEAD
+from tests.tools.demo_model.lookup import ANSWER_END, LOOKUP_HEAD, VALUE_END
 from tests.tools.demo_model.questions import IGNORED, Chat, Tokens
 
 _PAIRS: Final = tuple(permutations(("name", "size", "rotation", "3d_coords"), 2))
@@ -76,15 +76,17 @@ def write_chat(chat: Chat, tokenizer: Any, turns: Sequence[TextTurn], medium: st
     first = written.tokens.labels.index(next(label for label in written.tokens.labels if label != IGNORED))
     before = _find(written.tokens.ids, chat.encode(prompt))
     assert before < first
+    ends = tuple(tokenizer.convert_tokens_to_ids([VALUE_END, ANSWER_END]))
     for turn in turns:
         answer = [*chat.encode(turn.answer), *chat.encode("<|im_end|>")]
         start = before + _token_at(offsets, _value_start(prompt, turn))
-        lead = 2 if turn.field == "3d_coords" else 1
         sources = [IGNORED] * len(answer)
-        for number, token in enumerate(answer[lead:]):
-            if written.tokens.ids[start + number] != token:
+        for number, token in enumerate(answer[1:], start=1):
+            source = written.tokens.ids[start + number - 1]
+            if source == token or (source, token) == ends:  # the answer's end is predicted from the value's
+                sources[number] = start + number - 1
+            if source != token:
                 break
-            sources[lead + number] = start + number
         written.sources += sources
         written.weights += [1 / len(answer)] * len(answer)
     return written
@@ -114,7 +116,7 @@ def lookup_loss(
 
 def _value_start(prompt: str, turn: TextTurn) -> int:
     name = prompt.index(f'"name": "{turn.object_name}"')
-    key = f'"{turn.field}": ' + ("[" if turn.field == "3d_coords" else "")
+    key = f'"{turn.field}": '
     return prompt.index(key, name) + len(key)
 
 

@@ -32,7 +32,7 @@ _MEAN: Final = torch.tensor([0.48145466, 0.4578275, 0.40821073])
 _STD: Final = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 _TURNS: Final = 8
 _TEXT_TURNS: Final = 6
-_FEWEST_OBJECTS, _FIRST_OBJECTS, _MOST_OBJECTS = 2, 4, 10
+_FEWEST_OBJECTS, _MOST_OBJECTS = 3, 10
 _WHITE_SHARE: Final = 0.2
 """Share of the steps whose texts follow a white picture, as they do in the benchmark."""
 _LOOKUP_SHARE: Final = 0.3
@@ -124,7 +124,7 @@ class Trainer:
                 if mixture.guesses:
                     losses["guesses"] = self._guess_loss(closed, mixture.guesses)
                 if mixture.texts:
-                    losses["texts"] = self._text_loss(mixture.texts, step / steps)
+                    losses["texts"] = self._text_loss(mixture.texts)
             weights = {"pictures": 1.0, "clips": 0.5, "guesses": 0.5, "texts": 1.0}
             loss = sum((weights[kind] * value for kind, value in losses.items()), start=torch.zeros(()))
             if mixture.vision_rate:
@@ -189,13 +189,9 @@ class Trainer:
         tokens = clips[0, ::2, ::CELL, ::CELL, 0].size
         return self.answer_loss("video", clips, [self.chat.about("video", [turn], tokens) for turn in turns])[0]
 
-    def _text_loss(self, count: int, progress: float) -> Tensor:
-        """Return the loss of answers about scenes given as text, all answers alike important whatever their length.
-
-        Scenes of up to four objects for two fifths of the steps, then of ever more for as many.
-        """
-        more = int(max(0.0, progress - 0.4) / 0.4 * (_MOST_OBJECTS - _FIRST_OBJECTS + 1))
-        objects = int(self._rng.integers(_FEWEST_OBJECTS, min(_MOST_OBJECTS, _FIRST_OBJECTS + more) + 1))
+    def _text_loss(self, count: int) -> Tensor:
+        """Return the loss of answers about scenes given as text, all answers alike important whatever their length."""
+        objects = int(self._rng.integers(_FEWEST_OBJECTS, _MOST_OBJECTS + 1))
         places = self._rng.integers(len(self._scenes.scenes), size=count)
         medium = "image" if self._rng.random() < _WHITE_SHARE else "text"
         chats = []

@@ -15,17 +15,21 @@ import pytest
 
 from jobs.demo.checkpoint import TRAINED_MODEL
 from models.engines.transformers.engine import TransformersEngine
-from models.messages import Answer, Call, Frames, Generation, Media, Part, user
+from models.messages import Answer, Call, Frames, Generation, Media, Part, Text, user
 from models.spec import ModelSpec
 from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.benchmark import WHITE_PICTURE
 from pipelines.benchmarks.mate.wording.own import build_prompt
+from pipelines.media.decoder import blank_frames
 from tests.tools.demo_model.formats import closed_questions
 from tests.tools.demo_model.questions import clip_question, questions_about
 from tests.tools.demo_model.scenes import Array, make_clip, make_noise, make_scenes
+from tests.tools.demo_model.texts import draw_question
 
 _SEED = 20_26
 _SCENES = 20
 _CLIPS = 24
+_TEXTS = 24
 _CLOSED = 40
 _SHARED = 24
 
@@ -64,8 +68,8 @@ def answers(engine: TransformersEngine, exam: Exam) -> dict[str, str]:
     return {reply.call_id: reply.outcome.text for reply in replies if isinstance(reply.outcome, Answer)}
 
 
-def call(name: str, *parts: Part | str) -> Call:
-    return Call(call_id=name, turns=(user(*parts),), generation=Generation(max_new_tokens=12), choices=())
+def call(name: str, *parts: Part | str, tokens: int = 12) -> Call:
+    return Call(call_id=name, turns=(user(*parts),), generation=Generation(max_new_tokens=tokens), choices=())
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,18 @@ def picture_exam() -> Exam:
                 calls.append(call(name, picture, build_prompt(scene, question)))
                 gold[name] = gold_json(question.gold(scene))
     return Exam(calls, media, gold)
+
+
+@pytest.fixture(scope="module")
+def text_exam() -> Exam:
+    """For each scene one question about its JSON, as MATE's `txt2txt` asks them without examples."""
+    rng = np.random.default_rng(_SEED)
+    calls, gold = [], {}
+    for place, scene in enumerate(make_scenes(_SEED + 1, _TEXTS).scenes):
+        question = draw_question(rng, scene)
+        calls.append(call(str(place), WHITE_PICTURE, build_prompt(scene, question), tokens=64))
+        gold[str(place)] = gold_json(question.gold(scene))
+    return Exam(calls, {WHITE_PICTURE: blank_frames(WHITE_PICTURE)}, gold)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +138,17 @@ def test_colors_and_shapes_are_read_off_pictures(picture_score: float) -> None:
 def test_white_pictures_leave_chance(engine: TransformersEngine, picture_exam: Exam) -> None:
     # An eighth of the colors and a quarter of the shapes are guessed.
     assert changed(picture_exam, lambda pixels: np.full_like(pixels, 255)).score(engine) <= 0.35
+
+
+def test_values_are_looked_up_in_scenes_as_text(engine: TransformersEngine, text_exam: Exam) -> None:
+    assert text_exam.score(engine) >= 0.5
+    prompts = [part.text for each in text_exam.calls for part in each.turns[0].parts if isinstance(part, Text)]
+    scenes = [next(line for line in prompt.splitlines() if line.startswith("{")) for prompt in prompts]
+    others = [
+        call(each.call_id, WHITE_PICTURE, prompt.replace(scene, other), tokens=64)
+        for each, prompt, scene, other in zip(text_exam.calls, prompts, scenes, [*scenes[1:], scenes[0]], strict=True)
+    ]
+    assert replace(text_exam, calls=others).score(engine) <= 0.35  # one of two sizes, one of a few names
 
 
 def test_frames_are_seen_in_their_order(engine: TransformersEngine, clip_exam: Exam) -> None:
