@@ -250,10 +250,10 @@ def _collect(attention: _Attention, spaces: Mapping[str, Tensor]) -> None:
 
 def _copy(attention: _Attention, spaces: Mapping[str, Tensor]) -> None:
     """Predict what follows the tokens so far in the asked field of the pointed object."""
-    length, asked = _CODE / _LENGTHS[3], _ASKED / _LENGTHS[3]
+    length, target_length = _CODE / _LENGTHS[3], _ASKED / _LENGTHS[3]
     for channels, key, query, score, query_length in (
-        (_OBJECT_CHANNELS, "object", "target", 100.0, asked),
-        (_FIELD_CHANNELS, "field", "asked", 80.0, asked),
+        (_OBJECT_CHANNELS, "object", "target", 100.0, target_length),
+        (_FIELD_CHANNELS, "field", "asked", 80.0, target_length),
         (_GRAM_CHANNELS, "gram_before", "gram", 80.0, length),
         (_SECOND_CHANNELS, "gram_second", "gram_last", 20.0, length),
     ):

@@ -139,12 +139,12 @@ def test_new_layers_begin_by_looking_at_the_asked_field_of_the_pointed_object(sc
     tokenizer = make_tokenizer([turns[0][0].question])
     model = make_model(tokenizer, 1)
     torch.manual_seed(1)
-    extend(model, tokenizer, quiet_directions(model, [tokenizer.encode(asked[0].question) for asked in turns[:2]]))
+    extend(model, tokenizer, quiet_directions(model, [tokenizer.encode(turn.question) for turn, *_ in turns[:2]]))
     model.set_attn_implementation("eager")
     core = model.model.language_model
     looked = right = 0
-    for asked in turns:
-        chat = write_chat(Chat(tokenizer), tokenizer, asked)
+    for turns_of_chat in turns:
+        chat = write_chat(Chat(tokenizer), tokenizer, turns_of_chat)
         ids = torch.tensor([chat.tokens.ids])
         positions = torch.arange(ids.shape[1])[None, None].expand(3, 1, -1)
         with torch.inference_mode():
