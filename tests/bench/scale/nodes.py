@@ -35,8 +35,9 @@ def join_nodes(head: RayHead, count: int) -> int:
         if psutil.virtual_memory().available / 2**20 < RESERVE_MB:
             return number
         log = head.folder / f"node-{number}.log"
-        join = (f"--address=127.0.0.1:{head.gcs}", "--num-cpus=1", "--object-store-memory=80000000")
-        node, deadline = head.start(*join, log=log.name), time.monotonic() + START_S
+        # The head's log monitor reads the logs of all nodes of one machine.
+        own = ("--num-cpus=1", "--object-store-memory=80000000", "--include-log-monitor=false")
+        node, deadline = head.start(f"--address=127.0.0.1:{head.gcs}", *own, log=log.name), time.monotonic() + START_S
         while "Ray runtime started" not in log.read_text():
             if node.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(log.read_text())
