@@ -49,10 +49,12 @@ class RayHead:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.dashboard}"
 
-    def start(self, *arguments: str, log: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, log: str, block: bool = True) -> subprocess.Popen[bytes]:
+        """Start a node; with `block` its command lives as long as the node does."""
         ports = dict(zip(("dashboard-agent-listen-port", "metrics-export-port"), free_ports(2), strict=True))
         command = [
-            *(str(BIN / "ray"), "start", "--block", "--disable-usage-stats", "--node-ip-address", "127.0.0.1"),
+            *(str(BIN / "ray"), "start", "--disable-usage-stats", "--node-ip-address", "127.0.0.1"),
+            *(("--block",) if block else ()),
             *(f"--{name}={port}" for name, port in ports.items()),
             *arguments,
         ]
