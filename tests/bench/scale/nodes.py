@@ -43,9 +43,9 @@ def join_nodes(head: RayHead, count: int) -> int:
         if psutil.virtual_memory().available / 2**20 < RESERVE_MB:
             return number
         # One log monitor, the head's, is enough for a machine; a command that waits for its node to end costs 120 MB.
-        own = ("--num-cpus=1", "--object-store-memory=80000000", "--include-log-monitor=false")
+        resources = ("--num-cpus=1", "--object-store-memory=80000000", "--include-log-monitor=false")
         log = f"node-{number}.log"
-        node = head.start(f"--address=127.0.0.1:{head.gcs}", *own, log=log, block=False)
+        node = head.start(f"--address=127.0.0.1:{head.gcs}", *resources, log=log, block=False)
         if node.wait(START_S):
             raise RuntimeError((head.folder / log).read_text())
         print(f"  {number + 1} nodes, {psutil.virtual_memory().available / 2**20:.0f} MB free", flush=True)
