@@ -53,27 +53,27 @@ def join_nodes(head: RayHead, count: int) -> int:
 
 
 def run_sweep(head: RayHead, data: Path, out: Path, replicas: int) -> dict[str, float]:
-    """Run the sweep to its end; return its seconds and the driver's largest resident size."""
+    """Run all predictions; return their seconds and the driver's largest resident size."""
     models = out.parent / "models.yaml"
     models.write_text(f"chance: {{engine: random, replicas: {{max: {replicas}}}}}\n")
     command = [
-        *(sys.executable, "-m", "jobs.cli", "run", "--models-file", str(models), "--models", "chance"),
+        *(sys.executable, "-m", "jobs.cli", "predict", "--models-file", str(models), "--models", "chance"),
         *("--benchmarks", "maia", "--settings", "1-frame", "--data", str(data), "--out", str(out)),
         *("--address", f"127.0.0.1:{head.gcs}"),
     ]
-    start, peak, predicted = time.monotonic(), 0.0, 0.0
+    start, peak, planned = time.monotonic(), 0.0, 0.0
     process = subprocess.Popen(command, env={**head.env, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
     while process.poll() is None:
         try:
             peak = max(peak, psutil.Process(process.pid).memory_info().rss / 2**20)
         except psutil.NoSuchProcess:
             break
-        if not predicted and pending(out) == 0:
-            predicted = time.monotonic() - start
+        if not planned and pending(out) is not None:
+            planned = time.monotonic() - start
         time.sleep(0.5)
     if process.wait():
         raise RuntimeError(f"the sweep ended with {process.returncode}")
-    return {"predicted_s": predicted, "seconds": time.monotonic() - start, "driver_mb": peak}
+    return {"planned_s": planned, "seconds": time.monotonic() - start, "driver_mb": peak}
 
 
 def pending(out: Path) -> int | None:
