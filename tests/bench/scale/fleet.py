@@ -3,8 +3,9 @@
     python -m tests.bench.scale.fleet --models 500 --benchmarks 20 --requests 10000 --gpus 1000
 
 Every pair of model and benchmark is planned with ids of its own; `--planned` bounds how many pairs are, and the others
-get the units of a planned pair of the same benchmark. Models have the sizes of the catalog's, in turn. Prints planning
-time, the driver's memory, the requests to the store, and the simulated duration over a bound that no schedule can beat.
+get the units of a planned pair of the same benchmark. Models have the sizes of the catalog's, in turn, as far as they
+fit one node. Prints planning time, the driver's memory, the requests to the store, and the simulated duration over a
+bound that no schedule can beat.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, nargs="*", default=[128, 1000])
     parser.add_argument("--planned", type=int, default=1_000_000_000, help="the most pairs that are planned")
     args = parser.parse_args()
-    catalog = [spec for spec in load_models().values() if spec.replica_gpus]
+    catalog = [spec for spec in load_models().values() if 0 < spec.replica_gpus <= Fleet(gpus=0).gpus_per_node]
     specs = {f"model{index}": spec for index, spec in enumerate(islice(cycle(catalog), args.models))}
     with TemporaryDirectory() as folder:
         store, before_mb, start = CountingStore(folder), peak_mb(), time.process_time()
