@@ -18,9 +18,9 @@ from pipelines.benchmarks.maia.letters import draw_ts_letter
 from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import EndpointRequest, always
-from tests.support.maia_source import FRAMES_32_OF_40, index_of, question, questions
+from tests.support.maia_source import FRAMES_32_OF_40, index_of, question, questions, write_source
 
-VIDEOS, QUESTIONS, PAIRS = 2, 48, 384
+VIDEOS, CATEGORIES, QUESTIONS, PAIRS = 2, 4, 16, 128
 
 
 def right(request: EndpointRequest) -> str:
@@ -45,8 +45,10 @@ def judge(request: EndpointRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
-    """Three models and a judge over the whole small data set."""
+def swept(cli: Cli, tmp_path_factory: pytest.TempPathFactory):
+    """Three models and a judge over a whole small data set."""
+    source, data = write_source(tmp_path_factory.mktemp("maia"), VIDEOS, CATEGORIES), tmp_path_factory.mktemp("data")
+    cli("ingest", "maia", str(source), "--data", str(data))
     out = tmp_path_factory.mktemp("out")
     with (
         ScriptedEndpoint(right) as perfect,
@@ -62,7 +64,7 @@ def swept(cli: Cli, maia_data: str, tmp_path_factory: pytest.TempPathFactory):
             )
         )
         flags = ("--models", "perfect,stubborn,random", "--models-file", str(models), "--judge", "judging")
-        common_flags = ("--benchmarks", "maia", "--data", maia_data, "--out", str(out / "run"))
+        common_flags = ("--benchmarks", "maia", "--data", str(data), "--out", str(out / "run"))
         env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
         result = cli("run", *flags, *common_flags, env=env)
         again = cli("run", *flags, *common_flags, env=env)
@@ -106,7 +108,7 @@ def test_settings_send_their_frames_and_every_pair_once(swept) -> None:
 def test_prompts_contain_the_drawn_statements_or_the_italian_question(swept) -> None:
     _, observed, _, _ = swept
     texts = {request.text for request in observed["perfect"]}
-    for video in questions(VIDEOS):
+    for video in questions(VIDEOS, CATEGORIES):
         for entry in video["question_categories_A"] + video["question_categories_B"]:
             (open_,) = [text for text in texts if entry["question"] in text]
             assert "italiano" in open_
@@ -154,7 +156,7 @@ def test_scripted_answers_give_the_expected_metrics(swept, setting: str) -> None
         assert (row["value"], row["n"], row["n_failed"], row["unit"]) == (1.0, n, 0, "fraction")
     always_a = [
         [draw_ts_letter(42, video["video"], entry["category"], i) == "A" for i in range(8)]
-        for video in questions(VIDEOS)
+        for video in questions(VIDEOS, CATEGORIES)
         for entry in video["question_categories_A"] + video["question_categories_B"]
     ]
     value = metric(out, "stubborn", "vsv", setting, "statement_accuracy")["value"]

@@ -229,7 +229,7 @@ def run_in_batches(job: Job, on_receipt: Callable[[Receipt], None], note: Callab
         StoreError: the store failed after retries.
     """
     log.info("%d requests are sent in batches", count_requests(job.units))
-    stop, errors = threading.Event(), list[BaseException]()
+    stop, ended, errors = threading.Event(), threading.Event(), list[BaseException]()
 
     def work() -> None:
         try:
@@ -240,19 +240,18 @@ def run_in_batches(job: Job, on_receipt: Callable[[Receipt], None], note: Callab
                 runner.close()
         except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
             errors.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(
-        target=copy_context().run, args=(work,), name=f"vlmsweep-batches-{job.model}", daemon=True
-    )
-    thread.start()
+    threading.Thread(target=copy_context().run, args=(work,), name=f"vlmsweep-batches-{job.model}", daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(0.2)
+        # Python 3.11 takes a thread for ended whose `join` was interrupted: a second one would not wait for it.
+        while not ended.wait(0.2):
             if job.is_stopped():
                 stop.set()
     finally:
         stop.set()
-        thread.join(CANCEL_S + COMMIT_S)
+        ended.wait(CANCEL_S + COMMIT_S)
     for error in errors:
         if isinstance(error, BatchApiError):
             raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

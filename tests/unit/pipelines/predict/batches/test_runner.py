@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import Counter
 from pathlib import Path
@@ -246,6 +248,15 @@ def test_interrupted_run_cancels_and_keeps_what_is_finished(maia_data: str, tmp_
         endpoint.batches.script = lambda _: BatchScript()
         run(job_of(maia_data, tmp_path, endpoint))
         assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS, REQUESTS * 3 // 4]
+    check_complete(tmp_path, endpoint)
+
+
+def test_ctrl_c_waits_until_batches_are_cancelled(maia_data: str, tmp_path: Path) -> None:
+    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=99)) as endpoint:
+        endpoint.batches.on_poll = lambda polls: os.kill(os.getpid(), signal.SIGINT) if polls == 3 else None
+        with pytest.raises(KeyboardInterrupt):
+            run(job_of(maia_data, tmp_path, endpoint))
+        assert endpoint.batches.cancelled == ["batch_0"]
     check_complete(tmp_path, endpoint)
 
 
