@@ -57,3 +57,5 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def prepare(*, verbose: bool) -> None:
     """Set the log level; `--config` was read by its callback before the other flags."""
     logging.getLogger().setLevel(logging.INFO if verbose or logs_are_json() else logging.WARNING)
+    for client in ("httpx", "httpx2"):  # a line for each request to an endpoint
+        logging.getLogger(client).setLevel(logging.WARNING)

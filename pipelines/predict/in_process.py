@@ -1,15 +1,21 @@
-"""Load, answer and commit units in one process, for an engine that can neither end nor stall it."""
+"""Load, answer and commit units in one process, for an engine that can neither end nor stall it.
+
+Either engine guesses, or it asks an endpoint and gives up after the time limit of its entry.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
 from models.engines import build_engine
+from models.errors import EngineUnreachableError, MissingSecretError
 from models.spec import ModelSpec
+from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import log_context
 from pipelines.media.frame_cache import FrameSource
 from pipelines.plan.unit_list import count_requests
@@ -26,7 +32,7 @@ from pipelines.storage.retry import retry_store
 log = logging.getLogger(__name__)
 
 MAX_REQUESTS = 1000
-"""Answered in a second or two; the start of a local Ray takes longer."""
+"""Guessed in a second or two, and asked in one batch after another: the start of a local Ray takes longer."""
 DRIVER = "driver"
 
 
@@ -52,7 +58,8 @@ class LocalRunner:
     def __init__(self, work: LocalWork, name: str, frames: FrameSource | None = None) -> None:
         """Build the engine and the loader; receipts carry `name`, and `frames` holds what other processes decoded."""
         self._work, self._name = work, name
-        self._runner = UnitRunner(build_engine(work.model, work.spec), AttemptTracker())
+        self._engine = build_engine(work.model, work.spec)
+        self._runner = UnitRunner(self._engine, AttemptTracker())
         self._committer = Committer(work.out, work.lock_token)
         self._loader = work.loader.build(frames)
 
@@ -60,6 +67,7 @@ class LocalRunner:
         """Run one unit, as `Loader.load` and `Committer.commit`.
 
         Raises:
+            EngineUnreachableError: the endpoint is unavailable; nothing of the unit counts as done.
             StoreError: the store failed after retries.
             FencedError: the run has lost the lock of the output.
         """
@@ -75,25 +83,28 @@ class LocalRunner:
         return retry_store(partial(self._committer.commit, answered))
 
     def close(self) -> None:
-        """End the decoder's process."""
+        """End the decoder's process, and connections to an endpoint."""
         self._loader.close()
+        self._engine.close()
 
 
 def fits_in_process(job: Job) -> bool:
     """Return whether a job is small, and its engine can neither end nor stall this process."""
-    return job.spec.needs_no_isolation and count_requests(job.units) <= MAX_REQUESTS
+    asks_endpoint = job.spec.is_endpoint and job.spec.replicas.max == 1
+    return (job.spec.needs_no_isolation or asks_endpoint) and count_requests(job.units) <= MAX_REQUESTS
 
 
 def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
     """Run a small job's units in this process, without a cluster: its start would take longer than the work.
 
     Raises:
+        ModelUnavailableError: the endpoint is unavailable.
         StoreError: the store failed after retries.
     """
-    runner = LocalRunner(LocalWork.of(job), DRIVER)
     try:
-        for unit in job.units:
-            with log_context(part=unit.part):
-                on_receipt(runner.run(unit))
-    finally:
-        runner.close()
+        with closing(LocalRunner(LocalWork.of(job), DRIVER)) as runner:
+            for unit in job.units:
+                with log_context(part=unit.part):
+                    on_receipt(runner.run(unit))
+    except (EngineUnreachableError, MissingSecretError) as error:
+        raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

@@ -42,7 +42,10 @@ def shell_env(command_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=[] if page.stem == "tutorial" else pytest.mark.slow) for page in PAGES],
+)
 def test_commands_of_a_page_run_as_shown(
     page: Path, shell_env: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -11,9 +11,13 @@ import pytest
 from tests.support.paths import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SLOW = ("add_a_model",)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else []) for path in EXAMPLES],
+)
 def test_example_runs_on_the_sample_data(example: Path, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, str(example), str(tmp_path / "out")], cwd=tmp_path, capture_output=True, text=True, timeout=600

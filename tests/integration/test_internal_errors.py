@@ -20,7 +20,7 @@ TARGETS = {
     "text scorer": ("pipelines/score/text_scorers.py", "look_for"),
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
 }
-SLOW = ("score", "text scorer")
+SLOW = ("score", "text scorer", "reduce")
 LIMITS = {
     "pipelines/predict/in_process.py": "MAX_REQUESTS",
     "pipelines/score/stage.py": "MAX_PARTS_HERE",

@@ -1,15 +1,16 @@
-"""Small jobs of the guessing model run in the driver, with the rows that a cluster would give."""
+"""Small jobs of the guessing model and of endpoints run in the driver, with the rows that a cluster would give."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cluster.lazy import open_cluster
-from models.spec import FaultInjection, ModelSpec
-from pipelines.errors import StoreError
+from models.spec import FaultInjection, ModelSpec, Replicas
+from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
@@ -23,6 +24,7 @@ from pipelines.predict.stage import model_job, predict
 from pipelines.predict.status import StatusWriter
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
+from tests.support.endpoint import ScriptedEndpoint, always
 
 GUESSING = ModelSpec(engine="random")
 
@@ -55,7 +57,11 @@ def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(
     job = job_of(maia_data, tmp_path)
     assert fits_in_process(job)
     assert not fits_in_process(replace(job, spec=ModelSpec(engine="random", faults=FaultInjection(die_after=3))))
-    assert not fits_in_process(replace(job, spec=ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1")))
+    endpoint = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1")
+    assert fits_in_process(replace(job, spec=endpoint))
+    several = endpoint.model_copy(update={"replicas": Replicas(max=2)})
+    assert not fits_in_process(replace(job, spec=several))
+    assert not fits_in_process(replace(job, spec=ModelSpec(engine="transformers", model="m")))
     monkeypatch.setattr(in_process, "MAX_REQUESTS", 1)
     assert not fits_in_process(job)
 
@@ -68,6 +74,28 @@ def test_predict_starts_no_cluster_for_a_small_job(
     plans = plan_sweep(context)
     with open_cluster(None) as cluster:
         predict(context, cluster, plans, StatusWriter(context.out, plans), CostTracker(None))
+
+
+def test_endpoint_is_asked_here_and_its_connections_are_closed(maia_data: str, tmp_path: Path) -> None:
+    with ScriptedEndpoint(always("A")) as endpoint:
+        spec = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url)
+        job, receipts = job_of(maia_data, tmp_path, spec), list[Receipt]()
+        run_in_process(job, receipts.append)
+        planned = sum(unit.requests for unit in job.units)
+        assert len(endpoint.requests) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("endpoint of")]
+
+
+def test_endpoint_that_is_away_makes_its_model_unavailable(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(ModelUnavailableError, match=r"model 'm': .*127\.0\.0\.1:9"):
+        run_in_process(job_of(maia_data, tmp_path, spec), lambda _: None)
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    keyed = spec.model_copy(update={"api_key_env": "NO_SUCH_KEY"})
+    with pytest.raises(ModelUnavailableError, match="NO_SUCH_KEY"):
+        run_in_process(job_of(maia_data, tmp_path, keyed), lambda _: None)
 
 
 def test_refusing_store_ends_the_job(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,12 +69,16 @@ def calls_for(architecture: str) -> list[Call]:
         clip = FIRST_FRAME if architecture == "phi4_multimodal" else SHORT_CLIP
         return calls_about((), (clip,), (PICTURE, OTHER), limits=(1, 6, 16))
     clip = CLIP if architecture == "llava_onevision" else SHORT_CLIP
-    return calls_about((), (PICTURE,), (clip,), (FIRST_FRAME,), (PICTURE, OTHER), limits=(1, 8, 24))
+    return calls_about((), (PICTURE,), (clip,), (FIRST_FRAME,), (PICTURE, OTHER), limits=(1, 6, 16))
 
 
 WAYS = [
-    (name, way) for name in ARCHITECTURES for way in ("shared", "padded") if way == "shared" or name not in NOT_SHARED
+    pytest.param(name, way, marks=pytest.mark.slow if name in RECENT_ARCHITECTURES else [])
+    for name in ARCHITECTURES
+    for way in ("shared", "padded")
+    if way == "shared" or name not in NOT_SHARED
 ]
+"""Those of 2025 and 2026 take as long as all others together."""
 
 
 @pytest.mark.parametrize(("architecture", "way"), WAYS)
