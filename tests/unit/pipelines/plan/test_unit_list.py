@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -56,17 +57,19 @@ def test_threads_read_and_write_one_file() -> None:
     assert lists == [True] * 4
 
 
-def test_file_has_no_name_and_is_closed_with_its_lists() -> None:
-    def open_files() -> int:
-        return len([*Path("/proc/self/fd").iterdir()])
+def test_file_has_no_name_and_is_closed_with_its_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    gc.collect()  # files that other tests left open are no concern of this one
-    before = open_files()
+    def open_files() -> list[Path]:
+        targets = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
+        return [target for target in targets if target.is_relative_to(tmp_path)]
+
     units = UnitList([unit(1)])
-    assert open_files() == before + 1
+    assert len(open_files()) == 1
+    assert [*tmp_path.iterdir()] == []
     del units
     gc.collect()
-    assert open_files() == before
+    assert open_files() == []
 
 
 def test_full_temporary_folder_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
