@@ -73,7 +73,9 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
     observed: set[str] = set()
     logs = 0
     with ScriptedEndpoint(quoting) as endpoint, s3_server(tmp_path / "moto") as s3:
-        models.write_text(f"m: {{engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED}}\n")
+        # Two replicas need Ray.
+        entry = f"engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED, replicas: {{max: 2}}"
+        models.write_text(f"m: {{{entry}}}\n")
         env = {**command_env, **s3.env, "PLANTED": KEY}
         secrets = {"model key": KEY.encode(), "store secret": s3.env["AWS_SECRET_ACCESS_KEY"].encode()}
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
