@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.maia_source import write_source
 from tests.support.paths import SHARED_DATA
+
+# Tests share the cores, here and in the processes that they start: threads that wait for others must not spin.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # The same examples every time: a red test is then red for everybody. `--hypothesis-profile default` explores.
 # Speed is measured by `make bench` alone, and a busy machine is no fault of a strategy.

@@ -109,7 +109,8 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
     token_file = folder / "ray_token"
     token_file.write_text(token)
     token_file.chmod(0o600)
-    inherited = {name: os.environ[name] for name in ("LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    names = ("LANG", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY")
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
     free, dashboard, client = free_ports(3)
     gcs = gcs or free
     head_env = {
