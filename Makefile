@@ -9,9 +9,8 @@ OUT ?= demo-out
 # vLLM's CPU build pins another torch than the product: an environment of its own.
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
-# One test process per core: more would only slow down each other's models. Slow tests mostly wait.
+# One test process per core: more would only slow down each other's models.
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
-SLOW_WORKERS ?= $(shell echo $$(( $(WORKERS) * 3 / 2 )))
 # Where it is set, each of the hundreds of processes of a test run compiles its modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -54,7 +53,7 @@ test: $(STAMP)
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 test-slow: $(STAMP)
-	@$(BIN)/python -m pytest -m slow -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
