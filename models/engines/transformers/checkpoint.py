@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,16 @@ def _device(spec: ModelSpec) -> torch.device:
     # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and needs every core.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(max(1, cores // _world_size()))
+    _keep_freed_memory()
     return torch.device("cpu")
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep freed memory: else the pages of large activations come anew from the kernel in every layer."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def _free_memory(device: torch.device) -> tuple[int, str]:
