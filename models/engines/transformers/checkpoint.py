@@ -104,8 +104,8 @@ def _device(spec: ModelSpec) -> torch.device:
 def _keep_freed_memory() -> None:
     """Let glibc keep freed memory: else the pages of large activations come anew from the kernel in every layer."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    # Older versions refuse the first; the second alone would fix the threshold of mmap at its low default.
+    if mallopt is not None and mallopt(_M_MMAP_THRESHOLD, 1 << 30):
         mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
