@@ -58,10 +58,10 @@ class LocalRunner:
     def __init__(self, work: LocalWork, name: str, frames: FrameSource | None = None) -> None:
         """Build the engine and the loader; receipts carry `name`, and `frames` holds what other processes decoded."""
         self._work, self._name = work, name
-        self._engine = build_engine(work.model, work.spec)
-        self._runner = UnitRunner(self._engine, AttemptTracker())
         self._committer = Committer(work.out, work.lock_token)
         self._loader = work.loader.build(frames)
+        self._engine = build_engine(work.model, work.spec)
+        self._runner = UnitRunner(self._engine, AttemptTracker())
 
     def run(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Receipt:
         """Run one unit, as `Loader.load` and `Committer.commit`.
@@ -84,8 +84,10 @@ class LocalRunner:
 
     def close(self) -> None:
         """End the decoder's process, and connections to an endpoint."""
-        self._loader.close()
-        self._engine.close()
+        try:
+            self._loader.close()
+        finally:
+            self._engine.close()
 
 
 def fits_in_process(job: Job) -> bool:

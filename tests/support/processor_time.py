@@ -7,13 +7,28 @@ from collections.abc import Callable
 
 LONG_TEXT = 200_000
 """Characters of a hostile text."""
-_QUADRATIC_S = 10.0
-"""A quadratic regular expression takes at least 20 s of processor time for so much text, a linear parser less than one:
-the limit measures no speed, and noise does not reach it."""
+_PARTS = 4
+_MOST_GROWTH = 2.5 * _PARTS  # a linear parser takes 4 times as long for 4 times the text, a quadratic one 16 times
+_NEGLIGIBLE_S = 0.2
+_TRIES = 4
 
 
-def assert_not_quadratic(parse: Callable[[], object]) -> None:
-    """Run a parser on `LONG_TEXT` characters, and fail where it takes the processor time of a quadratic one."""
+def assert_not_quadratic(parse: Callable[[str], object], text: str) -> None:
+    """Fail where a parser's processor time for `text` is out of proportion to that for its first quarter.
+
+    Both are measured in turn, several times, and the fastest count: noise slows single runs alone. A parser that is
+    fast for the whole text passes at once.
+    """
+    whole = quarter = float("inf")
+    for _ in range(_TRIES):
+        whole = min(whole, _processor_seconds(parse, text))
+        if whole < _NEGLIGIBLE_S:
+            return
+        quarter = min(quarter, _processor_seconds(parse, text[: len(text) // _PARTS]))
+    assert whole < _MOST_GROWTH * quarter, f"{whole:.2f} s for {len(text)} characters, {quarter:.2f} s for a quarter"
+
+
+def _processor_seconds(parse: Callable[[str], object], text: str) -> float:
     started = time.process_time()
-    parse()
-    assert time.process_time() - started < _QUADRATIC_S
+    parse(text)
+    return time.process_time() - started

@@ -167,5 +167,5 @@ def test_parse_choice_ignores_closed_reasoning(raw: str, letter: str, cot: bool)
 def test_parsers_take_no_quadratic_time(piece: str, cot: bool) -> None:
     raw = (piece * (LONG_TEXT // len(piece.encode()) + 1)).encode()[:LONG_TEXT].decode(errors="ignore")
     assert_not_quadratic(
-        lambda: (parse_choice(raw, READINGS, cot=cot), without_opener(parse_freeform(raw, cot=cot).text))
+        lambda text: (parse_choice(text, READINGS, cot=cot), without_opener(parse_freeform(text, cot=cot).text)), raw
     )
