@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs pictures test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -130,9 +130,14 @@ test-containers: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python -m infra.docs.build $(or $(SITE),site)
 
+# Pictures of the documentation, taken in headless Chromium from an output of the demo; committed with the pages that show them.
+pictures: $(STAMP)
+	@$(BIN)/vlmsweep demo --out $(OUT) --all >/dev/null
+	@$(BIN)/python -m tests.tools.pictures $(OUT)/results
+
 # Break sweeps on purpose, at random moments: SEEDS of each kind; damaged rows, commits and media; a soak of SOAK
 # requests. Takes hours; a single part: `.venv/bin/python -m tests.chaos.NAME --help`. Results: docs/chaos-results.json
-# and README.md.
+# and docs/operations.md.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
 	@$(BIN)/python -m tests.chaos.rows

@@ -42,7 +42,9 @@ def write_pages(folder: Path) -> None:
     """Write all pages of the site as Markdown: those of docs/, two of the root, and the generated ones."""
     shutil.copytree(ROOT / "docs", folder, dirs_exist_ok=True)
     for name, target in _COPIED.items():
-        shutil.copy(ROOT / name, folder / target)
+        (folder / target).write_text(
+            (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "]("), encoding="utf-8"
+        )
     for path, text in generated_pages().items():
         target_file = folder / path
         target_file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """`make chaos`: disturb sweeps many times and record the outcomes.
 
-Results go to a JSON file, from which the guarantee table of README.md is written (`python -m tests.chaos.table`). An
-interrupted run resumes: disturbances in the file are not repeated.
+Results go to a JSON file, from which `python -m tests.chaos.table` writes the table of docs/operations.md.
+An interrupted run resumes: disturbances in the file are not repeated.
 """
 
 from __future__ import annotations

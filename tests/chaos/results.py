@@ -1,4 +1,4 @@
-"""The results of `make chaos`: one JSON file, from which the table of README.md is written."""
+"""The results of `make chaos`: one JSON file, from which the table of docs/operations.md is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guarantee table of README.md, from the results of `make chaos`."""
+"""The guarantee table of docs/operations.md, from the results of `make chaos`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.paths import ROOT
 
 __all__ = ["PAGES", "table", "with_table"]
 
-PAGES = (ROOT / "README.md",)
+PAGES = (ROOT / "docs/operations.md",)
 START, END = "<!-- guarantees: written by tests.chaos.table -->", "<!-- end of guarantees -->"
 COUNTED = ("kills", "planned", "lost", "doubled", "changed", "redone", "in_flight")
 

@@ -43,10 +43,14 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Open a file and wait until it is loaded."""
-        self.call("Page.navigate", url=path.as_uri())
+        self.open_address(path.as_uri())
+
+    def open_address(self, address: str) -> None:
+        """Open an address and wait until it is loaded."""
+        self.call("Page.navigate", url=address)
         deadline = time.monotonic() + _START_S
-        while self.evaluate("document.readyState + location.href") != f"complete{path.as_uri()}":
-            assert time.monotonic() < deadline, f"{path} was not loaded"
+        while self.evaluate("document.readyState + location.href") != f"complete{address}":
+            assert time.monotonic() < deadline, f"{address} was not loaded"
             time.sleep(0.05)
 
     def evaluate(self, expression: str) -> Any:

@@ -116,7 +116,7 @@ def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:
     cut = [sys.executable, "infra/docker/requirements.py", "--cpu", "requirements.lock"]
     image = subprocess.run(cut, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert expected <= set(re.findall(r"^([\w.-]+)==", image, re.MULTILINE))
-    assert "'vlmsweep[gcp]'" in (ROOT / "README.md").read_text()
+    assert "'vlmsweep[gcp]'" in (ROOT / "docs/how-to/cluster.md").read_text()
 
 
 def test_aws_nodes_log_in_to_the_registry_before_the_pull() -> None:

@@ -213,18 +213,18 @@ def test_weights_volume_keeps_its_owner(name: str) -> None:
 
 
 def test_placeholders_are_marked() -> None:
-    """Addresses outside these files are placeholders; the README lists what has to be replaced."""
+    """Addresses outside these files are placeholders; docs/how-to/cluster.md lists what has to be replaced."""
     settings = next(item for item in OBJECTS["store"] if item["kind"] == "ConfigMap")["data"]
     assert "REPLACE" in settings["AWS_ENDPOINT_URL"]
-    readme = (ROOT / "README.md").read_text()
+    page = (ROOT / "docs/how-to/cluster.md").read_text()
     for name in ("raycluster", "rayjob", "raycronjob"):
         for _, template in pods(ray_cluster(name)):
             assert template["spec"]["containers"][0]["image"].startswith("REGISTRY/")
-    assert "`REGISTRY/`" in readme
-    assert "REPLACE-store" in readme
+    assert "`REGISTRY/`" in page
+    assert "REPLACE-store" in page
     (cluster,) = OBJECTS["raycluster"]
     secret = f"-n {cluster['metadata']['namespace']} get secret {cluster['metadata']['name']}"
-    assert f"kubectl {secret} -o jsonpath='{{.data.auth_token}}'" in readme
+    assert f"kubectl {secret} -o jsonpath='{{.data.auth_token}}'" in page
 
 
 def test_jobs_call_existing_commands() -> None:
