@@ -14,7 +14,6 @@ from cluster.errors import ClusterError, RunCancelledError
 log = logging.getLogger(__name__)
 
 POLL_S = 2.0
-_UNITS = ("GPU", "CPU")
 
 
 def wait_for_capacity(

@@ -21,6 +21,11 @@ def stable_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
+def json_members(fields: Mapping[str, Any]) -> str:
+    """Return the members of an object in `stable_json`, without its braces: those of two objects can be joined."""
+    return stable_json(fields)[1:-1]
+
+
 def hash_text(text: str) -> str:
     """Return a hash of a text: 32 hex digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]

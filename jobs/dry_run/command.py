@@ -28,7 +28,7 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     spec = keep_revisions(spec, load_run(out))
     with PlanStore.reading(out) as plans:
         context = SweepContext(spec=spec, out=out, plans=plans)
-        new_entries = sweep_entries(spec, [b for model in spec.models for b, _ in context.model_builders(model)])
+        new_entries = sweep_entries(spec, [b for model in spec.models for b, _ in context.model_targets(model)])
         earlier = load_run(out).get("entries", [])
         merged = merge_entries(earlier, new_entries)
         entries = [entry for entry in merged if has_same_data(entry, context.datasets)]

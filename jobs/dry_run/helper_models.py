@@ -61,7 +61,7 @@ def judges(
             continue
         judged = [entry for entry in entries if entry.benchmark == benchmark_name]
         judge = JudgeReplies.load(name, spec, context.out, benchmark_name, repair=False)
-        questions = _QuestionCount(prompter, judge, ModelPlan(judged[0].builder))
+        questions = _QuestionCount(prompter, judge, ModelPlan(judged[0].target))
         for entry in judged:
             questions.add_answered(context, entry)
         for entry in pending:
@@ -93,26 +93,26 @@ class _QuestionCount:
 
     def add_pending(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the verdicts on answers to come: which of them will be equal, and share a verdict, is unknown."""
-        scoring, spec, builder = scoring_context(entry, context.out), context.spec, entry.builder
+        scoring, spec, target = scoring_context(entry, context.out), context.spec, entry.target
         finished = load_completed(context.out, entry.benchmark, entry.model).finished
         samples = {sample.sample_id: sample for sample in iter_selected_samples(scoring.dataset, spec.selection)}
-        captions = placeholder_captions(context, builder, scoring.dataset)
-        for plan_row in context.plans.open(scoring.dataset, builder, spec.selection, captions).iter_columns():
-            request_id = builder.request_id(plan_row)
+        captions = placeholder_captions(context, target, scoring.dataset)
+        for plan_row in context.plans.open(scoring.dataset, target.prompts, spec.selection, captions).iter_columns():
+            request_id = target.request_id(plan_row)
             if plan_row.excluded or request_id in finished:
                 continue
             row = Row(
                 request_id=request_id,
                 sample=samples[plan_row.sample_id],
-                model=builder.model,
+                model=target.model,
                 task=plan_row.task,
                 setting=plan_row.setting,
                 variant=plan_row.variant,
                 status="ok",
-                output=longest_text(builder, plan_row),
+                output=longest_text(target, plan_row),
                 finish_reason="stop",
-                steps=tuple("word" for _ in builder.generation_settings(plan_row)[:-1]),
-                seed=builder.seed,
+                steps=tuple("word" for _ in target.generations(plan_row)[:-1]),
+                seed=target.prompts.seed,
             )
             if judge_request := self._question(scoring, row):
                 self._add(judge_request, 0, row)

@@ -81,10 +81,10 @@ def engine_summary(spec: ModelSpec) -> str:
 
 def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
     """Return the set of prompts of a plan where a benchmark is asked in named sets, and of several captioners whose."""
-    name = plan.builder.benchmark_name
+    name = plan.prompts.benchmark_name
     sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
-    prompts = next((chosen for chosen, versions in sets.items() if versions == plan.builder.prompt_versions), "")
-    captioner = plan.builder.captioner_name if len(spec.captioners) > 1 and plan.builder.has_captions else ""
+    prompts = next((chosen for chosen, versions in sets.items() if versions == plan.prompts.prompt_versions), "")
+    captioner = plan.prompts.captioner_name if len(spec.captioners) > 1 and plan.prompts.has_captions else ""
     return {**({"prompts": prompts} if prompts else {}), **({"captioner": captioner} if captioner else {})}
 
 
@@ -159,7 +159,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         price += f", {spec.batch_price_factor:g} of the list price" if spec.batch else ""
     return {
         "model": model,
-        "benchmark": plan.builder.benchmark_name,
+        "benchmark": plan.prompts.benchmark_name,
         "engine": spec.engine,
         "engine_reason": spec.engine_reason or None,
         "batch": spec.batch,

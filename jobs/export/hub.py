@@ -164,7 +164,7 @@ def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
     for entry in entries:
         by_model.setdefault(entry.model, []).append(entry)
     for model, of_model in by_model.items():
-        fingerprint: Mapping[str, Any] = of_model[0].builder.model_fingerprint
+        fingerprint: Mapping[str, Any] = of_model[0].target.fingerprint
         weights = str(fingerprint.get("model") or "")
         names = ", ".join(entry.benchmark for entry in of_model)
         shown = weights if _HUB_ID.fullmatch(weights) else ""

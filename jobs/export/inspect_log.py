@@ -67,29 +67,29 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalResults, EvalSpec, EvalStats
     from inspect_ai.model import GenerateConfig
 
-    builder = entry.builder
+    target = entry.target
     metrics = [row for row in run.metrics_of(entry) if row["task"] == task]
     spec = EvalSpec(
-        eval_id=stable_id({"eval": builder.to_json(), "task": task})[:22],
+        eval_id=stable_id({"eval": target.to_json(), "task": task})[:22],
         run_id=stable_id({"run": run.run.get("created", "")})[:22],
         task_id=stable_id({"entry": [entry.benchmark, entry.model], "task": task})[:22],
         created=run.run.get("created", ""),
         task=f"{entry.benchmark}-{task}",
-        task_version=builder.benchmark.version,
+        task_version=target.prompts.benchmark.version,
         dataset=EvalDataset(
             name=entry.benchmark, samples=len(samples), sample_ids=[str(sample.id) for sample in samples]
         ),
         task_args={
-            "settings": list(dict.fromkeys(cell.setting for cell in builder.task_settings if cell.task == task))
+            "settings": list(dict.fromkeys(cell.setting for cell in target.prompts.task_settings if cell.task == task))
         },
         model=entry.model,
-        model_args=dict(builder.model_fingerprint),
+        model_args=dict(target.fingerprint),
         model_generate_config=GenerateConfig(
-            max_tokens=builder.generation.get("max_new_tokens"), temperature=builder.generation.get("temperature")
+            max_tokens=target.generation.get("max_new_tokens"), temperature=target.generation.get("temperature")
         ),
         config=EvalConfig(),
         packages=dict(run.run.get("versions", {})),
-        metadata={"dataset_fingerprint": builder.dataset_fingerprint, "seed": builder.seed},
+        metadata={"dataset_fingerprint": target.prompts.dataset_fingerprint, "seed": target.prompts.seed},
     )
     results = EvalResults(
         total_samples=len(samples),

@@ -118,12 +118,12 @@ def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping
     of_task = {
         _task_name(entry.benchmark, cell.task, cell.setting): entry.benchmark
         for entry in entries
-        for cell in entry.builder.task_settings
+        for cell in entry.prompts.task_settings
     }
     of_task |= {_task_name(row["benchmark"], row["task"], row["setting"]): row["benchmark"] for row in rows}
     names = dict.fromkeys([*counts, *(_task_name(row["benchmark"], row["task"], row["setting"]) for row in rows)])
     benchmarks = {name: benchmark(of_task[name]) for name in names}
-    fingerprint = entries[0].builder.model_fingerprint
+    fingerprint = entries[0].target.fingerprint
     return {
         "results": {name: {"alias": name, **_metrics(rows, name)} for name in names},
         "group_subtasks": {name: [] for name in names},
@@ -136,8 +136,8 @@ def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping
             "model": fingerprint.get("engine", ""),
             "model_args": dict(fingerprint),
             "model_revision": fingerprint.get("revision", ""),
-            "random_seed": entries[0].builder.seed,
-            "gen_kwargs": dict(entries[0].builder.generation),
+            "random_seed": entries[0].prompts.seed,
+            "gen_kwargs": dict(entries[0].target.generation),
         },
         "date": datetime.fromisoformat(run.run["updated"]).timestamp(),
         "model_source": run.run.get("product", ""),

@@ -111,7 +111,7 @@ class RowReader:
     def dataset(self, entry: ManifestEntry) -> Dataset:
         """Return the data of an entry; DatasetError where they are gone or have changed."""
         dataset = self.datasets.open(entry.data, entry.benchmark)
-        if dataset.manifest.dataset_fingerprint != entry.builder.dataset_fingerprint:
+        if dataset.manifest.dataset_fingerprint != entry.prompts.dataset_fingerprint:
             raise DatasetError(f"{dataset.store.uri}: not the data that the run read; --data names another place")
         return dataset
 
@@ -125,7 +125,7 @@ class RowReader:
         answers = _answers(self._run.out, entry)
         names = _set_names(entry)
         for entry_plan in plans_of_all_sets(entry, self._run.out, self._plans, self.datasets):
-            key = (entry_plan.entry.prompt_set, entry_plan.entry.builder.captioner)
+            key = (entry_plan.entry.prompt_set, entry_plan.entry.prompts.captioner)
             yield from self._rows_of_plan(entry_plan, answers, names[key], task)
 
     def _rows_of_plan(
@@ -139,17 +139,17 @@ class RowReader:
             sample.sample_id: sample
             for sample in iter_selected_samples(self.dataset(entry_plan.entry), entry_plan.entry.selection)
         }
-        expected = entry_plan.entry.builder.benchmark.expected
+        expected = entry_plan.entry.prompts.benchmark.expected
         for planned in entry_plan.plan:
             if task and planned.task != task:
                 continue
             answer = answers.pop(
-                entry_plan.entry.builder.request_id(planned), None
+                entry_plan.entry.target.request_id(planned), None
             )  # once, where sets of prompts share it
             if answer is None:
                 continue
             sample, steps = samples[planned.sample_id], planned.steps
-            row = answered_row(answer[0], sample, entry_plan.entry.builder.seed)
+            row = answered_row(answer[0], sample, entry_plan.entry.prompts.seed)
             yield ExportRow(
                 planned=planned,
                 prediction=answer[0],
@@ -180,11 +180,11 @@ def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any]
 def _set_names(entry: ManifestEntry) -> dict[tuple[str, str], str]:
     """Return what ids call each set of prompts and captioner: '' for the first."""
     first, *others = entry.by_prompt_set()
-    names = {(first.prompt_set, first.builder.captioner): ""}
+    names = {(first.prompt_set, first.prompts.captioner): ""}
     for in_set in others:
-        captioner = in_set.builder.captioner_name if in_set.builder.captioner != first.builder.captioner else ""
+        captioner = in_set.prompts.captioner_name if in_set.prompts.captioner != first.prompts.captioner else ""
         prompts = in_set.prompt_set if in_set.prompt_set != first.prompt_set else ""
-        names[in_set.prompt_set, in_set.builder.captioner] = " ".join(filter(None, (prompts, captioner)))
+        names[in_set.prompt_set, in_set.prompts.captioner] = " ".join(filter(None, (prompts, captioner)))
     return names
 
 
@@ -197,5 +197,5 @@ def text_of(parts: Sequence[ShownPart]) -> str:
 
 def tasks_of(entry: ManifestEntry) -> list[str]:
     """Return the tasks of an entry in the order of its benchmark."""
-    run = {cell.task for cell in entry.builder.task_settings}
+    run = {cell.task for cell in entry.prompts.task_settings}
     return [task for task in benchmark(entry.benchmark).tasks if task in run]

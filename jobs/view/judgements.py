@@ -28,11 +28,11 @@ def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], s
     if entry is None or prediction.get("status") != "ok":
         return []
     for in_set in entry.by_prompt_set():
-        prompter = in_set.builder.benchmark.judge
+        prompter = in_set.prompts.benchmark.judge
         if prompter is None:
             return []
         judge_request = prompter.judge_request(
-            answered_row(prediction, sample, in_set.builder.seed), in_set.builder.texts
+            answered_row(prediction, sample, in_set.prompts.seed), in_set.prompts.texts
         )
         if isinstance(judge_request, JudgeRequest) and (replies := [*_replies(output, index, judge_request)]):
             return replies

@@ -77,7 +77,7 @@ class Output:
 
     def captions(self, entry: ManifestEntry) -> dict[str, str]:
         """Return the captions that an entry's prompts may hold, by picture hash."""
-        key = entry.builder.captioner
+        key = entry.prompts.captioner
         name = f"captions of {entry.benchmark} by {key}"
         return self._read(name, lambda: load_captions(self.store, entry.benchmark, key), {})
 

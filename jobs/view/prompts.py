@@ -103,7 +103,7 @@ def _steps(
     for in_set in entry.by_prompt_set():
         captions = output.captions(in_set)
         cell = TaskSetting(prediction["task"], prediction["setting"])
-        for row in replace(in_set.builder, task_settings=(cell,)).plan_rows(sample, captions):
+        for row in replace(in_set.prompts, task_settings=(cell,)).rows(sample, captions):
             if row.variant != (prediction["variant"] or ""):
                 continue
             if row.prompt_sha256 == prediction["prompt_sha256"]:

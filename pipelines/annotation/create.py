@@ -82,8 +82,8 @@ def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
 
 def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     """Yield a model's answers in the tasks and settings of the sweep."""
-    out, context = Store(spec.out), ScoringContext.open(entry.data, entry.builder)
-    cells = {(cell.task, cell.setting) for cell in entry.builder.task_settings}
+    out, context = Store(spec.out), ScoringContext.open(entry.data, entry.prompts)
+    cells = {(cell.task, cell.setting) for cell in entry.prompts.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
         other_set_ids = ids_of_other_prompt_sets(out, entry, path)
         for row in iter_rows(out, path, context):

@@ -40,8 +40,8 @@ def conditions_of(
     entry: ManifestEntry, out: Store, run: Mapping[str, Any], *, metric: str, task: str, setting: str
 ) -> dict[str, str]:
     """Return the conditions of a number, by kind; of answers made elsewhere only the data, since no more is known."""
-    definition, builder = benchmark(entry.benchmark), entry.builder
-    conditions = {"data": builder.dataset_fingerprint[:_DIGITS]}
+    definition, target = benchmark(entry.benchmark), entry.target
+    conditions = {"data": target.prompts.dataset_fingerprint[:_DIGITS]}
     if is_person(entry.model):
         return conditions
     if metric in definition.judged_metrics or (task, metric) in definition.publication.judges:
@@ -50,12 +50,12 @@ def conditions_of(
     if entry.external:
         return conditions
     conditions |= _prompts(entry, run)
-    conditions["seed"] = str(builder.seed)
+    conditions["seed"] = str(target.prompts.seed)
     conditions["samples"] = _samples(entry, task, setting)
-    if builder.model_fingerprint.get("engine") != "random":  # a guess is the baseline of any settings
-        conditions["generation settings"] = _listed(builder.generation) or "the benchmark's"
+    if target.fingerprint.get("engine") != "random":  # a guess is the baseline of any settings
+        conditions["generation settings"] = _listed(target.generation) or "the benchmark's"
     if setting in definition.captioned_settings:
-        conditions["captioner"] = builder.captioner_name or "none"
+        conditions["captioner"] = target.prompts.captioner_name or "none"
     return conditions
 
 
@@ -108,16 +108,16 @@ def _differing_kinds(rows: Sequence[LeaderboardRow]) -> list[str]:
 def _prompts(entry: ManifestEntry, run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the wording of each version of a prompt by hash, and which versions stand in place of others."""
     recorded = run.get("prompt_fingerprints", {}).get(entry.benchmark, {})
-    custom_wording = [other.builder.prompts for other in run["entries"] if other.benchmark == entry.benchmark]
+    custom_wording = [other.prompts.wording for other in run["entries"] if other.benchmark == entry.benchmark]
     for version, text in benchmark(entry.benchmark).prompt_texts.items():
         fingerprint = recorded.get(version)
-        if version in entry.builder.prompts:
-            fingerprint = prompt_fingerprint(entry.builder.prompts[version])
+        if version in entry.prompts.wording:
+            fingerprint = prompt_fingerprint(entry.prompts.wording[version])
         elif fingerprint in {prompt_fingerprint(texts[version]) for texts in custom_wording if version in texts}:
             fingerprint = prompt_fingerprint(text)  # `run.json` has the wording of the last run, of another model
         if fingerprint:
             yield f"prompt {version}", fingerprint[:_DIGITS]
-    yield "prompt versions", _listed(entry.builder.prompt_versions) or "the benchmark's"
+    yield "prompt versions", _listed(entry.prompts.prompt_versions) or "the benchmark's"
 
 
 def _scorers(entry: ManifestEntry, run: Mapping[str, Any], metric: str) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _samples(entry: ManifestEntry, task: str, setting: str) -> str:
     tasks = benchmark(entry.benchmark).derived_tasks.get(task, (task,))
     selections = []
     for selected_entry in entry.by_selection():
-        if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.builder.task_settings):
+        if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.prompts.task_settings):
             chosen = [f"--limit {selected_entry.limit}"] if selected_entry.limit else []
             chosen += (
                 [f"--sample-id {_shortened(sorted(selected_entry.sample_ids))}"] if selected_entry.sample_ids else []

@@ -94,7 +94,7 @@ def _measured_row(
         n_failed=int(raw["n_failed"]),
         origin="people" if is_person(str(raw["model"])) else "measured",
         source=label,
-        revision=str(entry.builder.model_fingerprint.get("revision") or "") if entry.model == raw["model"] else "",
+        revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == raw["model"] else "",
         notes=tuple(notes_of(entry, board[2], board[3])),
         conditions=conditions_of(entry, out, run, metric=board[1], task=board[2], setting=board[3]),
     )

@@ -124,7 +124,7 @@ def estimate_pairs(spec: RunSpec, due: Sequence[PairStatus], out: str, gpu_hour_
         (status.model, status.benchmark): _estimate(
             status,
             models[status.model],
-            [plan for plan in planned[status.model] if plan.builder.benchmark_name == status.benchmark],
+            [plan for plan in planned[status.model] if plan.prompts.benchmark_name == status.benchmark],
             gpu_hour_usd,
         )
         for status in due

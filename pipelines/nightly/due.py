@@ -10,7 +10,7 @@ from pipelines.ingest.dataset import Datasets
 from pipelines.nightly.fingerprints import changed_parts, pair_fingerprint_parts
 from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.records import PairStatus
-from pipelines.plan.requests import model_builders
+from pipelines.plan.requests import model_targets
 from pipelines.plan.run_spec import RunSpec
 
 NEW = "new"
@@ -25,17 +25,17 @@ def due_pairs(
     Raises DatasetError if a benchmark was not ingested.
     """
     datasets = Datasets()
-    builders = {
-        (model, builder.benchmark_name): (builder, dataset)
+    targets = {
+        (model, target.prompts.benchmark_name): (target, dataset)
         for model in spec.models
-        for builder, dataset in reversed(model_builders(spec, model, datasets))  # of several sets of prompts the first
+        for target, dataset in reversed(model_targets(spec, model, datasets))  # of several sets of prompts the first
     }
-    last = history.last_pairs(builders)
+    last = history.last_pairs(targets)
     oldest = (now or datetime.now(UTC)) - timedelta(days=refresh_days) if refresh_days is not None else None
     statuses = []
-    for (model, name), (builder, dataset) in builders.items():
+    for (model, name), (target, dataset) in targets.items():
         before = last.get((model, name))
-        parts = pair_fingerprint_parts(spec, builder, dataset)
+        parts = pair_fingerprint_parts(spec, target, dataset)
         status = PairStatus(model=model, benchmark=name, parts=parts, why="", before=before)
         statuses.append(replace(status, why=_reason(before, status, oldest)))
     return statuses

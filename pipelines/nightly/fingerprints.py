@@ -13,7 +13,7 @@ from models.fingerprint import answer_fingerprint
 from pipelines.benchmarks import benchmark
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import RequestBuilder, captioner_keys
+from pipelines.plan.requests import ModelTarget, captioner_keys
 from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 
@@ -40,25 +40,25 @@ def code_fingerprint() -> str:
     return total.hexdigest()[:16]
 
 
-def pair_fingerprint_parts(spec: RunSpec, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
+def pair_fingerprint_parts(spec: RunSpec, target: ModelTarget, dataset: Dataset) -> dict[str, str]:
     """Return the hashes of one model on one benchmark, by part."""
-    name = builder.benchmark_name
+    name = target.prompts.benchmark_name
     sweep = spec.to_manifest()
     cut = {key: sweep[key] for key in ("limit", "sample_ids", "seed")}
     return {
         "code": code_fingerprint(),
         "dataset": dataset.manifest.dataset_fingerprint[:16],
-        "model": _hash({"fingerprint": dict(builder.model_fingerprint), "generation": dict(builder.generation)}),
+        "model": _hash({"fingerprint": dict(target.fingerprint), "generation": dict(target.generation)}),
         "prompt": _hash(
             {
                 **benchmark(name).prompt_texts,
-                **builder.prompts,
-                "instead": dict(builder.prompt_versions),
+                **target.prompts.wording,
+                "instead": dict(target.prompts.prompt_versions),
                 **({"sets": spec.prompt_sets[name]} if name in spec.prompt_sets else {}),
             }
         ),
-        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in builder.task_settings], "cut": cut}),
-        "captioner": ",".join(captioner_keys(spec, builder.model)),
+        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in target.prompts.task_settings], "cut": cut}),
+        "captioner": ",".join(captioner_keys(spec, target.model)),
         "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})
         if spec.judges
         else "",

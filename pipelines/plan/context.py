@@ -10,7 +10,8 @@ from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.captions import load_captions
 from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.requests import RequestBuilder, caption_builders, model_builders
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget, caption_targets, model_targets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.stored_plan import StoredPlan
@@ -53,17 +54,17 @@ class SweepContext:
         """Return what worker processes need."""
         return WorkerContext(self.spec.data, self.out.uri)
 
-    def model_builders(self, model: str) -> list[tuple[RequestBuilder, Dataset]]:
-        """Return what builds a model's requests, benchmark by benchmark."""
-        return model_builders(self.spec, model, self.datasets)
+    def model_targets(self, model: str) -> list[tuple[ModelTarget, Dataset]]:
+        """Return what a model is to answer, benchmark by benchmark."""
+        return model_targets(self.spec, model, self.datasets)
 
-    def caption_builders(self, captioner: str) -> list[tuple[RequestBuilder, Dataset]]:
-        """Return what builds a captioner's requests, benchmark by benchmark."""
-        return caption_builders(self.spec, captioner, self.datasets)
+    def caption_targets(self, captioner: str) -> list[tuple[ModelTarget, Dataset]]:
+        """Return what a captioner is to describe, benchmark by benchmark."""
+        return caption_targets(self.spec, captioner, self.datasets)
 
-    def captions(self, builder: RequestBuilder) -> Mapping[str, str]:
-        """Return the captions of this output that a builder's prompts may hold, by picture hash."""
-        return load_captions(self.out, builder.benchmark_name, builder.captioner)
+    def captions(self, prompts: PromptPlan) -> Mapping[str, str]:
+        """Return the captions of this output that prompts may hold, by picture hash."""
+        return load_captions(self.out, prompts.benchmark_name, prompts.captioner)
 
     def entry_plans(self, entry: ManifestEntry) -> list[EntryPlan]:
         """Open the plans of an entry of this output, one per sample selection."""
@@ -85,17 +86,17 @@ class EntryPlan:
 
     def iter_ids(self) -> Iterator[str]:
         """Yield the entry's request ids."""
-        request_id = self.entry.builder.request_id
+        request_id = self.entry.target.request_id
         return (request_id(key) for part in self.plan.parts for key in self.plan.read_columns(part).request_keys())
 
 
 def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
     """Open the plans of an entry of an output in its first set of prompts, one per sample selection."""
     dataset = datasets.open(entry.data, entry.benchmark)
-    captions = load_captions(out, entry.benchmark, entry.builder.captioner)
+    captions = load_captions(out, entry.benchmark, entry.prompts.captioner)
     return [
         EntryPlan(
-            selected_entry, plans.open(dataset, selected_entry.builder, selected_entry.selection, captions), dataset
+            selected_entry, plans.open(dataset, selected_entry.prompts, selected_entry.selection, captions), dataset
         )
         for selected_entry in entry.by_selection()
     ]

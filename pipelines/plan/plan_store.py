@@ -19,7 +19,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.selection import SampleSelection
 from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan, plan_table
 from pipelines.storage.listed_folder import ListedFolder
@@ -27,7 +27,7 @@ from pipelines.storage.parts import batched, num_rows, tables_to_parquet
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ALL_SAMPLES = SampleSelection()
 PLAN_FOLDER = "plan"
 
@@ -56,29 +56,29 @@ class PlanStore:
     def write(
         self,
         dataset: Dataset,
-        builder: RequestBuilder,
+        prompts: PromptPlan,
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
         """Build a plan from its samples and write what is not stored yet; UsageError for an unusable selection."""
-        key = plan_key(builder, selection, captions)
+        key = plan_key(prompts, selection, captions)
         if key not in self._opened:
-            self._opened[key] = plan_requests(self.files, dataset, builder, selection, captions)
+            self._opened[key] = plan_requests(self.files, dataset, prompts, selection, captions)
         return self._opened[key]
 
     def open(
         self,
         dataset: Dataset,
-        builder: RequestBuilder,
+        prompts: PromptPlan,
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
         """Open the stored plan of these inputs; write it where an output of an earlier version has none."""
-        key = plan_key(builder, selection, captions)
+        key = plan_key(prompts, selection, captions)
         if key not in self._opened:
-            candidates = (_load(store, builder.benchmark_name, key) for store in self._sources)
+            candidates = (_load(store, prompts.benchmark_name, key) for store in self._sources)
             plan = next((plan for plan in candidates if plan), None)
-            self._opened[key] = plan or self.write(dataset, builder, selection, captions)
+            self._opened[key] = plan or self.write(dataset, prompts, selection, captions)
         return self._opened[key]
 
 
@@ -87,42 +87,42 @@ def plan_files(store: Store) -> ListedFolder:
     return ListedFolder(store, PLAN_FOLDER)
 
 
-def plan_key(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
+def plan_key(prompts: PromptPlan, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
     """Return the name of a plan: a hash of all that decides its content, without the model."""
-    return stable_id(_inputs(builder, selection, captions))
+    return stable_id(_inputs(prompts, selection, captions))
 
 
-def _inputs(builder: RequestBuilder, selection: SampleSelection, captions: Mapping[str, str] | None) -> dict[str, Any]:
+def _inputs(prompts: PromptPlan, selection: SampleSelection, captions: Mapping[str, str] | None) -> dict[str, Any]:
     limit = selection.limit
     return {
         "schema": SCHEMA_VERSION,
         "version": __version__,
-        "benchmark_version": builder.benchmark.version,
-        "texts": stable_id(dict(builder.benchmark.prompt_texts)),
-        **builder.plan_fields(),
+        "benchmark_version": prompts.benchmark.version,
+        "texts": stable_id(dict(prompts.benchmark.prompt_texts)),
+        **prompts.to_dict(),
         "limit": [limit.first, limit.last, limit.share] if limit else None,
         "sample_ids": sorted(set(selection.sample_ids)),
-        "captions": stable_id(dict(captions or {})) if builder.captioner else "",
+        "captions": stable_id(dict(captions or {})) if prompts.captioner else "",
     }
 
 
 def plan_requests(
     files: ListedFolder,
     dataset: Dataset,
-    builder: RequestBuilder,
+    prompts: PromptPlan,
     selection: SampleSelection = ALL_SAMPLES,
     captions: Mapping[str, str] | None = None,
 ) -> StoredPlan:
     """Plan one benchmark: write its requests, shard by shard, and the index that names the parts."""
-    folder = _folder(builder.benchmark_name)
+    folder = _folder(prompts.benchmark_name)
     parts = []
     for _, samples in iter_selected_shards(dataset, selection):
-        rows = (row for sample in samples for row in builder.plan_rows(sample, captions))
+        rows = (row for sample in samples for row in prompts.rows(sample, captions))
         content = tables_to_parquet(map(plan_table, batched(rows, ROW_GROUP)), PLAN)
         path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
         files.put_named(path, content)
         parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
-    inputs = _inputs(builder, selection, captions)
+    inputs = _inputs(prompts, selection, captions)
     plan = StoredPlan(files.store, tuple(parts))
     index = json.dumps({"inputs": inputs, "parts": plan.parts_to_json()}, indent=1, ensure_ascii=True)
     files.put(f"{folder}/plan-{stable_id(inputs)}.json", index.encode())

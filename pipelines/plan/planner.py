@@ -17,22 +17,19 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import delete_requests, load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_columns import Codes, Mask, Numbers, PlanColumns, RequestKey
 from pipelines.plan.records import CompletedRequests, ModelPlan
-from pipelines.plan.requests import RequestBuilder
-from pipelines.plan.stored_plan import PlanPart, PlanRow, StoredPlan
+from pipelines.plan.requests import ModelTarget
+from pipelines.plan.stored_plan import Codes, Mask, Numbers, PlanColumns, PlanPart, PlanRow, RequestKey, StoredPlan
 from pipelines.plan.token_estimate import CHARS_PER_TOKEN
 from pipelines.plan.unit_list import UnitFile, UnitList
 from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
 
-_MAX_NEW_TOKENS = 0
-"""Index of this setting in `RequestBuilder.generation_settings`."""
 _WORD = "word"
 
 
 def plan_model(
     plan: StoredPlan,
-    builder: RequestBuilder,
+    target: ModelTarget,
     completed: CompletedRequests,
     *,
     replicas: int = 1,
@@ -44,17 +41,17 @@ def plan_model(
     Its units are written to `file`, which the plans of a sweep share. Requests that are in `planned` are left out, and
     the others are added to it.
     """
-    if builder.kind == "caption":  # the same picture is in several samples
+    if target.prompts.kind == "caption":  # the same picture is in several samples
         planned = IdSet()
-    maker = UnitMaker(builder, replicas, plan.samples)
-    planner = _Planner(ModelPlan(builder, UnitList(file=file)), completed, maker, planned)
+    maker = UnitMaker(target, replicas, plan.samples)
+    planner = _Planner(ModelPlan(target, UnitList(file=file)), completed, maker, planned)
     for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
         planner.maker.samples += part.samples
         columns = plan.read_columns(part)
         if columns.rows:
             planner.add(part, columns)
     work = planner.work
-    work.units.extend(retry_units(planner.retries, builder.benchmark_name, planner.retry_sizes))
+    work.units.extend(retry_units(planner.retries, target.prompts.benchmark_name, planner.retry_sizes))
     return work
 
 
@@ -73,7 +70,7 @@ class _Planner:
     def add(self, part: PlanPart, columns: PlanColumns) -> None:
         """Plan the rows of one part."""
         keys = list(columns.request_keys())
-        ids = [*map(self.work.builder.request_id, keys)]
+        ids = [*map(self.work.target.request_id, keys)]
         planned = np.ones(len(ids), dtype=bool) if self.planned is None else self.planned.add(ids)
         pending = planned & ~self.completed.finished.contains(ids)
         self._count(columns, planned, pending)
@@ -99,10 +96,10 @@ class _Planner:
         work, mask = self.work, mask & columns.codes("excluded").equal("")
         generations = columns.codes("generation")
         for row in generations.first_rows(mask).tolist():
-            steps = work.builder.generation_settings(keys[row])
+            steps = work.target.generations(keys[row])
             requests = int(np.count_nonzero(mask & generations.equal(keys[row].generation)))
             work.calls += requests * len(steps)
-            work.output_tokens += requests * sum(step[_MAX_NEW_TOKENS] for step in steps)
+            work.output_tokens += requests * sum(step.max_new_tokens for step in steps)
         work.prompt_tokens += int(columns.numbers("prompt_tokens")[mask].sum())
         work.shared_tokens += int(columns.numbers("media_tokens")[mask].sum())
         first_rows = groups.first_rows(mask & ~groups.equal(""))
@@ -158,7 +155,7 @@ def _runs(*columns: Numbers) -> Iterator[tuple[int, int]]:
     return zip(starts, [*starts[1:], len(is_start)], strict=True)
 
 
-Captions = Callable[[SweepContext, RequestBuilder, Dataset], Mapping[str, str]]
+Captions = Callable[[SweepContext, ModelTarget, Dataset], Mapping[str, str]]
 
 
 def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[str, list[ModelPlan]]:
@@ -173,25 +170,25 @@ def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[
 def store_plans(context: SweepContext) -> dict[str, list[ModelPlan]]:
     """Store the plans of every model of a sweep without reading what is completed, for a report; return no units."""
     return {
-        model: [_stored(context, builder, dataset) for builder, dataset in context.model_builders(model)]
+        model: [_stored(context, target, dataset) for target, dataset in context.model_targets(model)]
         for model in context.spec.models
     }
 
 
-def _stored(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> ModelPlan:
-    context.plans.write(dataset, builder, context.spec.selection, context.captions(builder))
-    return ModelPlan(builder)
+def _stored(context: SweepContext, target: ModelTarget, dataset: Dataset) -> ModelPlan:
+    context.plans.write(dataset, target.prompts, context.spec.selection, context.captions(target.prompts))
+    return ModelPlan(target)
 
 
 def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
     """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
-    spec, builders = context.spec, context.model_builders(model)
-    sets = Counter(builder.benchmark_name for builder, _ in builders)
+    spec, targets = context.spec, context.model_targets(model)
+    sets = Counter(target.prompts.benchmark_name for target, _ in targets)
     planned = {name: IdSet() for name, count in sets.items() if count > 1}
     retried_parts: set[str] = set()
-    for builder, dataset in builders:
-        name = builder.benchmark_name
-        texts = captions(context, builder, dataset) if captions else context.captions(builder)
+    for target, dataset in targets:
+        name = target.prompts.benchmark_name
+        texts = captions(context, target, dataset) if captions else context.captions(target.prompts)
         completed = load_completed(context.out, name, model, repair=context.can_repair)
         # Two units may not write one part: what failed in a part that an earlier set repeats goes to a new part.
         moved = {
@@ -201,8 +198,8 @@ def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Ca
             delete_requests(context.out, moved)
         completed.failed = {key: path for key, path in completed.failed.items() if key not in moved}
         plan = plan_model(
-            context.plans.write(dataset, builder, spec.selection, texts),
-            builder,
+            context.plans.write(dataset, target.prompts, spec.selection, texts),
+            target,
             completed,
             replicas=spec.models[model].replicas.max,
             file=file,
@@ -213,20 +210,20 @@ def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Ca
         yield plan
 
 
-def placeholder_captions(context: SweepContext, builder: RequestBuilder, dataset: Dataset) -> dict[str, str]:
+def placeholder_captions(context: SweepContext, target: ModelTarget, dataset: Dataset) -> dict[str, str]:
     """Return captions by picture hash: existing ones, and text of the greatest length in place of the others."""
-    captions, name = dict(context.captions(builder)), builder.captioner_name
-    word = stable_id({"captioner": builder.captioner})[: len(_WORD)]  # two captioners hardly write the same
-    for caption_builder, _ in context.caption_builders(name) if name else []:
-        if caption_builder.benchmark_name == builder.benchmark_name:
-            plan = context.plans.open(dataset, caption_builder, context.spec.selection)
+    captions, name = dict(context.captions(target.prompts)), target.prompts.captioner_name
+    word = stable_id({"captioner": target.prompts.captioner})[: len(_WORD)]  # two captioners hardly write the same
+    for caption_target, _ in context.caption_targets(name) if name else []:
+        if caption_target.prompts.benchmark_name == target.prompts.benchmark_name:
+            plan = context.plans.open(dataset, caption_target.prompts, context.spec.selection)
             for row in plan.iter_columns():
-                captions.setdefault(row.variant, longest_text(caption_builder, row, word))
+                captions.setdefault(row.variant, longest_text(caption_target, row, word))
     return captions
 
 
-def longest_text(builder: RequestBuilder, row: PlanRow, word: str = _WORD) -> str:
+def longest_text(target: ModelTarget, row: PlanRow, word: str = _WORD) -> str:
     """Return a word repeated to the greatest length of the answer to a request."""
-    settings = builder.generation_settings(row)
-    characters = settings[-1][0] * CHARS_PER_TOKEN if settings else 0
+    steps = target.generations(row)
+    characters = steps[-1].max_new_tokens * CHARS_PER_TOKEN if steps else 0
     return " ".join([word] * max(1, round(characters / len(f"{word} "))))

@@ -36,9 +36,9 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
     keys = {*plans} | {
         plan_key(
-            selected_entry.builder,
+            selected_entry.prompts,
             selected_entry.selection,
-            load_captions(out, selected_entry.benchmark, selected_entry.builder.captioner),
+            load_captions(out, selected_entry.benchmark, selected_entry.prompts.captioner),
         )
         for entry in entries
         if entry.benchmark in installed

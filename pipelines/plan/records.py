@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.unit_list import UnitList
 
 
@@ -22,7 +23,7 @@ class CompletedRequests:
 class ModelPlan:
     """The work of one model on one benchmark: what is pending, and counts of what is done."""
 
-    builder: RequestBuilder
+    target: ModelTarget
     units: UnitList = field(default_factory=UnitList)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
@@ -41,6 +42,11 @@ class ModelPlan:
     """The same with each media group counted once: what shared prefixes leave to compute."""
     output_tokens: int = 0
     """The most that may be generated."""
+
+    @property
+    def prompts(self) -> PromptPlan:
+        """The prompts of the model's requests."""
+        return self.target.prompts
 
     @property
     def total(self) -> int:

@@ -13,7 +13,8 @@ from typing import Any
 
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, all_cells, holds_captions
 from pipelines.storage.store import Store
 from pipelines.version import __version__
@@ -41,7 +42,7 @@ class PromptSet:
     """Prompt version -> version used in its place."""
     cells: tuple[TaskSetting, ...]
     captioner: str = ""
-    """Key of the captioner; '' for the builder's."""
+    """Key of the captioner; '' for the target's."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -56,7 +57,7 @@ class ManifestEntry:
     benchmark: str
     model: str
     data: str
-    builder: RequestBuilder
+    target: ModelTarget
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
     external: bool = False
@@ -64,9 +65,14 @@ class ManifestEntry:
     earlier: tuple[CellSelection, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
     prompt_set: str = ""
-    """Name of the builder's set of prompts, where a run named it."""
+    """Name of the target's set of prompts, where a run named it."""
     other_prompt_sets: tuple[PromptSet, ...] = ()
-    """Sets of prompts reported in addition to the builder's."""
+    """Sets of prompts reported in addition to the target's."""
+
+    @property
+    def prompts(self) -> PromptPlan:
+        """The prompts of the model's requests."""
+        return self.target.prompts
 
     @property
     def selection(self) -> SampleSelection:
@@ -76,12 +82,12 @@ class ManifestEntry:
     def by_selection(self) -> list[ManifestEntry]:
         """Return the entry as one entry per selection of samples; no task and setting is in two of them."""
         earlier_cells = {cell for selection in self.earlier for cell in selection.cells}
-        cells = tuple(cell for cell in self.builder.task_settings if cell not in earlier_cells)
+        cells = tuple(cell for cell in self.prompts.task_settings if cell not in earlier_cells)
         current = CellSelection(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
         return [
             replace(
                 self,
-                builder=replace(self.builder, task_settings=selection.cells),
+                target=self.target.with_prompts(task_settings=selection.cells),
                 limit=selection.limit,
                 sample_ids=selection.sample_ids,
                 earlier=(),
@@ -91,17 +97,17 @@ class ManifestEntry:
         ]
 
     def by_prompt_set(self) -> list[ManifestEntry]:
-        """Return the entry as entries of one set of prompts each, the builder's own first."""
+        """Return the entry as entries of one set of prompts each, the target's own first."""
         return [
             replace(self, other_prompt_sets=()),
             *(self._for_prompt_set(prompt_set) for prompt_set in self.other_prompt_sets),
         ]
 
     def is_of_other_prompt_set(self, version: str, captioner: str = "") -> bool:
-        """Return whether a prompt's version, or its caption, belongs to another set of prompts than the builder's."""
-        if captioner and captioner != self.builder.captioner_name:
+        """Return whether a prompt's version, or its caption, belongs to another set of prompts than the target's."""
+        if captioner and captioner != self.prompts.captioner_name:
             return True
-        version, versions = version.removesuffix("+custom"), self.builder.prompt_versions
+        version, versions = version.removesuffix("+custom"), self.prompts.prompt_versions
         replacements = {new for prompt_set in self.other_prompt_sets for new in prompt_set.versions.values()}
         return bool(self.other_prompt_sets) and (
             version in versions or version in replacements.difference(versions.values())
@@ -109,16 +115,16 @@ class ManifestEntry:
 
     def _for_prompt_set(self, prompt_set: PromptSet) -> ManifestEntry:
         included = {*prompt_set.cells, *self._cells_of_all_captioners(prompt_set)}
-        cells = tuple(cell for cell in self.builder.task_settings if cell in included)
+        cells = tuple(cell for cell in self.prompts.task_settings if cell in included)
         selections = [
             replace(selection, cells=tuple(cell for cell in selection.cells if cell in included))
             for selection in self.earlier
         ]
-        captioner = prompt_set.captioner or self.builder.captioner
+        captioner = prompt_set.captioner or self.prompts.captioner
         return replace(
             self,
-            builder=replace(
-                self.builder, task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner
+            target=self.target.with_prompts(
+                task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner
             ),
             earlier=tuple(selection for selection in selections if selection.cells),
             prompt_set=prompt_set.name,
@@ -130,7 +136,7 @@ class ManifestEntry:
         if not prompt_set.captioner:
             return ()
         if prompt_set.name == self.prompt_set:
-            cells = self.builder.task_settings
+            cells = self.prompts.task_settings
         else:
             same = (other for other in self.other_prompt_sets if other.key == (prompt_set.name, ""))
             cells = next((other.cells for other in same), ())
@@ -138,12 +144,12 @@ class ManifestEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
-        raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "builder"}
+        raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "target"}
         if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
         else:
             raw["other_prompt_sets"] = [asdict(prompt_set) for prompt_set in self.other_prompt_sets]
-        return {**raw, "asker": self.builder.to_json(), "earlier": [asdict(selection) for selection in self.earlier]}
+        return {**raw, "asker": self.target.to_json(), "earlier": [asdict(selection) for selection in self.earlier]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> ManifestEntry:
@@ -162,7 +168,7 @@ class ManifestEntry:
         )
         values = {name: value for name, value in raw.items() if name != "asker"}
         lists = {"sample_ids": tuple(raw["sample_ids"]), "earlier": earlier, "other_prompt_sets": others}
-        return cls(**{**values, **lists, "builder": RequestBuilder.from_json(raw["asker"])})
+        return cls(**{**values, **lists, "target": ModelTarget.from_json(raw["asker"])})
 
 
 def _read_cells(raw: Iterable[Mapping[str, str]]) -> tuple[TaskSetting, ...]:
@@ -187,17 +193,17 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
     """Merge two entries of a model on a benchmark; the new one where they build other requests."""
     if not builds_same_requests(old, new):
         return new
-    current = new.builder.task_settings
-    selected = {*old.builder.task_settings, *current}
+    current = new.prompts.task_settings
+    selected = {*old.prompts.task_settings, *current}
     joined_cells = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
     selections = []
     for selection in old.by_selection():
-        cells = tuple(cell for cell in selection.builder.task_settings if cell not in current)
+        cells = tuple(cell for cell in selection.prompts.task_settings if cell not in current)
         if cells and (selection.limit, selection.sample_ids) != (new.limit, new.sample_ids):
             selections.append(CellSelection(cells=cells, limit=selection.limit, sample_ids=selection.sample_ids))
     return replace(
         new,
-        builder=replace(new.builder, task_settings=joined_cells),
+        target=new.target.with_prompts(task_settings=joined_cells),
         earlier=tuple(selections),
         prompt_set=new.prompt_set or old.prompt_set,
         other_prompt_sets=joined_prompt_sets(old, new),
@@ -206,7 +212,7 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
 
 def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
     """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
-    current = new.builder.task_settings
+    current = new.prompts.task_settings
     sets = {prompt_set.key: prompt_set for prompt_set in new.other_prompt_sets}
     for prompt_set in old.other_prompt_sets:
         remaining = tuple(cell for cell in prompt_set.cells if cell not in current)
@@ -221,7 +227,7 @@ def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSe
 
 def builds_same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
     """Return whether two entries build the same requests, regardless of tasks, settings and samples."""
-    before, now = (replace(entry.builder, task_settings=()) for entry in (old, new))
+    before, now = (entry.target.with_prompts(task_settings=()) for entry in (old, new))
     return before == now and old.external == new.external
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, starmap
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from models.message_codec import load_steps
 from models.messages import Media, Step
-from pipelines.plan.plan_columns import PlanColumns
 from pipelines.schemas import schema_of
 from pipelines.storage.parts import open_named_part
 from pipelines.storage.store import Store
@@ -43,6 +44,8 @@ class PlanRow:
     """Why it is never sent; '' when it is."""
     generation: str
     """JSON: the benchmark's settings of each step."""
+    id_members: str
+    """What the row adds to the JSON that request ids are hashes of (`pipelines.hashing.json_members`)."""
     prompt_tokens: int = 0
     media_tokens: int = 0
     first_media_tokens: int = 0
@@ -67,6 +70,77 @@ def plan_table(rows: Sequence[PlanRow]) -> pa.Table:
     columns = dict(zip(PLAN.names, zip(*map(_column_values, rows), strict=True), strict=True))
     columns["media_files"] = [list(files.items()) for files in columns["media_files"]]
     return pa.Table.from_pydict(columns, PLAN)
+
+
+Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+class RequestKey(NamedTuple):
+    """The fields that identify a request of one model and benchmark."""
+
+    sample_id: str
+    task: str
+    setting: str
+    variant: str
+    prompt_version: str
+    prompt_sha256: str
+    generation: str
+    id_members: str
+
+
+T = TypeVar("T")
+
+
+class Codes(NamedTuple, Generic[T]):
+    """A column of repeated values: the distinct ones, and for each row the index of its own."""
+
+    values: list[T]
+    codes: Numbers
+
+    def counts(self, mask: Mask) -> Iterator[tuple[T, int]]:
+        """Yield each value of the selected rows with their number."""
+        numbers = np.bincount(self.codes[mask], minlength=len(self.values)).tolist()
+        return ((value, number) for value, number in zip(self.values, numbers, strict=True) if number)
+
+    def equal(self, value: T) -> Mask:
+        """Return which rows have this value."""
+        code = self.values.index(value) if value in self.values else -1
+        return np.equal(self.codes, code)
+
+    def first_rows(self, mask: Mask) -> Numbers:
+        """Return the first selected row of each value, in the order of the rows."""
+        rows = np.flatnonzero(mask)
+        return np.sort(rows[np.unique(self.codes[rows], return_index=True)[1]])
+
+
+class PlanColumns:
+    """The rows of one part as columns, without messages and media files: what planning computes with."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.rows: int = table.num_rows
+
+    def request_keys(self) -> Iterator[RequestKey]:
+        """Yield what the ids of the rows depend on."""
+        columns = (self._table[name].to_pylist() for name in RequestKey._fields)
+        return starmap(RequestKey, zip(*columns, strict=True))
+
+    def codes(self, name: str) -> Codes[str]:
+        """Return a column of texts."""
+        column: Any = pa.concat_arrays(self._table[name].chunks).dictionary_encode()
+        return Codes(column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64))
+
+    def numbers(self, name: str) -> Numbers:
+        """Return a column of integers."""
+        numbers: Numbers = self._table[name].to_numpy()
+        return numbers
+
+    def cells(self) -> Codes[tuple[str, str]]:
+        """Return task and setting."""
+        tasks, settings = self.codes("task"), self.codes("setting")
+        cells = [(task, setting) for task in tasks.values for setting in settings.values]
+        return Codes(cells, tasks.codes * len(settings.values) + settings.codes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

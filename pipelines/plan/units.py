@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypeAlias
 
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.storage.parts import part_folder
 
 MAX_UNIT_REQUESTS = 256
@@ -115,7 +115,7 @@ def _from_runs(runs: Sequence[int]) -> tuple[int, ...]:
 class UnitMaker:
     """Cuts large groups into even slices and packs small ones of one part of the plan together."""
 
-    builder: RequestBuilder
+    target: ModelTarget
     replicas: int
     expected: int
     """Samples of the whole plan."""
@@ -132,7 +132,7 @@ class UnitMaker:
         self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
         limit, light_limit = self._max_requests(MAX_UNIT_REQUESTS), self._max_requests(MAX_LIGHT_UNIT_REQUESTS)
         pack_limit = min(PACK_REQUESTS, limit)
-        small_limit = pack_limit if self.builder.model_fingerprint.get("engine") == "openai" else light_limit
+        small_limit = pack_limit if self.target.fingerprint.get("engine") == "openai" else light_limit
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
         for key, members in pool.items():
@@ -162,9 +162,10 @@ class UnitMaker:
     def _unit(self, packed: list[tuple[MediaGroupSlice, list[str]]]) -> WorkUnit:
         ids = [request_id for _, slice_ids in packed for request_id in slice_ids]
         slices = tuple(media_slice for media_slice, _ in packed)
-        folder = part_folder(KINDS[self.builder.kind], self.builder.benchmark_name, self.builder.model)
+        prompts = self.target.prompts
+        folder = part_folder(KINDS[prompts.kind], prompts.benchmark_name, self.target.model)
         return WorkUnit(
-            benchmark=self.builder.benchmark_name,
+            benchmark=prompts.benchmark_name,
             part=f"{folder}/{unit_name(ids)}.parquet",
             slices=slices,
             requests=len(ids),

@@ -14,7 +14,7 @@ from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.media.frame_cache import FrameSource, LocalFrameCache
 from pipelines.plan.context import WorkerContext
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media, media_group_key
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.media_guard import UNGUARDED, MediaGuard
@@ -58,7 +58,7 @@ class Loader:
         self._spec = spec
         self._data, self._out = Store(spec.context.data_uri), Store(spec.context.out_uri)
         self._plans = PlanReader(self._out)
-        self._builders = {builder.benchmark_name: builder for builder in spec.builders}
+        self._targets = {target.prompts.benchmark_name: target for target in spec.targets}
         self._decoder = Decoder()
         self._frames = frames or LocalFrameCache()
         self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
@@ -92,12 +92,12 @@ class Loader:
         self._decoder.close()
 
     def _planned(self, unit: WorkUnit) -> list[_Planned]:
-        builder = self._builders[unit.benchmark]
+        target = self._targets[unit.benchmark]
         planned = []
         for plan_part, slices in groupby(unit.slices, attrgetter("plan_part")):
             for row in self._plans.rows(plan_part, [index for media_slice in slices for index in media_slice.rows]):
-                columns = builder.columns(row)
-                request = builder.request(row, columns["request_id"])
+                columns = target.columns(row)
+                request = target.request(row, columns["request_id"])
                 planned.append(_Planned(row, columns, request, tuple(iter_media(request.steps))))
         return planned
 
@@ -162,7 +162,7 @@ class UnitLoaderSpec:
     """Light and hashable, so that a worker process keeps one loader for all units of a run."""
 
     context: WorkerContext
-    builders: tuple[RequestBuilder, ...]
+    targets: tuple[ModelTarget, ...]
     max_pixels: int | None = None
     max_frames: int | None = None
     clip_folder: str = ""

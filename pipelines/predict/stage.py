@@ -57,12 +57,14 @@ def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
     spec = context.spec
     return [
         plan_model(
-            context.plans.write(dataset, builder, spec.selection),
-            builder,
-            load_completed(context.out, builder.benchmark_name, captioner, "captions", repair=context.can_repair),
+            context.plans.write(dataset, target.prompts, spec.selection),
+            target,
+            load_completed(
+                context.out, target.prompts.benchmark_name, captioner, "captions", repair=context.can_repair
+            ),
             replicas=spec.caption_models[captioner].replicas.max,
         )
-        for builder, dataset in context.caption_builders(captioner)
+        for target, dataset in context.caption_targets(captioner)
     ]
 
 
@@ -163,7 +165,7 @@ def model_job(
     """Return the pending work of a model's plans as one job; `clip_folder` holds clips that other models decoded."""
     loader = UnitLoaderSpec(
         context=context.worker(),
-        builders=tuple(plan.builder for plan in plans),
+        targets=tuple(plan.target for plan in plans),
         max_pixels=model.limits.max_pixels,
         max_frames=model.limits.max_frames,
         clip_folder=clip_folder,

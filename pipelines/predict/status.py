@@ -49,7 +49,7 @@ class StatusWriter:
         for model, model_plans in plans.items():
             for plan in model_plans:
                 for (task, setting), n in plan.requests.items():
-                    key = (model, plan.builder.benchmark_name, task, setting)
+                    key = (model, plan.prompts.benchmark_name, task, setting)
                     self._requests[key] = self._requests.get(key, 0) + n
                     self._open[key] = self._open.get(key, 0) + plan.pending[task, setting]
         self._cells_of_earlier_runs = [

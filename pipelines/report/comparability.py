@@ -56,7 +56,7 @@ class Conditions:
             return
         cells = self._cells(printed.task, setting)
         for selected_entry in self.entry.by_selection():
-            selected = {(cell.task, cell.setting) for cell in selected_entry.builder.task_settings}
+            selected = {(cell.task, cell.setting) for cell in selected_entry.prompts.task_settings}
             if selected & {*cells} and (selected_entry.limit or selected_entry.sample_ids):
                 flag = (
                     f"--limit {selected_entry.limit}"
@@ -73,15 +73,15 @@ class Conditions:
                 return
 
     def _wording(self, task: str, setting: str) -> Iterator[str]:
-        definition, builder = benchmark(self.entry.benchmark), self.entry.builder
+        definition, target = benchmark(self.entry.benchmark), self.entry.target
         publication = definition.publication
-        names = {*builder.prompt_versions.values()}.difference(definition.prompt_sets.get("paper", {}).values())
-        if names := names.union(builder.prompts):
+        names = {*target.prompts.prompt_versions.values()}.difference(definition.prompt_sets.get("paper", {}).values())
+        if names := names.union(target.prompts.wording):
             yield f"other prompt wording: {', '.join(sorted(names))}"
         versions = {version for *cell, version in self.prompts if tuple(cell) in self._cells(task, setting)}
         yield from (f"other prompt wording: {name}" for name in sorted(versions & {*publication.other_prompts}))
-        if builder.generation:
-            settings = ", ".join(f"{name} {value}" for name, value in sorted(builder.generation.items()))
+        if target.generation:
+            settings = ", ".join(f"{name} {value}" for name, value in sorted(target.generation.items()))
             yield f"other generation settings: {settings}"
 
     def _model(self, name: str) -> Iterator[str]:
@@ -105,7 +105,7 @@ class Conditions:
         judge = publication.judges.get((printed.task, printed.metric), "")
         if judge and not re.fullmatch(rf"{re.escape(judge)}(-\d{{4}}-\d\d-\d\d)?", self.judge):
             yield f"other judge: {self.judge or 'none'} for {judge}"
-        captioner, ours = publication.captioners.get(setting, ""), self.entry.builder.captioner.partition("@")[0]
+        captioner, ours = publication.captioners.get(setting, ""), self.entry.prompts.captioner.partition("@")[0]
         if captioner and ours and ours != captioner:
             yield f"other captioner: {ours} for {captioner}"
         if printed.metric in publication.unnamed_scorers:

@@ -119,13 +119,13 @@ def _model_pairs(
 
 def _caveats(pair: ScoredPair) -> Iterator[str]:
     a, b = pair.a, pair.b
-    first, second = a.builder, b.builder
+    first, second = a.prompts, b.prompts
     if first.dataset_fingerprint != second.dataset_fingerprint:
         yield f"{a.benchmark}: the data differ ({first.dataset_fingerprint[:8]}, {second.dataset_fingerprint[:8]})"
-    if (first.prompts, first.prompt_versions, first.seed) != (second.prompts, second.prompt_versions, second.seed):
+    if (first.wording, first.prompt_versions, first.seed) != (second.wording, second.prompt_versions, second.seed):
         yield f"{a.benchmark}: the wording or the seed of the prompts differs"
     for field, title in (("revision", "revision"), ("adapter_revision", "revision of the adapter")):
-        revisions = [str(builder.model_fingerprint.get(field) or "") for builder in (first, second)]
+        revisions = [str(target.fingerprint.get(field) or "") for target in (a.target, b.target)]
         if a.model == b.model and revisions[0] != revisions[1]:
             yield f"{a.model}: {title} {revisions[0] or '?'} in A, {revisions[1] or '?'} in B"
 

@@ -72,7 +72,7 @@ class EntryRequests:
                 for index, key in enumerate(entry_plan.plan.read_columns(part).request_keys()):
                     sample, cell = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
                     requests.prompts.add((*cell, key.prompt_version))
-                    request_id = entry_plan.entry.builder.request_id(key)
+                    request_id = entry_plan.entry.target.request_id(key)
                     of_sample = sample.subset, sample.category, sample.cluster
                     values = request_id, sample.sample_id, *cell, intern(key.variant), *of_sample
                     for column, value in zip(requests.columns.values(), values, strict=True):

@@ -99,24 +99,24 @@ class _SetNames:
     def of(cls, planned: PlannedEntry) -> _SetNames:
         entries = [planned.entry, *(in_set.entry for in_set in planned.other_prompt_sets)]
         prompt_sets = tuple(dict.fromkeys(entry.prompt_set for entry in entries))
-        captioners = tuple(dict.fromkeys(entry.builder.captioner_name for entry in entries))
+        captioners = tuple(dict.fromkeys(entry.prompts.captioner_name for entry in entries))
         return cls(*(names if len(names) > 1 else () for names in (prompt_sets, captioners)))
 
     def label(self, entry: ManifestEntry, setting: str = "") -> str:
         """Return what a page calls a set of prompts; of a `setting` without captions, without their captioner."""
         names = [entry.prompt_set] if self.prompt_sets else []
         if self.captioners and (not setting or setting in benchmark(entry.benchmark).captioned_settings):
-            names.append(f"captions of {entry.builder.captioner_name}")
+            names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
 
     def subset(self, entry: ManifestEntry, subset: str) -> str:
         prompt_set = entry.prompt_set if entry.prompt_set not in self.prompt_sets[:1] else ""
-        captioner = entry.builder.captioner_name if self.is_other_captioner(entry) else ""
+        captioner = entry.prompts.captioner_name if self.is_other_captioner(entry) else ""
         return prompt_set_subset(prompt_set, subset, captioner=captioner)
 
     def is_other_captioner(self, entry: ManifestEntry) -> bool:
         """Return whether a set differs from another one in captions: only prompts that hold them count for it."""
-        return entry.builder.captioner_name in self.captioners[1:]
+        return entry.prompts.captioner_name in self.captioners[1:]
 
 
 @dataclass(slots=True)
@@ -183,4 +183,4 @@ def _efficiency(planned: PlannedEntry, out: Store, counted: Collection[str] = ()
 
 def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:
     """Return the key of each request's media."""
-    return {plan.entry.builder.request_id(row): media_key(row.messages) for plan in plans for row in plan.plan}
+    return {plan.entry.target.request_id(row): media_key(row.messages) for plan in plans for row in plan.plan}

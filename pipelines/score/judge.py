@@ -118,7 +118,7 @@ def open_questions(
 
     `rows` are predictions of one benchmark; `skip` are questions that failed in this run.
     """
-    prompter = context.builder.benchmark.judge
+    prompter = context.prompts.benchmark.judge
     if prompter is None:
         return
     seen = set(skip)
@@ -151,7 +151,7 @@ def plan_questions(
         ]
         tables = (pa.Table.from_pylist(rows_of_group, JUDGE_PLAN) for rows_of_group in batched(rows, ROW_GROUP))
         content = tables_to_parquet(tables, JUDGE_PLAN)
-        benchmark_name = context.builder.benchmark_name
+        benchmark_name = context.prompts.benchmark_name
         path = f"{judge_plan_folder(benchmark_name)}/judge-{sha256(content).hexdigest()[:24]}.parquet"
         out.put(path, content)
         folder = part_folder("judgements", benchmark_name, judge.name)

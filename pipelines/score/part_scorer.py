@@ -19,7 +19,7 @@ from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
@@ -38,14 +38,14 @@ class ScoringSpec:
     """The inputs with which a worker scores parts of one benchmark."""
 
     context: WorkerContext
-    builder: RequestBuilder
+    prompts: PromptPlan
     """Of any model: its wording and seed count."""
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
 
     def has_scorer_model(self) -> bool:
         """Return whether a text-similarity model may be loaded: the benchmark wants one and it is available."""
-        if self.builder.benchmark.similarity is None:
+        if self.prompts.benchmark.similarity is None:
             return False
         return any(is_available(scorer) for scorer in self.scorers)
 
@@ -63,9 +63,9 @@ class PartScorer:
     ) -> None:
         """Open output and data, unless the caller has opened them."""
         self._spec, self._judges = spec, judges
-        self._benchmark = spec.builder.benchmark
+        self._benchmark = spec.prompts.benchmark
         self._out, self._is_shared = out or Store(spec.context.out_uri), out is not None
-        self._context = ScoringContext.open(spec.context.data_uri, spec.builder, self._out, dataset)
+        self._context = ScoringContext.open(spec.context.data_uri, spec.prompts, self._out, dataset)
         self._scorers: dict[str, TextScorer | None] = {}
         self.problems: dict[str, str] = {}
         """Unavailable scorers: kind -> why. Their columns stay absent."""
@@ -127,7 +127,7 @@ class PartScorer:
                 "rows": hashlib.sha256(json.dumps(answers).encode()).hexdigest(),
                 "benchmark": [self._benchmark.name, self._benchmark.version],
                 "scorers": [_identity(spec) for spec in self._spec.scorers],
-                "seed": self._spec.builder.seed,
+                "seed": self._spec.prompts.seed,
                 **(
                     {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
                     if any(by_judge.values())

@@ -14,7 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -25,25 +25,24 @@ class ScoringContext:
     """The inputs that score the predictions of one benchmark: their samples, the wording and the seed of the sweep."""
 
     dataset: Dataset
-    builder: RequestBuilder
-    """Of any model: its wording and seed count."""
+    prompts: PromptPlan
     labelled: Collection[OutputKey] = ()
     """The outputs that people labelled."""
 
     @classmethod
     def open(
-        cls, data_uri: str, builder: RequestBuilder, out: Store | None = None, dataset: Dataset | None = None
+        cls, data_uri: str, prompts: PromptPlan, out: Store | None = None, dataset: Dataset | None = None
     ) -> ScoringContext:
-        """Open the data of a builder's benchmark, if not given, and people's labels in `out`; as `Dataset.open`."""
-        name = builder.benchmark_name
-        human = builder.benchmark.human
+        """Open the data of a plan's benchmark, if not given, and people's labels in `out`; as `Dataset.open`."""
+        name = prompts.benchmark_name
+        human = prompts.benchmark.human
         labelled = human.labelled(load_human_files(out, name)) if out and human.label_kind else ()
-        return cls(dataset=dataset or Dataset.open(Store(data_uri), name), builder=builder, labelled=labelled)
+        return cls(dataset=dataset or Dataset.open(Store(data_uri), name), prompts=prompts, labelled=labelled)
 
     @property
     def texts(self) -> PromptTexts:
         """The wording."""
-        return self.builder.texts
+        return self.prompts.texts
 
     @cached_property
     def samples(self) -> Mapping[str, Sample]:
@@ -77,5 +76,5 @@ def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         steps=tuple(raw["steps"] or ()),
         given=dict(raw["given"] or ()),
         is_labelled=key in context.labelled,
-        seed=context.builder.seed,
+        seed=context.prompts.seed,
     )

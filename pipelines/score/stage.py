@@ -75,15 +75,15 @@ def _same_inputs(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
     """Group entries that share data, wording and seed."""
     groups: dict[tuple[str, str, int], list[ManifestEntry]] = {}
     for entry in entries:
-        builder = entry.builder
-        wording = json.dumps([dict(builder.prompts), dict(builder.prompt_versions)], sort_keys=True)
-        groups.setdefault((entry.data, wording, builder.seed), []).append(entry)
+        prompts = entry.prompts
+        wording = json.dumps([dict(prompts.wording), dict(prompts.prompt_versions)], sort_keys=True)
+        groups.setdefault((entry.data, wording, prompts.seed), []).append(entry)
     return list(groups.values())
 
 
 def scoring_context(entry: ManifestEntry, out: Store) -> ScoringContext:
     """Return the context to read an entry's rows in an output with."""
-    return ScoringContext.open(entry.data, entry.builder, out)
+    return ScoringContext.open(entry.data, entry.prompts, out)
 
 
 def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:
@@ -136,7 +136,7 @@ def score_parts(
     problems: dict[str, str] = {}
     for group in _same_inputs(entries):
         spec = ScoringSpec(
-            context=WorkerContext(group[0].data, context.out.uri), builder=group[0].builder, scorers=tuple(scorers)
+            context=WorkerContext(group[0].data, context.out.uri), prompts=group[0].prompts, scorers=tuple(scorers)
         )
         parts = list(_parts_to_score(group, context.out).items())
         context.progress.phase(f"score {group[0].benchmark}", len(parts))
@@ -159,7 +159,7 @@ _Part: TypeAlias = tuple[FileInfo, bool]
 def _score_here(
     context: SweepContext, spec: ScoringSpec, parts: Sequence[_Part], judges: Sequence[JudgeReplies]
 ) -> Iterator[dict[str, Any]]:
-    dataset = context.datasets.open(spec.context.data_uri, spec.builder.benchmark_name)
+    dataset = context.datasets.open(spec.context.data_uri, spec.prompts.benchmark_name)
     scorer = PartScorer(spec, judges, out=context.out, dataset=dataset)
     for part in parts:
         yield _scored(scorer, [part])

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from pipelines.plan.captions import captioner_name
 from pipelines.plan.run_manifest import ManifestEntry, builds_same_requests, joined_entry, joined_prompt_sets
 from pipelines.plan.selection import TaskSetting
 
 _DIFFERENCES = {
-    "dataset_fingerprint": "other data",
-    "model_fingerprint": "another revision or entry of the model",
+    "prompts.dataset_fingerprint": "other data",
+    "fingerprint": "another revision or entry of the model",
     "generation": "other generation settings",
-    "prompts": "other prompt texts (--prompts)",
-    "prompt_versions": "other prompt versions (--prompt-version)",
-    "seed": "another --seed",
-    "captioner": "another --captioner",
+    "prompts.wording": "other prompt texts (--prompts)",
+    "prompts.prompt_versions": "other prompt versions (--prompt-version)",
+    "prompts.seed": "another --seed",
+    "prompts.captioner": "another --captioner",
 }
 
 
@@ -29,18 +30,18 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
             continue
         sentences += _other_samples(before, entry)
         sentences += _dropped_sets(before, entry)
-        remaining = joined_entry(before, entry).builder.task_settings
-        dropped = [cell for cell in before.builder.task_settings if cell not in remaining]
+        remaining = joined_entry(before, entry).prompts.task_settings
+        dropped = [cell for cell in before.prompts.task_settings if cell not in remaining]
         if not dropped:
             continue
         reasons = [
             message
             for name, message in _DIFFERENCES.items()
-            if getattr(before.builder, name) != getattr(entry.builder, name)
+            if attrgetter(name)(before.target) != attrgetter(name)(entry.target)
         ]
         if before.external != entry.external:
             reasons.append("answers made elsewhere" if entry.external else "answers of its own")
-        cells = (*entry.builder.task_settings, *dropped)
+        cells = (*entry.prompts.task_settings, *dropped)
         tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
         sentences.append(
             f"{entry.model} on {entry.benchmark}: the report no longer shows {_cell_names(dropped)} of an earlier run, "
@@ -62,7 +63,7 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
             flag = f"--prompt-version {old.benchmark}={old.prompt_set},{prompt_set.name}"
             if prompt_set.captioner:
                 name = captioner_name(prompt_set.captioner)
-                kind, flag = f"with captions of {name!r}", f"--captioner {old.builder.captioner_name},{name}"
+                kind, flag = f"with captions of {name!r}", f"--captioner {old.prompts.captioner_name},{name}"
             yield (
                 f"{new.model} on {new.benchmark}: the report no longer shows {_cell_names(cells)} {kind}; "
                 f"earlier predictions are kept, and this command with {flag} shows them again"
@@ -72,7 +73,7 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
 def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
     for selected_entry in old.by_selection():
-        cells = [cell for cell in selected_entry.builder.task_settings if cell in new.builder.task_settings]
+        cells = [cell for cell in selected_entry.prompts.task_settings if cell in new.prompts.task_settings]
         if cells and builds_same_requests(selected_entry, new) and not _covers(new, selected_entry):
             yield (
                 f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "

@@ -93,7 +93,7 @@ def _usable_entries(
                 raise
             result.warnings.append(f"{entry.model} on {entry.benchmark} is skipped in this report: {error}")
             continue
-        if manifest.dataset_fingerprint == entry.builder.dataset_fingerprint:
+        if manifest.dataset_fingerprint == entry.prompts.dataset_fingerprint:
             usable.append(entry)
         else:
             result.warnings.append(

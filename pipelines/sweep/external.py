@@ -97,7 +97,7 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
     spec, out = context.spec, context.out
     earlier = load_run(out)
     earlier_entries = earlier.get("entries", [])
-    datasets = {entry.benchmark: {"fingerprint": entry.builder.dataset_fingerprint} for entry in entries}
+    datasets = {entry.benchmark: {"fingerprint": entry.prompts.dataset_fingerprint} for entry in entries}
     models: dict[str, object] = {entry.model: {"engine": "external"} for entry in entries}
     for judge, judge_spec in spec.judges:
         models[judge] = model_fields(judge_spec)

@@ -70,7 +70,7 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
     imported = {
         (entry.model, entry.sample_ids)
         for entry in entries
-        if entry.benchmark == name and entry.builder.dataset_fingerprint == fingerprint
+        if entry.benchmark == name and entry.prompts.dataset_fingerprint == fingerprint
     }
     ids = {person: tuple(sorted({row["sample_id"] for row in rows})) for person, rows in people.items()}
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks import benchmark
@@ -12,7 +11,8 @@ from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.records import Rejection
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting, all_cells
 from pipelines.schemas import PREDICTIONS
@@ -43,12 +43,12 @@ def import_rows(
     person's entry covers the samples that the person answered.
     """
     dataset = context.datasets.open(context.spec.data, name)
-    builder = _external_builder(dataset, name, model, context.spec.seed)
+    target = _external_target(dataset, name, model, context.spec.seed)
     answered = {TaskSetting(row["task"], row["setting"]) for _, row in rows}
-    builder = replace(builder, task_settings=tuple(cell for cell in builder.task_settings if cell in answered))
+    target = target.with_prompts(task_settings=tuple(cell for cell in target.prompts.task_settings if cell in answered))
     planned = {
         (row.task, row.setting, row.sample_id, row.variant): row
-        for row in context.plans.open(dataset, builder).iter_columns()
+        for row in context.plans.open(dataset, target.prompts).iter_columns()
     }
     predictions: dict[_Key, dict[str, Any]] = {}
     for line, row in rows:
@@ -61,32 +61,28 @@ def import_rows(
                 Rejection(file=row.get("file") or file_name, item=f"line {line}: {'/'.join(key)}", reason=problem)
             )
         else:
-            predictions[key] = _prediction(builder.columns(planned[key]), row)
+            predictions[key] = _prediction(target.columns(planned[key]), row)
     if not predictions:
         return None
     answered = {TaskSetting(task, setting) for task, setting, _, _ in predictions}
     folder = part_folder("predictions", name, model)
-    earlier = _earlier_rows(context.out, folder, builder.dataset_fingerprint, answered)
+    earlier = _earlier_rows(context.out, folder, target.prompts.dataset_fingerprint, answered)
     _write_parts(context.out, folder, [*earlier, *predictions.values()])
-    builder = replace(builder, task_settings=tuple(cell for cell in builder.task_settings if cell in answered))
+    target = target.with_prompts(task_settings=tuple(cell for cell in target.prompts.task_settings if cell in answered))
     ids = tuple(sorted({key[2] for key in predictions})) if is_person(model) else ()
     return ManifestEntry(
-        benchmark=name, model=model, data=context.spec.data, builder=builder, sample_ids=ids, external=True
+        benchmark=name, model=model, data=context.spec.data, target=target, sample_ids=ids, external=True
     )
 
 
-def _external_builder(dataset: Dataset, name: str, model: str, seed: int) -> RequestBuilder:
-    return RequestBuilder(
+def _external_target(dataset: Dataset, name: str, model: str, seed: int) -> ModelTarget:
+    prompts = PromptPlan(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model=model,
-        model_fingerprint={"engine": "external", "model": model},
-        generation={},
         task_settings=tuple(all_cells(benchmark(name))),
-        prompts={},
-        prompt_versions={},
         seed=seed,
     )
+    return ModelTarget(prompts=prompts, model=model, fingerprint={"engine": "external", "model": model})
 
 
 def _earlier_rows(

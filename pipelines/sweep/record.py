@@ -11,7 +11,7 @@ from models.fingerprint import is_unpinned, resolved_revision
 from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext, helper_models
 from pipelines.plan.records import ModelPlan
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
@@ -24,23 +24,23 @@ from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.revisions import scorer_fields
 
 
-def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[ManifestEntry]:
+def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[ManifestEntry]:
     """Return the entries of a sweep's own models, before they are merged with those of earlier runs."""
-    groups: dict[tuple[str, str], list[RequestBuilder]] = {}
-    for builder in builders:  # of one model and benchmark, one per set of prompts
-        groups.setdefault((builder.model, builder.benchmark_name), []).append(builder)
+    groups: dict[tuple[str, str], list[ModelTarget]] = {}
+    for target in targets:  # of one model and benchmark, one per set of prompts
+        groups.setdefault((target.model, target.prompts.benchmark_name), []).append(target)
     entries = []
-    for (model, name), (first, *further_builders) in groups.items():
+    for (model, name), (first, *others) in groups.items():
         names = spec.prompt_sets.get(name, ("",))
-        per_name = (1 + len(further_builders)) // len(names)  # one per captioner
+        per_name = (1 + len(others)) // len(names)  # one per captioner
         prompt_sets = [prompt_set for prompt_set in names for _ in range(per_name)]
-        sets = [_prompt_set(*pair, first) for pair in zip(prompt_sets[1:], further_builders, strict=True)]
+        sets = [_prompt_set(*pair, first) for pair in zip(prompt_sets[1:], others, strict=True)]
         entries.append(
             ManifestEntry(
                 benchmark=name,
                 model=model,
                 data=spec.data,
-                builder=first,
+                target=first,
                 limit=str(spec.limit) if spec.limit else None,
                 sample_ids=spec.sample_ids,
                 prompt_set=names[0],
@@ -50,11 +50,12 @@ def sweep_entries(spec: RunSpec, builders: Iterable[RequestBuilder]) -> list[Man
     return entries
 
 
-def _prompt_set(name: str, builder: RequestBuilder, first: RequestBuilder) -> PromptSet:
-    captioner = builder.captioner if builder.captioner != first.captioner else ""
-    is_in = [not captioner or holds_captions(builder.benchmark, cell) for cell in builder.task_settings]
-    cells = tuple(compress(builder.task_settings, is_in))
-    return PromptSet(name=name, versions=builder.prompt_versions, cells=cells, captioner=captioner)
+def _prompt_set(name: str, target: ModelTarget, first: ModelTarget) -> PromptSet:
+    prompts = target.prompts
+    captioner = prompts.captioner if prompts.captioner != first.prompts.captioner else ""
+    is_in = [not captioner or holds_captions(prompts.benchmark, cell) for cell in prompts.task_settings]
+    cells = tuple(compress(prompts.task_settings, is_in))
+    return PromptSet(name=name, versions=prompts.prompt_versions, cells=cells, captioner=captioner)
 
 
 def record_sweep(
@@ -62,8 +63,8 @@ def record_sweep(
 ) -> dict[str, Any]:
     """Write `run.json`, until now `earlier`, before the work; add to `warnings` what leaves the report."""
     spec = context.spec
-    builders = [plan.builder for model_plans in plans.values() for plan in model_plans]
-    entries = sweep_entries(spec, builders)
+    targets = [plan.target for model_plans in plans.values() for plan in model_plans]
+    entries, prompts = sweep_entries(spec, targets), [target.prompts for target in targets]
     earlier_entries = earlier.get("entries", [])
     warnings += dropped_from_report(earlier_entries, entries)
     return save_run(
@@ -74,10 +75,8 @@ def record_sweep(
         parts={
             "models": {name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
             "scorers": scorer_fields(spec),
-            "datasets": {builder.benchmark_name: {"fingerprint": builder.dataset_fingerprint} for builder in builders},
-            "prompts": {
-                builder.benchmark_name: {**builder.benchmark.prompt_texts, **builder.prompts} for builder in builders
-            },
+            "datasets": {plan.benchmark_name: {"fingerprint": plan.dataset_fingerprint} for plan in prompts},
+            "prompts": {plan.benchmark_name: {**plan.benchmark.prompt_texts, **plan.wording} for plan in prompts},
         },
     )
 

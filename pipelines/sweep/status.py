@@ -47,7 +47,7 @@ def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
         manifest = datasets.open(entry.data, entry.benchmark).manifest
     except (DatasetError, StoreError):
         return False
-    return manifest.dataset_fingerprint == entry.builder.dataset_fingerprint
+    return manifest.dataset_fingerprint == entry.prompts.dataset_fingerprint
 
 
 def count_entry(out: Store, entry: ManifestEntry, plans: Iterable[EntryPlan]) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def count_entry(out: Store, entry: ManifestEntry, plans: Iterable[EntryPlan]) ->
     completed, planned = load_completed(out, entry.benchmark, entry.model), IdSet()
     requests, pending, failed = (Counter[tuple[str, str]]() for _ in range(3))
     for entry_plan in plans:
-        plan = plan_model(entry_plan.plan, entry_plan.entry.builder, completed, planned=planned)
+        plan = plan_model(entry_plan.plan, entry_plan.entry.target, completed, planned=planned)
         requests.update(plan.requests)
         pending.update(plan.pending)
         failed.update(plan.failed)

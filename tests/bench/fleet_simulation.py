@@ -33,7 +33,7 @@ from pipelines.plan.cost_model import GpuProfile, model_workloads
 from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests, ModelPlan
-from pipelines.plan.requests import model_builders
+from pipelines.plan.requests import model_targets
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 
@@ -97,12 +97,12 @@ def plan_published_sweep(data: str) -> list[ModelPlan]:
     with TemporaryDirectory() as folder:
         for name in spec.benchmarks:
             try:
-                ((builder, dataset),) = model_builders(replace(spec, benchmarks=(name,)), "any", Datasets())
+                ((target, dataset),) = model_targets(replace(spec, benchmarks=(name,)), "any", Datasets())
             except DatasetError:
                 continue
             lengthened = LengthenedDataset(dataset, PUBLISHED_SAMPLES[name])
-            plan = plan_requests(plan_files(Store(folder)), lengthened, builder)
-            plans.append(plan_model(plan, builder, CompletedRequests()))
+            plan = plan_requests(plan_files(Store(folder)), lengthened, target.prompts)
+            plans.append(plan_model(plan, target, CompletedRequests()))
     if not plans:
         raise ValueError(f"--data {data}: no ingested benchmark; `vlmsweep demo` leaves some in demo-out/data")
     return plans
@@ -227,7 +227,7 @@ def _load(options: argparse.Namespace) -> tuple[str, list[ModelWorkload]]:
     models = load_models(options.models_file)
     fitting = {name: spec for name, spec in models.items() if spec.replica_gpus <= options.gpus_a_node}
     workloads = published_workloads(plans, fitting)
-    names = ", ".join(plan.builder.benchmark_name for plan in plans)
+    names = ", ".join(plan.prompts.benchmark_name for plan in plans)
     requests, units = sum(plan.total for plan in plans), sum(len(plan.units) for plan in plans)
     return f"{len(workloads)} models on {names}: {requests:,} requests in {units:,} units each", workloads
 

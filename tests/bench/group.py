@@ -29,14 +29,13 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
 from tests.support.checkpoints import build_tiny
 from tests.support.paths import ROOT
-from tests.support.requests import build_requests
+from tests.support.requests import build_requests, target_of
 
 ALONE = 6
 """Calls asked one at a time in a run, when not told otherwise."""
@@ -51,21 +50,18 @@ def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Fram
     dataset = Dataset.open(Store(str(data)), "maia")
     samples = list(dataset.samples())
     samples = [sample for sample in samples if sample.cluster == samples[0].cluster]
-    builder = RequestBuilder(
+    target = target_of(
         benchmark_name="maia",
         dataset_fingerprint="",
         model="bench",
-        model_fingerprint={},
         generation={"max_new_tokens": 1},
         task_settings=(TaskSetting("vsv", "32-frames"), TaskSetting("oevqa", "32-frames")),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
     steps = [
         (request.request_id, request.request.steps[0])
         for sample in samples
-        for request in build_requests(builder, sample)
+        for request in build_requests(target, sample)
     ]
     calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in steps]
     path = dataset.media_path(samples[0], calls[0].media[0])

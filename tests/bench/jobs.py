@@ -32,7 +32,7 @@ def run_units(data: Path, out: Path, model: ModelSpec, settings: tuple[str, ...]
     (plan,) = plan_sweep(context)["bench"]
     loader = UnitLoaderSpec(
         context=context.worker(),
-        builders=(plan.builder,),
+        targets=(plan.target,),
         max_pixels=model.limits.max_pixels,
         max_frames=model.limits.max_frames,
     )

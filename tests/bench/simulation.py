@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipelines.plan.batches import batch_units
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.units import SampleRequests, UnitMaker, WorkUnit
+from tests.support.requests import target_of
 
 __all__ = ["Costs", "Outcome", "planned_units", "simulate"]
 
@@ -19,9 +19,8 @@ IN_FLIGHT = 2
 """Rows that Ray Data gives an actor at once: one that it works on, one that waits."""
 PER_SAMPLE = 8
 SHARD_GROUPS = 40
-_BUILDER = RequestBuilder(
-    benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={}, generation={}, task_settings=(),
-    prompts={}, prompt_versions={}, seed=1,
+_TARGET = target_of(
+    benchmark_name="maia", dataset_fingerprint="", model="m", task_settings=(), seed=1,
 )  # fmt: skip
 
 
@@ -55,7 +54,7 @@ class Outcome:
 
 def planned_units(groups: Sequence[int], replicas: int) -> list[WorkUnit]:
     """Return the planner's units for groups of so many questions, forty groups a shard."""
-    maker = UnitMaker(_BUILDER, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
+    maker = UnitMaker(_TARGET, replicas, expected=sum(-(-questions // PER_SAMPLE) for questions in groups))
     units: list[WorkUnit] = []
     for shard in range(0, len(groups), SHARD_GROUPS):
         pool = {

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, save_run
 from pipelines.plan.selection import all_cells
 from pipelines.storage.store import Store
+from tests.support.requests import changed, target_of
 
-BUILDER = RequestBuilder(
+TARGET = target_of(
     benchmark_name="maia",
     dataset_fingerprint="aaaa0000aaaa0000",
     model="",
-    model_fingerprint={"revision": "0123456789abcdef"},
-    generation={},
+    fingerprint={"revision": "0123456789abcdef"},
     task_settings=tuple(all_cells(benchmark("maia"))),
-    prompts={},
-    prompt_versions={},
     seed=42,
 )
 
 
 def entry(model: str, **changes: Any) -> ManifestEntry:
-    """Return a model's entry; `changes` are fields of the entry or of its builder."""
+    """Return a model's entry; `changes` are fields of the entry or of its target."""
     of_entry = {name: changes.pop(name) for name in ("limit", "sample_ids", "external") if name in changes}
-    builder = replace(BUILDER, model=model, **changes)
-    return ManifestEntry(benchmark="maia", model=model, data="data", builder=builder, **of_entry)
+    target = changed(TARGET, model=model, **changes)
+    return ManifestEntry(benchmark="maia", model=model, data="data", target=target, **of_entry)
 
 
 def metric(model: str, value: float | None, **changes: Any) -> dict[str, Any]:
@@ -44,7 +40,7 @@ def write_output(
     out: str, entries: list[ManifestEntry], rows: list[dict[str, Any]], sweep: dict[str, Any] | None = None
 ) -> str:
     """Write `run.json` and `report/metrics.json`; return the output's address."""
-    wording = [text for entry in entries for text in entry.builder.prompts.items()]
+    wording = [text for entry in entries for text in entry.prompts.wording.items()]
     judges = {name: {"model": f"org/{name}"} for name in filter(None, [(sweep or {}).get("judge")])}
     save_run(
         Store(out),

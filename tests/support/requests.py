@@ -1,12 +1,15 @@
 """All requests of a sample in memory, from a plan and a model's builder."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 from models.messages import Request
 from pipelines.benchmarks.records import Sample
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget
+from pipelines.plan.selection import TaskSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,37 @@ class PlannedRequest:
 
 
 def build_requests(
-    builder: RequestBuilder, sample: Sample, captions: Mapping[str, str] | None = None
+    target: ModelTarget, sample: Sample, captions: Mapping[str, str] | None = None
 ) -> Iterator[PlannedRequest]:
     """Yield the requests of one sample in the order of the plan."""
-    for row in builder.plan_rows(sample, captions):
-        columns = builder.columns(row)
-        yield PlannedRequest(columns, builder.request(row, columns["request_id"]), row.excluded, row.media_group)
+    for row in target.prompts.rows(sample, captions):
+        columns = target.columns(row)
+        yield PlannedRequest(columns, target.request(row, columns["request_id"]), row.excluded, row.media_group)
+
+
+def changed(target: ModelTarget, **changes: Any) -> ModelTarget:
+    """Return a target with other values of its fields, or of its plan's."""
+    of_plan = {field.name for field in fields(PromptPlan)} & changes.keys()
+    return replace(target.with_prompts(**{name: changes.pop(name) for name in of_plan}), **changes)
+
+
+def target_of(
+    benchmark_name: str = "maia",
+    *,
+    model: str = "m",
+    fingerprint: Mapping[str, Any] = MappingProxyType({}),
+    generation: Mapping[str, Any] = MappingProxyType({}),
+    dataset_fingerprint: str = "f",
+    task_settings: tuple[TaskSetting, ...] = (),
+    seed: int = 42,
+    **prompts: Any,
+) -> ModelTarget:
+    """Return a model with its plan of prompts, from the fields of both."""
+    plan = PromptPlan(
+        benchmark_name=benchmark_name,
+        dataset_fingerprint=dataset_fingerprint,
+        task_settings=task_settings,
+        seed=seed,
+        **prompts,
+    )
+    return ModelTarget(prompts=plan, model=model, fingerprint=dict(fingerprint), generation=dict(generation))

@@ -15,9 +15,8 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Row, Sample, Verdict
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
-from tests.support.requests import PlannedRequest, build_requests
+from tests.support.requests import PlannedRequest, build_requests, target_of
 
 Say = Callable[[Sample, PlannedRequest], str]
 """The model's answer to a request."""
@@ -29,19 +28,15 @@ def sample_requests(
     name: str, samples: Sequence[Sample], tasks: Sequence[str] = (), settings: Sequence[str] = ()
 ) -> Iterator[tuple[Sample, PlannedRequest]]:
     """Yield all requests of some cells, with their samples."""
-    builder = RequestBuilder(
+    target = target_of(
         benchmark_name=name,
         dataset_fingerprint="f",
         model="m",
-        model_fingerprint={},
-        generation={},
         task_settings=tuple(cells_of(benchmark(name), tasks, settings)),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
     for sample in samples:
-        for request in build_requests(builder, sample):
+        for request in build_requests(target, sample):
             yield sample, request
 
 

@@ -9,7 +9,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import Limit, SampleSelection
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import AnsweredUnit
@@ -18,11 +18,11 @@ from pipelines.schemas import prediction_table
 from pipelines.storage.store import Store
 
 
-def units_of(maia_data: str, builder: RequestBuilder, out: str, limit: str = "2") -> list[WorkUnit]:
+def units_of(maia_data: str, target: ModelTarget, out: str, limit: str = "2") -> list[WorkUnit]:
     """Return units of the first samples, their plan written to an output."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    plan = plan_requests(plan_files(Store(out)), dataset, builder, SampleSelection(Limit.parse(limit)))
-    return plan_model(plan, builder, CompletedRequests()).units
+    plan = plan_requests(plan_files(Store(out)), dataset, target.prompts, SampleSelection(Limit.parse(limit)))
+    return plan_model(plan, target, CompletedRequests()).units
 
 
 class RecordingAttempts:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
@@ -17,6 +17,7 @@ from pipelines.report.render import render
 from pipelines.schemas import PREDICTIONS, SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
+from tests.support.requests import target_of
 
 CELLS = (TaskSetting("oevqa", "32-frames"), TaskSetting("vsv", "black-video"))
 SAMPLE = "video1/Sentiment_A"
@@ -26,19 +27,16 @@ Answer = dict[str, Any]
 """`output`, and what of `status`, `error`, `latency_s`, `right` and `answer` is not as for a right answer."""
 
 
-def builder_of(
+def make_target(
     dataset: Dataset, model: str, benchmark: str = "maia", cells: tuple[TaskSetting, ...] = CELLS
-) -> RequestBuilder:
+) -> ModelTarget:
     """Return what builds the requests of a model."""
-    return RequestBuilder(
+    return target_of(
         benchmark_name=benchmark,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
-        model_fingerprint={"model": model},
-        generation={},
+        fingerprint={"model": model},
         task_settings=cells,
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
 
@@ -49,22 +47,22 @@ def write_output(
     """Write predictions, scores, metrics and `run.json`; return the output's address."""
     store, dataset, entries = Store(out), Dataset.open(Store(data), "maia"), []
     for model in models:
-        builder = builder_of(dataset, model)
-        entries.append(ManifestEntry(benchmark="maia", model=model, data=data, builder=builder))
-        rows = [row for sample in dataset.samples() for row in builder.plan_rows(sample)]
-        write_part(store, builder, rows, answer or (lambda _model, row: {"output": f"{row.sample_id} answered"}))
+        target = make_target(dataset, model)
+        entries.append(ManifestEntry(benchmark="maia", model=model, data=data, target=target))
+        rows = [row for sample in dataset.samples() for row in target.prompts.rows(sample)]
+        write_part(store, target, rows, answer or (lambda _model, row: {"output": f"{row.sample_id} answered"}))
     save_run(store, {}, sweep={"data": data}, entries=entries, parts={})
     return out
 
 
 def write_part(
-    store: Store, builder: RequestBuilder, rows: list[PlanRow], answer: Callable[[str, PlanRow], Answer]
+    store: Store, target: ModelTarget, rows: list[PlanRow], answer: Callable[[str, PlanRow], Answer]
 ) -> None:
     """Write the answers of one model as one part of predictions and one of scores."""
     predictions, scores = [], []
     for row in rows:
-        given = {"status": "ok", "right": True, "answer": "A", "latency_s": 0.5, **answer(builder.model, row)}
-        columns = builder.columns(row)
+        given = {"status": "ok", "right": True, "answer": "A", "latency_s": 0.5, **answer(target.model, row)}
+        columns = target.columns(row)
         predictions.append({**columns, "finish_reason": "stop", "input_tokens": 7, "output_tokens": 3, **_of(given)})
         verdict = {"verdict_state": "ok", "values": [("accepted", float(given["right"]))]}
         statement = {"verdict_state": "absent", "values": [("correct", float(given["right"]))]}
@@ -74,7 +72,7 @@ def write_part(
         scores.append({**columns, **score, **(judged if given["status"] == "ok" else {"values": []})})
     for kind, content, schema in (("predictions", predictions, PREDICTIONS), ("scores", scores, SCORES)):
         rows_of_kind = [{name: row.get(name) for name in schema.names} for row in content]
-        store.put(f"{part_folder(kind, 'maia', builder.model)}/part.parquet", to_parquet(rows_of_kind, schema))
+        store.put(f"{part_folder(kind, 'maia', target.model)}/part.parquet", to_parquet(rows_of_kind, schema))
 
 
 def metric(model: str, setting: str, value: float | None, category: str = "") -> dict[str, Any]:

@@ -28,7 +28,7 @@ from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitFile
-from tests.bench.scale.synthetic import CountingStore, SyntheticDataset, builder_of, peak_mb, samples_for
+from tests.bench.scale.synthetic import CountingStore, SyntheticDataset, make_target, peak_mb, samples_for
 
 REPLICAS = 16
 """For which units are cut."""
@@ -41,7 +41,8 @@ def plan_pairs(
     datasets = [SyntheticDataset(store, f"benchmark{index}", samples_for(requests)) for index in range(benchmarks)]
     first = next(iter(specs))
     stored = [
-        plan_requests(plan_files(store), dataset, builder_of(dataset, first, specs[first])) for dataset in datasets
+        plan_requests(plan_files(store), dataset, make_target(dataset, first, specs[first]).prompts)
+        for dataset in datasets
     ]
     file = UnitFile()
     plans: list[list[ModelPlan]] = []
@@ -49,11 +50,11 @@ def plan_pairs(
         if (len(plans) + 1) * benchmarks > max(most, benchmarks):
             break
         completed = load_completed(store, "maia", name)
-        builders = [builder_of(dataset, name, spec) for dataset in datasets]
+        targets = [make_target(dataset, name, spec) for dataset in datasets]
         plans.append(
             [
-                plan_model(plan, builder, completed, replicas=REPLICAS, file=file)
-                for plan, builder in zip(stored, builders, strict=True)
+                plan_model(plan, target, completed, replicas=REPLICAS, file=file)
+                for plan, target in zip(stored, targets, strict=True)
             ]
         )
         if len(plans) % max(1, len(specs) // 20) == 0:

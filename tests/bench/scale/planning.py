@@ -25,7 +25,7 @@ from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from tests.bench.results import show
-from tests.bench.scale.synthetic import CountingStore, SyntheticDataset, builder_of, peak_mb, samples_for
+from tests.bench.scale.synthetic import CountingStore, SyntheticDataset, make_target, peak_mb, samples_for
 
 PENDING = 100
 """One of so many requests is pending in the resumed plan."""
@@ -36,20 +36,22 @@ def measure(requests: int) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         store = CountingStore(folder)
         dataset = SyntheticDataset(store, "planning", samples_for(requests))
-        builder = builder_of(dataset, "chance", ModelSpec(engine="random"))
+        target = make_target(dataset, "chance", ModelSpec(engine="random"))
         plan_model(
-            plan_requests(plan_files(store), SyntheticDataset(store, "first", 9), builder), builder, CompletedRequests()
+            plan_requests(plan_files(store), SyntheticDataset(store, "first", 9), target.prompts),
+            target,
+            CompletedRequests(),
         )
         process, before_mb = psutil.Process(), peak_mb()
         start = time.process_time()
-        plan = plan_requests(plan_files(store), dataset, builder)
+        plan = plan_requests(plan_files(store), dataset, target.prompts)
         written, written_mb = time.process_time(), peak_mb()
-        work = plan_model(plan, builder, CompletedRequests())
+        work = plan_model(plan, target, CompletedRequests())
         planned, planned_mb = time.process_time(), peak_mb()
-        ids = (builder.request_id(key) for part in plan.parts for key in plan.read_columns(part).request_keys())
+        ids = (target.request_id(key) for part in plan.parts for key in plan.read_columns(part).request_keys())
         finished = IdSet(compress(ids, cycle([True] * (PENDING - 1) + [False])))
         began = time.process_time()
-        resumed = plan_model(plan, builder, CompletedRequests(finished))
+        resumed = plan_model(plan, target, CompletedRequests(finished))
         resumed_s = time.process_time() - began
     assert work.to_do == plan.rows
     assert resumed.to_do == plan.rows - len(finished)

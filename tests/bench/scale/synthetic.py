@@ -12,10 +12,11 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.ingest.dataset import Dataset, Manifest, ShardInfo
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import cells_of
 from pipelines.storage.store import Store
 from tests.bench.many import PER_SAMPLE, SHARD_ROWS, make_sample
+from tests.support.requests import target_of
 
 T = TypeVar("T")
 SAMPLES_PER_CLIP = 24
@@ -62,17 +63,14 @@ class SyntheticDataset(Dataset):
         return make_sample(clip, question, ref)
 
 
-def builder_of(dataset: Dataset, model: str, spec: ModelSpec) -> RequestBuilder:
+def make_target(dataset: Dataset, model: str, spec: ModelSpec) -> ModelTarget:
     """Return what builds a model's requests for one setting of a synthetic data set: nine a sample."""
-    return RequestBuilder(
+    return target_of(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model=model,
-        model_fingerprint=answer_fingerprint(spec),
-        generation={},
+        fingerprint=answer_fingerprint(spec),
         task_settings=tuple(cells_of(benchmark("maia"), [], ["32-frames"])),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
 

@@ -28,7 +28,7 @@ UNPIE = "--models random --benchmarks unpie --settings sm --captioner random --d
 BENCHMARK, TABLES, FIGURES = (f"pipelines.benchmarks.maia.{name}" for name in ("benchmark", "tables", "figures"))
 BUGS = {
     "ingest": ("ingest maia {source} --data {folder}/data", "pipelines.ingest.ingest:MediaWriter.write"),
-    "plan": (f"run {MAIA} --dry-run", "pipelines.plan.requests:RequestBuilder.plan_rows"),
+    "plan": (f"run {MAIA} --dry-run", "pipelines.plan.prompt_plan:PromptPlan.rows"),
     "prompt": (f"run {MAIA} --seed 9", f"{BENCHMARK}:_Maia.prompts"),
     "load": (f"predict {MAIA} --seed 9", "pipelines.predict.loader:Loader.load"),
     "engine": (f"predict {MAIA} --seed 9", "pipelines.predict.unit_runner:UnitRunner.answer"),

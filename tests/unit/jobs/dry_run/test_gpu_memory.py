@@ -7,10 +7,10 @@ from models.engines.offload import offload_rows
 from models.gpu_memory import BatchShape, MemoryNeed
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
-from tests.unit.jobs.dry_run.test_plan_table import BUILDER
+from tests.unit.jobs.dry_run.test_plan_table import TARGET
 
 GB = 10**9
-PLAN = ModelPlan(builder=BUILDER, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
+PLAN = ModelPlan(target=TARGET, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
 
 
 def entry(**settings: object) -> ModelSpec:

@@ -36,7 +36,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
 
 def test_judge_gets_a_question_for_every_open_answer(spec: RunSpec) -> None:
     context = SweepContext.open(spec)
-    entries = sweep_entries(spec, [builder for builder, _ in context.model_builders("random")])
+    entries = sweep_entries(spec, [target for target, _ in context.model_targets("random")])
     (judge,) = judges(context, entries, pending=entries)
     assert judge.plan.total == judge.plan.to_do == QUESTIONS
     assert judge.plan.calls == QUESTIONS * ROUNDS

@@ -8,18 +8,14 @@ import pytest
 from jobs.dry_run import plan_table
 from models.spec import ModelSpec, Price
 from pipelines.plan.records import ModelPlan
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_spec import RunSpec
+from tests.support.requests import target_of
 
-BUILDER = RequestBuilder(
+TARGET = target_of(
     benchmark_name="maia",
     dataset_fingerprint="d",
     model="m",
-    model_fingerprint={},
-    generation={},
     task_settings=(),
-    prompts={},
-    prompt_versions={},
     seed=1,
 )
 
@@ -33,7 +29,7 @@ def test_price_counts_the_tokens_that_a_model_may_think_with(tokens: int | None,
         reasoning_tokens=tokens,
         price=Price(input_per_million=1.0, output_per_million=5.0),
     )
-    plan = ModelPlan(builder=BUILDER, calls=1000, prompt_tokens=1_000_000, output_tokens=200_000)
+    plan = ModelPlan(target=TARGET, calls=1000, prompt_tokens=1_000_000, output_tokens=200_000)
     row = plan_table._plan_row(spec, "m", plan)
     assert row["price"] == price
 
@@ -41,7 +37,7 @@ def test_price_counts_the_tokens_that_a_model_may_think_with(tokens: int | None,
 def test_price_states_the_day_of_its_list_prices() -> None:
     price = Price(input_per_million=1.0, output_per_million=5.0, as_of=date(2026, 11, 23))
     spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
-    row = plan_table._plan_row(spec, "m", ModelPlan(builder=BUILDER, prompt_tokens=1_000_000))
+    row = plan_table._plan_row(spec, "m", ModelPlan(target=TARGET, prompt_tokens=1_000_000))
     assert row["price"] == "at most $1.00 at prices of 2026-11-23"
 
 
@@ -50,7 +46,7 @@ def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.Capture
     paid = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
     free = ModelSpec(engine="openai", model="f", base_url="http://x/v1")
     spec = RunSpec(models={"a": paid, "b": paid, "c": free}, benchmarks=("vague",), data="d", out="o")
-    plan = ModelPlan(builder=BUILDER, prompt_tokens=1_250_000)
+    plan = ModelPlan(target=TARGET, prompt_tokens=1_250_000)
     plan_table.show_plan(spec, {name: [plan, plan] for name in spec.models}, as_json=False)
     assert "Endpoints: at most $5.00 together." in capsys.readouterr().out
 
@@ -58,7 +54,7 @@ def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.Capture
 def test_plan_states_the_hours_of_offloading_over_all_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     big = ModelSpec(engine="transformers", model="org/big", parameters_b=4000, batch_size=8, offload=True)
     spec = RunSpec(models={"big": big}, benchmarks=("vague",), data="d", out="o")
-    plan = ModelPlan(builder=BUILDER, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
+    plan = ModelPlan(target=TARGET, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
     plan_table.show_plan(spec, {"big": [plan, plan]}, as_json=False)
     printed = capsys.readouterr().out
     of_one_plan, of_all_plans = (

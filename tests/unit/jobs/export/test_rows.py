@@ -15,7 +15,7 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
-from tests.support.viewer_output import builder_of, part
+from tests.support.viewer_output import make_target, part
 
 
 def read(out: str, model: str, task: str = "") -> list[ExportRow]:
@@ -50,9 +50,9 @@ def test_rows_without_scores_have_none(out: str) -> None:
 def test_answers_of_another_prompt_are_left_out(out: str, maia_data: str, tmp_path: Path) -> None:
     copy = str(shutil.copytree(out, tmp_path / "copy"))
     dataset = Dataset.open(Store(maia_data), "maia")
-    builder = builder_of(dataset, "m/1")
-    row = next(row for sample in dataset.samples() for row in builder.plan_rows(sample))
-    stale = {**builder.columns(row), "request_id": "0" * 32, "status": "ok", "output": "an old answer"}
+    target = make_target(dataset, "m/1")
+    row = next(row for sample in dataset.samples() for row in target.prompts.rows(sample))
+    stale = {**target.columns(row), "request_id": "0" * 32, "status": "ok", "output": "an old answer"}
     Store(copy).put(f"{part_folder('predictions', 'maia', 'm/1')}/old.parquet", to_parquet([stale], PREDICTIONS))
     assert len(read(copy, "m/1")) == len(read(out, "m/1"))
 
@@ -78,6 +78,6 @@ def test_missing_data_and_damaged_parts_are_reported(out: str, tmp_path: Path) -
 def test_answers_are_not_joined_with_other_data(out: str) -> None:
     run = ExportedRun.open(out, data="", models=["m/1"], benchmarks=[])
     entry = run.entries[0]
-    entry = replace(entry, builder=replace(entry.builder, dataset_fingerprint="0" * 32))
+    entry = replace(entry, target=entry.target.with_prompts(dataset_fingerprint="0" * 32))
     with PlanStore.reading(run.out) as plans, pytest.raises(DatasetError, match="not the data that the run read"):
         RowReader(run, plans).dataset(entry)

@@ -20,7 +20,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
-from tests.support.viewer_output import builder_of, part
+from tests.support.viewer_output import make_target, part
 
 
 def rows_of(out: str) -> list[dict[str, Any]]:
@@ -163,10 +163,10 @@ def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia
     dataset = Dataset.open(Store(maia_data), "maia")
     row = next(row for row in rows_of(copied) if row["model"] == "good" and row["task"] == "oevqa")
     sample = next(sample for sample in dataset.samples() if sample.sample_id == row["sample_id"])
-    builder = builder_of(dataset, "good")
+    target = make_target(dataset, "good")
     names = ("request_id", "model", "task", "setting", "variant", "status", "output")
     ask = benchmark("maia").judge.judge_request(
-        Row(sample=sample, **{name: row[name] for name in names}), builder.texts
+        Row(sample=sample, **{name: row[name] for name in names}), target.prompts.texts
     )
     reply = {"model": "judge-1", "prompt_sha256": prompt_sha256([ask.step]), "output": "<i>sentenced</i>"}
     Store(copied).put("judgements/benchmark=maia/model=judge-1/x.parquet", to_parquet([reply], PREDICTIONS))

@@ -16,7 +16,7 @@ from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.selection import TaskSetting, all_cells
 from pipelines.storage.store import Store
-from tests.support.viewer_output import builder_of
+from tests.support.viewer_output import make_target
 
 
 def rows_of(name: str, folder: Path) -> Iterator[Row]:
@@ -24,12 +24,12 @@ def rows_of(name: str, folder: Path) -> Iterator[Row]:
     definition, data = benchmark(name), Store(str(folder / "data"))
     ingest_benchmark(definition, Folder(str(write_sample(name, folder))), data)
     dataset = Dataset.open(data, name)
-    builder = builder_of(dataset, "m", name, tuple(cell for cell in all_cells(definition) if _is_read(cell)))
+    target = make_target(dataset, "m", name, tuple(cell for cell in all_cells(definition) if _is_read(cell)))
     assert definition.expected
     for sample in dataset.samples():
-        for planned in builder.plan_rows(sample):
+        for planned in target.prompts.rows(sample):
             cell = {"task": planned.task, "setting": planned.setting, "variant": planned.variant}
-            row = Row(request_id="", sample=sample, model="m", status="ok", output="", seed=builder.seed, **cell)
+            row = Row(request_id="", sample=sample, model="m", status="ok", output="", seed=target.prompts.seed, **cell)
             for answer in definition.expected(row):
                 yield replace(row, output=answer)
 

@@ -55,9 +55,9 @@ def test_equal_values_share_a_rank_and_a_missing_value_stands_last_without_one(t
 
 
 def test_metrics_of_which_less_is_better_are_ranked_from_the_least(tmp_path: Path) -> None:
-    builder = {"benchmark_name": "mate"}
+    target = {"benchmark_name": "mate"}
     cell = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
-    entries = [replace(entry(model, **builder), benchmark="mate") for model in ("a", "b")]
+    entries = [replace(entry(model, **target), benchmark="mate") for model in ("a", "b")]
     out = write_output(str(tmp_path), entries, [metric("a", 40.0, **cell), metric("b", 20.0, **cell)])
     ranks = [(row.model, row.rank) for row in join_outputs([out]).rows if row.origin == "measured"]
     assert ranks == [("b", 1), ("a", 2)]
@@ -81,7 +81,7 @@ VERSION = next(iter(benchmark("maia").prompt_texts))
     ("changes", "message"),
     [
         ({"dataset_fingerprint": "bbbb0000"}, "maia: data: aaaa0000aaaa in first (m1); bbbb0000 in second (m2)"),
-        ({"prompts": {VERSION: "Other words"}}, f"maia: prompt {VERSION}: "),
+        ({"wording": {VERSION: "Other words"}}, f"maia: prompt {VERSION}: "),
         ({"prompt_versions": {VERSION: "x"}}, f"prompt versions: the benchmark's in first (m1); {VERSION} x in second"),
         ({"limit": "1-5"}, "maia: samples: all samples in first (m1); --limit 1-5 in second (m2)"),
         ({"sample_ids": ("v1/A",)}, "samples: all samples in first (m1); --sample-id v1/A in second (m2)"),
@@ -107,7 +107,7 @@ def test_rows_that_were_not_measured_alike_are_refused_by_name_or_marked(
 
 
 def test_guesses_are_the_baseline_of_models_with_settings_of_their_own(tmp_path: Path) -> None:
-    guesses = entry("random", model_fingerprint={"engine": "random"})
+    guesses = entry("random", fingerprint={"engine": "random"})
     out = write_output(
         str(tmp_path),
         [entry("m1", generation={"max_new_tokens": 3}), guesses],
@@ -118,7 +118,7 @@ def test_guesses_are_the_baseline_of_models_with_settings_of_their_own(tmp_path:
 
 
 def test_custom_wording_of_one_model_is_not_that_of_others_in_the_same_output(tmp_path: Path) -> None:
-    custom = entry("m2", prompts={VERSION: "Other words"})  # the last run, whose wording `run.json` has
+    custom = entry("m2", wording={VERSION: "Other words"})  # the last run, whose wording `run.json` has
     out = write_output(str(tmp_path / "a"), [entry("m1"), custom], [metric("m1", 0.4), metric("m2", 0.5)])
     with pytest.raises(UsageError, match=f"prompt {VERSION}"):
         join_outputs([out])

@@ -21,7 +21,7 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.metrics.bleurt import BleurtScorer
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.plan.context import WorkerContext
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.schemas import PREDICTIONS, prediction_row
@@ -29,7 +29,7 @@ from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support import unpie_source, vague_source, vflute_source
-from tests.support.requests import build_requests
+from tests.support.requests import build_requests, target_of
 
 Encoder = Callable[[str], Path]
 LAYER = 2
@@ -48,7 +48,7 @@ class Swept:
     name: str
     data: str
     out: Store
-    builder: RequestBuilder
+    target: ModelTarget
     samples: dict[str, Sample]
 
     @property
@@ -57,7 +57,7 @@ class Swept:
 
     def scored(self, *scorers: ScorerSpec) -> tuple[list[dict[str, Any]], PartScorer]:
         context = WorkerContext(self.data, self.out.uri)
-        scorer = PartScorer(ScoringSpec(context=context, builder=self.builder, scorers=scorers))
+        scorer = PartScorer(ScoringSpec(context=context, prompts=self.target.prompts, scorers=scorers))
         scorer.score(self.part)
         rows = read_part(self.out, self.part.replace("predictions", "scores")).to_pylist()
         return [{**row, "values": dict(row["values"])} for row in rows], scorer
@@ -80,20 +80,19 @@ def swept(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Swept
             writer = {"unpie": unpie_source.write_source, "vague": vague_source.write_drive}[name]
             ingest_benchmark(benchmark(name), Folder(str(writer(tmp_path / name))), Store(data))
         dataset = Dataset.open(Store(data), name)
-        builder = RequestBuilder(
+        target = target_of(
             benchmark_name=name,
             dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-            model="m", model_fingerprint={}, generation={}, task_settings=(CELLS[name],),
-            prompts={}, prompt_versions={}, seed=42,
+            model="m", task_settings=(CELLS[name],), seed=42,
         )  # fmt: skip
         samples = {sample.sample_id: sample for sample in dataset.samples()}
-        requests = [planned for sample in samples.values() for planned in build_requests(builder, sample)]
+        requests = [planned for sample in samples.values() for planned in build_requests(target, sample)]
         rows = []
         for index, planned in enumerate(requests):
             text = "" if index == 1 else f"the lion {index} sings in the lane\nLABEL: entailment"
             row = prediction_row(planned.columns, Reply(request_id="", outcome=Answer(text=text)))
             rows.append({**row, "given": list(score_columns.items())})
-        sweep = Swept(name, data, Store(str(tmp_path / "out")), builder, samples)
+        sweep = Swept(name, data, Store(str(tmp_path / "out")), target, samples)
         sweep.out.put(sweep.part, to_parquet(rows, PREDICTIONS))
         return sweep
 

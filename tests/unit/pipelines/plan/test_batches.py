@@ -13,7 +13,7 @@ from pipelines.plan.batches import (
     ExclusiveGroups,
     batch_units,
 )
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.units import (
     MAX_LIGHT_UNIT_REQUESTS,
     MAX_UNIT_REQUESTS,
@@ -25,12 +25,13 @@ from pipelines.plan.units import (
     UnitMaker,
     WorkUnit,
 )
+from tests.support.requests import target_of
 
 
-def builder(engine: str) -> RequestBuilder:
-    return RequestBuilder(
-        benchmark_name="maia", dataset_fingerprint="", model="m", model_fingerprint={"engine": engine}, generation={},
-        task_settings=(), prompts={}, prompt_versions={}, seed=1,
+def target(engine: str) -> ModelTarget:
+    return target_of(
+        benchmark_name="maia", dataset_fingerprint="", model="m", fingerprint={"engine": engine},
+        task_settings=(), seed=1,
     )  # fmt: skip
 
 
@@ -47,7 +48,7 @@ def cut(
             members.append(SampleRequests(f"{index}/{n}", list(range(row, row + per_sample)), ids))
             row += per_sample
     sizes = dict.fromkeys(pool, group_bytes)
-    maker = UnitMaker(builder(engine), replicas, expected=sum(groups), samples=sum(groups), sizes=sizes)
+    maker = UnitMaker(target(engine), replicas, expected=sum(groups), samples=sum(groups), sizes=sizes)
     return list(maker.units(pool))
 
 
@@ -124,7 +125,7 @@ def test_small_groups_with_many_pixels_get_smaller_units() -> None:
 def test_requests_without_media_fill_larger_units() -> None:
     ids = [f"{n:032x}" for n in range(2 * MAX_LIGHT_UNIT_REQUESTS)]
     pool = {("part", ""): [SampleRequests(str(n), [n], [name]) for n, name in enumerate(ids)]}
-    maker = UnitMaker(builder("vllm"), 1, expected=len(ids), samples=len(ids))
+    maker = UnitMaker(target("vllm"), 1, expected=len(ids), samples=len(ids))
     assert [unit.requests for unit in maker.units(pool)] == [MAX_LIGHT_UNIT_REQUESTS] * 2
 
 

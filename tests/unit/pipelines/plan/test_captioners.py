@@ -18,7 +18,7 @@ from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.nightly.fingerprints import pair_fingerprint_parts
 from pipelines.plan.completed import ids_of_other_prompt_sets
-from pipelines.plan.requests import RequestBuilder, model_builders
+from pipelines.plan.requests import model_targets
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
@@ -28,6 +28,7 @@ from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support import vague_source
+from tests.support.requests import target_of
 
 EYES = {name: ModelSpec(engine="random", seed=seed) for name, seed in (("a", 1), ("b", 5))}
 OWN, OTHER = TaskSetting("mcq", "lm"), TaskSetting("mcq", "sm-other")
@@ -136,35 +137,35 @@ def test_nightly_hash_names_every_captioner(vague_data: str) -> None:
     specs = [sweep(vague_data, Path("out"), *names) for names in (("a",), ("a", "b"))]
     parts = []
     for spec in specs:
-        builder, dataset = model_builders(spec, "guess", Datasets())[0]
-        parts.append(pair_fingerprint_parts(spec, builder, dataset)["captioner"].split(","))
+        target, dataset = model_targets(spec, "guess", Datasets())[0]
+        parts.append(pair_fingerprint_parts(spec, target, dataset)["captioner"].split(","))
     assert parts[1][:1] == parts[0]
     assert parts[1][1].startswith("b@")
 
 
 def test_prompts_without_captions_have_one_builder(vague_data: str) -> None:
     spec = sweep(vague_data, Path("out"), "a", "b")
-    assert len(model_builders(spec, "guess", Datasets())) == 2
-    assert len(model_builders(replace(spec, settings=("lm",)), "guess", Datasets())) == 1
+    assert len(model_targets(spec, "guess", Datasets())) == 2
+    assert len(model_targets(replace(spec, settings=("lm",)), "guess", Datasets())) == 1
 
 
 def entry(*cells: TaskSetting, other: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
-    builder = RequestBuilder(
-        benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
-        task_settings=cells, prompts={}, prompt_versions={}, seed=42, captioner="a@1",
+    target = target_of(
+        benchmark_name="vague", dataset_fingerprint="f", model="m",
+        task_settings=cells, seed=42, captioner="a@1",
     )  # fmt: skip
     sets = (PromptSet(name="", versions={}, cells=other, captioner="b@2"),) if other else ()
-    return ManifestEntry(benchmark="vague", model="m", data="", builder=builder, other_prompt_sets=sets)
+    return ManifestEntry(benchmark="vague", model="m", data="", target=target, other_prompt_sets=sets)
 
 
 def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(tmp_path: Path) -> None:
     old = entry(OWN, OTHER, other=(OTHER,))
     (merged,) = merge_entries([old], [entry(OWN)])
-    captions = {part.builder.captioner: part.builder.task_settings for part in merged.by_prompt_set()}
+    captions = {part.prompts.captioner: part.prompts.task_settings for part in merged.by_prompt_set()}
     assert captions == {"a@1": (OWN, OTHER), "b@2": (OWN, OTHER)}  # compared with `lm`, which is asked once
     assert dropped_from_report([old], [entry(OWN)]) == []
     (alone,) = merge_entries([old], [entry(OTHER)])
-    assert [part.builder.captioner for part in alone.by_prompt_set()] == ["a@1"]
+    assert [part.prompts.captioner for part in alone.by_prompt_set()] == ["a@1"]
     (sentence,) = dropped_from_report([old], [entry(OTHER)])
     assert "the report no longer shows mcq sm-other with captions of 'b'" in sentence
     assert "--captioner a,b shows them again" in sentence
@@ -174,4 +175,4 @@ def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(
 
 def test_setting_that_must_be_named_stays_in_an_output_that_is_resumed() -> None:
     (merged,) = merge_entries([entry(OWN, OTHER)], [entry(OWN, OTHER)])
-    assert merged.builder.task_settings == (OWN, OTHER)
+    assert merged.prompts.task_settings == (OWN, OTHER)

@@ -1,6 +1,5 @@
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,12 @@ from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import plan_files, plan_requests
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
 from pipelines.plan.stored_plan import PlanReader, StoredPlan
 from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS, WorkUnit
 from pipelines.storage.store import Store
-from tests.support.requests import PlannedRequest, build_requests
+from tests.support.requests import PlannedRequest, build_requests, target_of
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +27,13 @@ def dataset(maia_data: str) -> Dataset:
 
 
 @pytest.fixture
-def builder(dataset: Dataset) -> RequestBuilder:
-    return RequestBuilder(
+def target(dataset: Dataset) -> ModelTarget:
+    return target_of(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
-        model_fingerprint={"model": "m", "revision": "r1"},
-        generation={},
+        fingerprint={"model": "m", "revision": "r1"},
         task_settings=tuple(cells_of(benchmark("maia"), [], [])),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
 
@@ -48,26 +44,26 @@ def out(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def plan(out: Store, dataset: Dataset, builder: RequestBuilder) -> StoredPlan:
-    return plan_requests(plan_files(out), dataset, builder)
+def plan(out: Store, dataset: Dataset, target: ModelTarget) -> StoredPlan:
+    return plan_requests(plan_files(out), dataset, target.prompts)
 
 
-def requests_in(unit: WorkUnit, builder: RequestBuilder, out: Store) -> list[str]:
+def requests_in(unit: WorkUnit, target: ModelTarget, out: Store) -> list[str]:
     """Return the requests that a worker makes of a unit."""
     reader = PlanReader(out)
-    return [builder.request_id(row) for s in unit.slices for row in reader.rows(s.plan_part, s.rows)]
+    return [target.request_id(row) for s in unit.slices for row in reader.rows(s.plan_part, s.rows)]
 
 
-def every(builder: RequestBuilder, dataset: Dataset) -> list[PlannedRequest]:
-    return [request for sample in dataset.samples() for request in build_requests(builder, sample)]
+def every(target: ModelTarget, dataset: Dataset) -> list[PlannedRequest]:
+    return [request for sample in dataset.samples() for request in build_requests(target, sample)]
 
 
 def finished(ids: Iterable[str]) -> CompletedRequests:
     return CompletedRequests(IdSet(ids))
 
 
-def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, builder: RequestBuilder) -> None:
-    work = plan_model(plan, builder, CompletedRequests())
+def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, target: ModelTarget) -> None:
+    work = plan_model(plan, target, CompletedRequests())
     videos = 2
     for setting in ("black-video", "1-frame", "32-frames"):
         assert work.requests["vsv", setting] == 192 * videos
@@ -77,40 +73,38 @@ def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, build
 
 
 def test_every_request_is_in_exactly_one_unit(
-    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
 ) -> None:
-    work = plan_model(plan, builder, CompletedRequests())
-    planned = Counter(name for unit in work.units for name in requests_in(unit, builder, out))
-    assert planned == Counter(request.request_id for request in every(builder, dataset))
+    work = plan_model(plan, target, CompletedRequests())
+    planned = Counter(name for unit in work.units for name in requests_in(unit, target, out))
+    assert planned == Counter(request.request_id for request in every(target, dataset))
     assert all(unit.requests <= MAX_LIGHT_UNIT_REQUESTS for unit in work.units)
     assert len({unit.part for unit in work.units}) == len(work.units)
 
 
 def test_completed_requests_are_skipped_within_a_group(
-    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
 ) -> None:
-    requests = every(builder, dataset)
+    requests = every(target, dataset)
     done = {request.request_id for request in requests if request.columns["task"] == "vsv"} | {requests[-1].request_id}
-    work = plan_model(plan, builder, finished(done))
-    planned = [name for unit in work.units for name in requests_in(unit, builder, out)]
+    work = plan_model(plan, target, finished(done))
+    planned = [name for unit in work.units for name in requests_in(unit, target, out)]
     assert sorted(planned) == sorted({request.request_id for request in requests} - done)
 
 
-def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, builder: RequestBuilder) -> None:
-    work = plan_model(plan, builder, finished(request.request_id for request in every(builder, dataset)))
+def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, target: ModelTarget) -> None:
+    work = plan_model(plan, target, finished(request.request_id for request in every(target, dataset)))
     assert not work.units
     assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, 0, 0, 0)
 
 
-def test_completed_requests_cost_nothing(
-    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
-) -> None:
-    requests = every(builder, dataset)
-    whole = plan_model(plan, builder, CompletedRequests())
+def test_completed_requests_cost_nothing(plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget) -> None:
+    requests = every(target, dataset)
+    whole = plan_model(plan, target, CompletedRequests())
     done = finished(request.request_id for request in requests if request.columns["setting"] != "1-frame")
-    half = plan_model(plan, builder, done)
-    one_frame = replace(builder, task_settings=(TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")))
-    alone = plan_model(plan_requests(plan_files(out), dataset, one_frame), one_frame, CompletedRequests())
+    half = plan_model(plan, target, done)
+    one_frame = target.with_prompts(task_settings=(TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")))
+    alone = plan_model(plan_requests(plan_files(out), dataset, one_frame.prompts), one_frame, CompletedRequests())
     assert half.total == whole.total
     for name in ("calls", "groups", "prompt_tokens", "shared_tokens", "distinct_media_tokens", "output_tokens"):
         assert getattr(half, name) == getattr(alone, name) != getattr(whole, name), name
@@ -120,21 +114,21 @@ def test_completed_requests_cost_nothing(
 
 
 def test_failed_requests_are_retried_into_the_part_that_holds_them(
-    plan: StoredPlan, out: Store, dataset: Dataset, builder: RequestBuilder
+    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
 ) -> None:
-    requests = every(builder, dataset)
+    requests = every(target, dataset)
     failed = {request.request_id for request in requests[:3]}
     completed = finished(request.request_id for request in requests[3:])
     completed.failed = dict.fromkeys(failed, "predictions/benchmark=maia/model=m/old.parquet")
-    (unit,) = plan_model(plan, builder, completed).units
+    (unit,) = plan_model(plan, target, completed).units
     assert unit.part == "predictions/benchmark=maia/model=m/old.parquet"
-    assert set(requests_in(unit, builder, out)) == failed == set(unit.retried)
+    assert set(requests_in(unit, target, out)) == failed == set(unit.retried)
 
 
-def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, builder: RequestBuilder) -> None:
+def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, target: ModelTarget) -> None:
     def total(selection: SampleSelection) -> int:
         return plan_model(
-            plan_requests(plan_files(out), dataset, builder, selection), builder, CompletedRequests()
+            plan_requests(plan_files(out), dataset, target.prompts, selection), target, CompletedRequests()
         ).total
 
     assert total(SampleSelection(Limit.parse("2"))) == 2 * 9 * 3
@@ -143,12 +137,12 @@ def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, builder:
         total(SampleSelection(sample_ids=("video9/Nothing",)))
 
 
-def test_unit_survives_its_json_form(plan: StoredPlan, builder: RequestBuilder) -> None:
-    for unit in plan_model(plan, builder, CompletedRequests()).units:
+def test_unit_survives_its_json_form(plan: StoredPlan, target: ModelTarget) -> None:
+    for unit in plan_model(plan, target, CompletedRequests()).units:
         assert WorkUnit.from_dict(unit.to_dict()) == unit
 
 
-def test_estimates_count_shared_media_once(plan: StoredPlan, builder: RequestBuilder) -> None:
-    work = plan_model(plan, builder, CompletedRequests())
+def test_estimates_count_shared_media_once(plan: StoredPlan, target: ModelTarget) -> None:
+    work = plan_model(plan, target, CompletedRequests())
     assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
     assert work.shared_tokens > 100 * work.distinct_media_tokens

@@ -16,7 +16,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UnknownNameError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import ids_of_other_prompt_sets
-from pipelines.plan.requests import RequestBuilder, caption_builders, model_builders
+from pipelines.plan.requests import caption_targets, model_targets
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
@@ -31,6 +31,7 @@ from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
+from tests.support.requests import target_of
 
 PLAIN = {"oevqa-it-v1": "oevqa-it-v1-plain"}
 CLOSED, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")
@@ -152,9 +153,9 @@ def test_sets_replace_versions_of_their_benchmark() -> None:
 
 def test_one_builder_a_set_for_models_and_one_for_captioners(maia_data: str, tmp_path: Path) -> None:
     spec = sweep(maia_data, tmp_path, "plain", "default", captioners=(("eye", ModelSpec(engine="random")),))
-    builders = [builder for builder, _ in model_builders(spec, "guess", Datasets())]
-    assert [builder.prompt_versions for builder in builders] == [PLAIN, {}]
-    assert len(caption_builders(spec, "eye", Datasets())) == 1
+    targets = [target for target, _ in model_targets(spec, "guess", Datasets())]
+    assert [target.prompts.prompt_versions for target in targets] == [PLAIN, {}]
+    assert len(caption_targets(spec, "eye", Datasets())) == 1
 
 
 @pytest.mark.parametrize(("sets", "message"), [({"maia": ("papr",)}, "papr"), ({"unpie": ("paper",)}, "unpie")])
@@ -164,19 +165,17 @@ def test_unknown_sets_are_refused(sets: dict[str, tuple[str, ...]], message: str
 
 
 def entry(*cells: TaskSetting, plain: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
-    builder = RequestBuilder(
-        benchmark_name="maia", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
-        task_settings=cells, prompts={}, prompt_versions={}, seed=42,
+    target = target_of(
+        benchmark_name="maia", dataset_fingerprint="f", model="m",
+        task_settings=cells, seed=42,
     )  # fmt: skip
     others = (PromptSet(name="plain", versions=PLAIN, cells=plain),) if plain else ()
     name = "default" if plain else ""
-    return ManifestEntry(
-        benchmark="maia", model="m", data="", builder=builder, prompt_set=name, other_prompt_sets=others
-    )
+    return ManifestEntry(benchmark="maia", model="m", data="", target=target, prompt_set=name, other_prompt_sets=others)
 
 
 def words_of(merged: ManifestEntry) -> dict[str, tuple[TaskSetting, ...]]:
-    return {each.prompt_set: each.builder.task_settings for each in merged.by_prompt_set()}
+    return {each.prompt_set: each.prompts.task_settings for each in merged.by_prompt_set()}
 
 
 def test_a_task_has_the_sets_of_the_last_run_that_covered_it(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.prune import GRACE, OBSOLETE, prune_plans
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit, SampleSelection
@@ -127,8 +127,14 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
     spec = replace(spec, captioners=(("eye", ModelSpec(engine="random")),))
     context = sweep(spec)
     before = files(spec)
-    ((builder, _),) = context.model_builders("a")
-    row = {"request_id": "r", "variant": "p", "prompt_version": builder.captioner, "status": "ok", "output": "a dog"}
+    ((target, _),) = context.model_targets("a")
+    row = {
+        "request_id": "r",
+        "variant": "p",
+        "prompt_version": target.prompts.captioner,
+        "status": "ok",
+        "output": "a dog",
+    }
     context.out.put("captions/benchmark=maia/model=eye/part.parquet", to_parquet([row], PREDICTIONS))
     sweep(spec)
     assert indices(files(spec) - before) == 1
@@ -150,12 +156,12 @@ def test_run_without_the_lock_deletes_nothing(spec: RunSpec, clock: list[datetim
 
 
 def test_plan_that_this_run_opened_stays(
-    spec: RunSpec, clock: list[datetime], builder: RequestBuilder, maia_data: str
+    spec: RunSpec, clock: list[datetime], target: ModelTarget, maia_data: str
 ) -> None:
     context = sweep(spec)
     dataset = Dataset.open(Store(maia_data), "maia")
     selection = SampleSelection(sample_ids=(next(iter(dataset.samples())).sample_id,))
-    plan = context.plans.write(dataset, builder, selection)
+    plan = context.plans.write(dataset, target.prompts, selection)
     with run_lock(context.out) as context.lock_token:
         prune_plans(context, [])
         clock.append(START + 2 * GRACE)
@@ -185,11 +191,13 @@ def test_plans_of_a_benchmark_that_is_not_installed_stay(spec: RunSpec, clock: l
 
 
 def test_reader_opens_a_deleted_plan(
-    spec: RunSpec, clock: list[datetime], builder: RequestBuilder, maia_data: str, reworded: RunSpec
+    spec: RunSpec, clock: list[datetime], target: ModelTarget, maia_data: str, reworded: RunSpec
 ) -> None:
     sweep(spec)
     for hours in (0, 2):
         clock.append(START + hours * GRACE)
         sweep(reworded)
     with PlanStore.reading(Store(spec.out)) as plans:
-        assert len(list(plans.open(Dataset.open(Store(maia_data), "maia"), builder).iter_columns())) == 3 * 216 * 2
+        assert (
+            len(list(plans.open(Dataset.open(Store(maia_data), "maia"), target.prompts).iter_columns())) == 3 * 216 * 2
+        )

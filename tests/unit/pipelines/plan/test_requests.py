@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from models.messages import Generation
 from pipelines.benchmarks.records import MediaRef, Sample
-from pipelines.hashing import stable_id
+from pipelines.hashing import json_members, stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow, iter_media
 from pipelines.storage.store import Store
-from tests.support.requests import PlannedRequest, build_requests
+from tests.support.requests import PlannedRequest, build_requests, changed, target_of
 
 ROW_TEXTS = ("sample_id", "task", "setting", "variant", "prompt_version", "prompt_sha256")
 
@@ -26,38 +26,38 @@ def dataset(maia_data: str) -> Dataset:
     return Dataset.open(Store(maia_data), "maia")
 
 
-def every(builder: RequestBuilder, dataset: Dataset) -> list[PlannedRequest]:
-    return [request for sample in dataset.samples() for request in build_requests(builder, sample)]
+def every(target: ModelTarget, dataset: Dataset) -> list[PlannedRequest]:
+    return [request for sample in dataset.samples() for request in build_requests(target, sample)]
 
 
-def test_request_ids_depend_on_the_prompt_and_the_model_alone(dataset: Dataset, builder: RequestBuilder) -> None:
-    def ids(changed: RequestBuilder) -> list[str]:
-        return [request.request_id for request in every(changed, dataset)]
+def test_request_ids_depend_on_the_prompt_and_the_model_alone(dataset: Dataset, target: ModelTarget) -> None:
+    def ids(other: ModelTarget) -> list[str]:
+        return [request.request_id for request in every(other, dataset)]
 
-    same = ids(builder)
-    assert ids(RequestBuilder.from_json(builder.to_json())) == same
+    same = ids(target)
+    assert ids(ModelTarget.from_json(target.to_json())) == same
     assert len(set(same)) == len(same)
-    for changed in (
-        replace(builder, model="other"),
-        replace(builder, model_fingerprint={"model": "m", "revision": "r2"}),
-        replace(builder, dataset_fingerprint="other"),
-        replace(builder, generation={"temperature": 0.5}),
-        replace(builder, prompts={"vsv-it-v1": "{a} {b}", "oevqa-it-v1": "{question}"}),
+    for other in (
+        replace(target, model="other"),
+        replace(target, fingerprint={"model": "m", "revision": "r2"}),
+        target.with_prompts(dataset_fingerprint="other"),
+        replace(target, generation={"temperature": 0.5}),
+        target.with_prompts(wording={"vsv-it-v1": "{a} {b}", "oevqa-it-v1": "{question}"}),
     ):
-        assert not set(ids(changed)) & set(same)
-    fewer = replace(builder, task_settings=(TaskSetting("vsv", "1-frame"),))
+        assert not set(ids(other)) & set(same)
+    fewer = target.with_prompts(task_settings=(TaskSetting("vsv", "1-frame"),))
     assert set(ids(fewer)) < set(same)
 
 
-def test_request_id_is_the_one_of_earlier_versions(builder: RequestBuilder) -> None:
+def test_request_id_is_the_one_of_earlier_versions(target: ModelTarget) -> None:
     """An output of an earlier version resumes: this id was recorded before plans were stored."""
     clip = MediaRef(role="clip", kind="video", sha256="ab" * 32, extension=".mp4", bytes=1, width=64, height=48)
     data = {"question": "Che cosa?", "answers": ["a"] * 8}
     sample = Sample(sample_id="video1/x_A", category="x", media=(clip,), data=data)
-    fixed = replace(
-        builder,
+    fixed = changed(
+        target,
         dataset_fingerprint="f",
-        model_fingerprint={"engine": "random", "revision": "r1"},
+        fingerprint={"engine": "random", "revision": "r1"},
         generation={"max_new_tokens": 7},
         task_settings=(TaskSetting("oevqa", "1-frame"),),
     )
@@ -75,20 +75,24 @@ def test_request_id_is_the_hash_of_its_sorted_inputs(
 ) -> None:
     columns = dict(zip(ROW_TEXTS, texts, strict=True))
     fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
-    builder = RequestBuilder(
+    target = target_of(
         benchmark_name="maia",
         dataset_fingerprint=names[0],
         model=names[1],
-        model_fingerprint=fingerprint,
+        fingerprint=fingerprint,
         generation={"temperature": 0.5},
         task_settings=(),
-        prompts={},
-        prompt_versions={},
         seed=1,
     )
     generation = [[getattr(Generation(max_new_tokens=3), name) for name in Generation.__slots__]]
     row = PlanRow(
-        **columns, media_group="", excluded="", generation=json.dumps(generation), media_files={}, messages=""
+        **columns,
+        media_group="",
+        excluded="",
+        generation=json.dumps(generation),
+        id_members=json_members(columns),
+        media_files={},
+        messages="",
     )
     inputs = {
         **columns,
@@ -97,32 +101,31 @@ def test_request_id_is_the_hash_of_its_sorted_inputs(
         "model": names[1],
         "model_fingerprint": fingerprint,
         "model_revision": revision or "",
-        "generation": builder.generation_settings(row),
+        "generation": [[3, 0.5, *generation[0][2:]]],
     }
-    assert builder.request_id(row) == builder.columns(row)["request_id"] == stable_id(inputs)
+    assert target.request_id(row) == target.columns(row)["request_id"] == stable_id(inputs)
 
 
-def test_builder_crosses_processes_and_hashes_by_value(builder: RequestBuilder) -> None:
-    assert builder.benchmark.name == "maia"
-    assert "benchmark" not in builder.__getstate__()
-    copy = pickle.loads(pickle.dumps(builder))
-    assert copy == builder
-    assert hash(copy) == hash(builder)
-    assert hash(replace(builder, seed=7)) != hash(builder)
+def test_target_crosses_processes_and_hashes_by_value(target: ModelTarget) -> None:
+    assert target.prompts.benchmark.name == "maia"
+    copy = pickle.loads(pickle.dumps(target))
+    assert copy == target
+    assert hash(copy) == hash(target)
+    assert hash(target.with_prompts(seed=7)) != hash(target)
 
 
-def test_model_settings_override_the_benchmarks(dataset: Dataset, builder: RequestBuilder) -> None:
+def test_model_settings_override_the_benchmarks(dataset: Dataset, target: ModelTarget) -> None:
     sample = next(dataset.samples())
-    row = next(builder.plan_rows(sample))
-    builder_of_model = replace(builder, generation={"max_new_tokens": 7, "temperature": 0.5})
-    (step,) = builder_of_model.request(row, "id").steps
+    row = next(target.prompts.rows(sample))
+    target_with_settings = replace(target, generation={"max_new_tokens": 7, "temperature": 0.5})
+    (step,) = target_with_settings.request(row, "id").steps
     assert (step.generation.max_new_tokens, step.generation.temperature) == (7, 0.5)
-    assert builder_of_model.generation_settings(row) == [[7, 0.5, step.generation.num_beams, step.generation.seed]]
+    assert target_with_settings.generations(row) == [step.generation]
 
 
-def test_plan_row_names_the_stored_media_of_its_prompt(dataset: Dataset, builder: RequestBuilder) -> None:
+def test_plan_row_names_the_stored_media_of_its_prompt(dataset: Dataset, target: ModelTarget) -> None:
     sample = next(dataset.samples())
-    for row in builder.plan_rows(sample):
+    for row in target.prompts.rows(sample):
         media = [medium for medium in iter_media(row.steps) if not medium.source.startswith("blank:")]
         assert row.media_files.keys() == {medium.source for medium in media}
         assert all(dataset.store.exists(path) for path in row.media_files.values())

@@ -1,7 +1,6 @@
 """The manifest of an output when a model is run again with other settings or samples."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from pipelines.benchmarks import benchmark
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
@@ -21,31 +19,21 @@ from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.paths import GOLDEN
+from tests.support.requests import changed, target_of
 
 FRAME, BLACK, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video"), TaskSetting("oevqa", "1-frame")
 
 
 def entry(
-    *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changed: object
+    *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changes: object
 ) -> ManifestEntry:
-    builder = RequestBuilder(
-        benchmark_name="maia",
-        dataset_fingerprint="f",
-        model="m",
-        model_fingerprint={},
-        generation={},
-        task_settings=cells,
-        prompts={},
-        prompt_versions={},
-        seed=42,
-    )
-    builder = replace(builder, **changed)  # type: ignore[arg-type]
-    return ManifestEntry(benchmark="maia", model="m", data=data, builder=builder, limit=limit, sample_ids=ids)
+    target = changed(target_of(task_settings=cells), **changes)
+    return ManifestEntry(benchmark="maia", model="m", data=data, target=target, limit=limit, sample_ids=ids)
 
 
 def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
     return {
-        cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_selection() for cell in cut.builder.task_settings
+        cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_selection() for cell in cut.prompts.task_settings
     }
 
 

@@ -2,7 +2,7 @@
 
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
-from pipelines.plan.requests import caption_builders, model_builders
+from pipelines.plan.requests import caption_targets, model_targets
 from pipelines.plan.run_spec import RunSpec
 
 
@@ -12,8 +12,8 @@ def spec(maia_data: str, **more: object) -> RunSpec:
 
 
 def key(run: RunSpec, model: str) -> str:
-    ((builder, _),) = model_builders(run, model, Datasets())
-    return builder.captioner
+    ((target, _),) = model_targets(run, model, Datasets())
+    return target.prompts.captioner
 
 
 def test_spec_without_a_captioner_has_no_captions(maia_data: str) -> None:
@@ -36,7 +36,7 @@ def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
     assert list(run.caption_models) == ["one", "two"]
     assert key(run, "one").startswith("one@")
     assert key(run, "two").startswith("two@")
-    assert [builder.kind for builder, _ in caption_builders(run, "one", Datasets())] == ["caption"]
+    assert [target.prompts.kind for target, _ in caption_targets(run, "one", Datasets())] == ["caption"]
     assert run.to_manifest()["captioner"] == "self"
 
 

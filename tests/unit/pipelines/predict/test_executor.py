@@ -27,7 +27,7 @@ def spec(engine: str = "transformers", **fields: Any) -> ModelSpec:
 
 
 def job(model: ModelSpec, units: int = 100) -> Job:
-    loader = UnitLoaderSpec(context=WorkerContext("d", "o"), builders=())
+    loader = UnitLoaderSpec(context=WorkerContext("d", "o"), targets=())
     return Job(model="m", spec=model, loader=loader, out="o", units=[UNIT] * units)
 
 

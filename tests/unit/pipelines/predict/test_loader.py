@@ -12,7 +12,7 @@ from models.messages import Frames
 from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
 from pipelines.media.frame_cache import LocalFrameCache
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
 from pipelines.predict.loader import Loaded, Loader
@@ -102,9 +102,9 @@ def test_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) ->
             assert back.media[media].seconds == frames.seconds
 
 
-def test_loader_builds_the_requests_of_the_plan(maia_data: str, builder: RequestBuilder, loaded: list[Loaded]) -> None:
+def test_loader_builds_the_requests_of_the_plan(maia_data: str, target: ModelTarget, loaded: list[Loaded]) -> None:
     samples = islice(Dataset.open(Store(maia_data), "maia").samples(), 2)
-    expected = {built.request_id: built for sample in samples for built in build_requests(builder, sample)}
+    expected = {built.request_id: built for sample in samples for built in build_requests(target, sample)}
     assert {name for unit in loaded for name in unit.columns} == expected.keys()
     for unit in loaded:
         assert all(expected[request.request_id].request == request for request in unit.requests)
@@ -125,7 +125,7 @@ def commit(out: Path, unit: WorkUnit, rows: list[dict[str, Any]]) -> Mapping[tup
 
 
 def test_undecodable_medium_makes_error_rows(
-    maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path
+    maia_data: str, target: ModelTarget, make_loader: Callable[..., Loader], tmp_path: Path
 ) -> None:
     import shutil
 
@@ -134,7 +134,7 @@ def test_undecodable_medium_makes_error_rows(
     for clip in (data / "maia" / "media").iterdir():
         clip.write_bytes(clip.read_bytes()[:500])
     loader = make_loader(data=str(data))
-    for unit in units_of(str(data), builder, str(tmp_path)):
+    for unit in units_of(str(data), target, str(tmp_path)):
         loaded_unit = loader.load(unit)
         rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loaded_unit)
         assert sorted(row["request_id"] for row in rows) == sorted(loaded_unit.columns)
@@ -176,7 +176,7 @@ def test_loader_without_media_fails_the_requests_that_show_one(
 
 @pytest.mark.parametrize("damage", ["another that decodes", "gone"])
 def test_medium_changed_or_lost_after_ingest_makes_error_rows(
-    maia_data: str, builder: RequestBuilder, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
+    maia_data: str, target: ModelTarget, make_loader: Callable[..., Loader], tmp_path: Path, damage: str
 ) -> None:
     import shutil
 
@@ -188,7 +188,7 @@ def test_medium_changed_or_lost_after_ingest_makes_error_rows(
         first.unlink()
     loader, errors = make_loader(data=str(data)), set()
     # Of both clips, each by itself: which hash comes first depends on the encoder.
-    units = units_of(str(data), builder, str(tmp_path), "1.0")
+    units = units_of(str(data), target, str(tmp_path), "1.0")
     for unit in (replace(both, slices=(part,), requests=len(part.rows)) for both in units for part in both.slices):
         for row in UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(loader.load(unit)):
             if row["status"] == "error":

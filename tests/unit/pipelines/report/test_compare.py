@@ -9,13 +9,13 @@ import pytest
 
 from jobs.render import comparison_text
 from pipelines.errors import UsageError
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.report.compare import Comparison, _holm_corrected, _power, compare
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
+from tests.support.requests import target_of
 
 
 def write_output(
@@ -28,15 +28,12 @@ def write_output(
 ) -> Store:
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
     out = Store(str(folder))
-    builder = RequestBuilder(
+    target = target_of(
         benchmark_name="maia",
         dataset_fingerprint="d",
         model=model,
-        model_fingerprint={"revision": revision, **fingerprint},
-        generation={},
+        fingerprint={"revision": revision, **fingerprint},
         task_settings=(TaskSetting("vsv", "1-frame"),),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
     rows = [
@@ -56,7 +53,7 @@ def write_output(
         for i, score in enumerate(correct)
     ]
     out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
-    entry = ManifestEntry(benchmark="maia", model=model, data="", builder=builder)
+    entry = ManifestEntry(benchmark="maia", model=model, data="", target=target)
     save_run(out, {}, sweep={}, entries=[entry], parts={})
     return out
 
@@ -181,7 +178,7 @@ def test_a_benchmark_that_one_output_has_not_scored_is_a_caveat(tmp_path: Path) 
     partly = write_output(tmp_path / "b", "m", [1, 0])
     for out in (scored, partly):
         (entry,) = load_run(out)["entries"]
-        vague = replace(entry, benchmark="vague", builder=replace(entry.builder, benchmark_name="vague"))
+        vague = replace(entry, benchmark="vague", target=entry.target.with_prompts(benchmark_name="vague"))
         save_run(out, {}, sweep={}, entries=[entry, vague], parts={})
     path = f"{part_folder('scores', 'vague', 'm')}/p.parquet"
     scored.put(path, scored.get(f"{part_folder('scores', 'maia', 'm')}/p.parquet"))

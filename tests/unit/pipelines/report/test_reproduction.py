@@ -15,7 +15,7 @@ from models.fingerprint import resolved_revision
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import StoreError, UsageError
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
@@ -31,18 +31,15 @@ from pipelines.report.reproduction import (
 from pipelines.report.tables.formats import to_csv, to_latex
 from pipelines.report.tables.reproduction import cells_table, summary_table
 from pipelines.storage.store import Store
+from tests.support.requests import target_of
 from tests.support.vague_rows import items, reduced
 
 QWEN = "Qwen2.5-VL-Instruct (7B)"
 READINGS = ("count_correct", "count_fs", "count_su", "count_ne")
 
 
-def builder_of(name: str, model: str, cells: Sequence[tuple[str, str]], **changes: Any) -> RequestBuilder:
-    values: dict[str, Any] = {
-        "benchmark_name": name, "dataset_fingerprint": "f", "model": model, "model_fingerprint": {}, "generation": {},
-        "task_settings": tuple(TaskSetting(*cell) for cell in cells), "prompts": {}, "prompt_versions": {}, "seed": 42,
-    }  # fmt: skip
-    return RequestBuilder(**{**values, **changes})
+def make_target(name: str, model: str, cells: Sequence[tuple[str, str]], **changes: Any) -> ModelTarget:
+    return target_of(name, model=model, task_settings=tuple(TaskSetting(*cell) for cell in cells), **changes)
 
 
 def count(name: str, model: str, cell: tuple[str, str], ok: int, requests: int = 0) -> CellCount:
@@ -72,9 +69,9 @@ def cells_of(
     return reproduction_cells(run, [result], {entry.benchmark: judge})
 
 
-def entry_of(builder: RequestBuilder, **changes: Any) -> ManifestEntry:
+def entry_of(target: ModelTarget, **changes: Any) -> ManifestEntry:
     return ManifestEntry(
-        benchmark=builder.benchmark_name, model=builder.model, data="/data", builder=builder, **changes
+        benchmark=target.prompts.benchmark_name, model=target.model, data="/data", target=target, **changes
     )
 
 
@@ -113,7 +110,7 @@ def planted() -> EntryResults:
 
 def planted_cells(result: EntryResults) -> list[ReproductionCell]:
     settings = [("mcq", name) for name in ("lm", "sm", "vlm")]
-    entry = entry_of(builder_of("vague", "qwen2.5-vl-7b", settings), external=True)
+    entry = entry_of(make_target("vague", "qwen2.5-vl-7b", settings), external=True)
     return cells_of(entry, result, {"engine": "external"})
 
 
@@ -156,7 +153,7 @@ def verdict(value: float | None, low: float | None = None, high: float | None = 
         "ci_low": None if low is None else shift + low, "ci_high": None if high is None else shift + high, **row,
     }  # fmt: skip
     cell = ("img2txt", "0-shot")
-    entry = entry_of(builder_of("mate", "gpt-4o", [cell]))
+    entry = entry_of(make_target("mate", "gpt-4o", [cell]))
     (result,) = cells_of(entry, results("mate", [fields], [count("mate", "gpt-4o", cell, 2750)]), spec_of("gpt-4o"))
     return result
 
@@ -193,12 +190,12 @@ def maia_cell(**changes: Any) -> ReproductionCell:
         "model": "m", "task": "oevqa", "setting": "1-frame", "subset": "", "category": "", "metric": "oevqa_accuracy",
         "value": 0.51, "ci_low": 0.49, "ci_high": 0.53, "n": 2400,
     }  # fmt: skip
-    builder = builder_of("maia", "m", [cell], **changes.get("builder", {}))
+    target = make_target("maia", "m", [cell], **changes.get("target", {}))
     counts = [count("maia", "m", cell, changes.get("ok", 2400), changes.get("requests", 0))]
     result = results("maia", [row], counts, prompts=changes.get("prompts", frozenset()))
     spec = {**spec_of("qwen2.5-vl-7b"), **changes.get("spec", {})}
     judge = changes.get("judge", "gpt-4o-2024-11-20")
-    (cell_of_paper,) = cells_of(entry_of(builder, **changes.get("entry", {})), result, spec, judge)
+    (cell_of_paper,) = cells_of(entry_of(target, **changes.get("entry", {})), result, spec, judge)
     return cell_of_paper
 
 
@@ -213,10 +210,10 @@ def maia_cell(**changes: Any) -> ReproductionCell:
         ({"entry": {"sample_ids": ("video1/Sentiment_A",)}}, ("other items: --sample-id, 1",)),
         ({"judge": "gpt-4o-mini"}, ("other judge: gpt-4o-mini for gpt-4o",)),
         ({"judge": ""}, ("other judge: none for gpt-4o",)),
-        ({"builder": {"prompt_versions": {"oevqa-it-v1": "oevqa-it-v1-plain"}}},
+        ({"target": {"prompt_versions": {"oevqa-it-v1": "oevqa-it-v1-plain"}}},
          ("other prompt wording: oevqa-it-v1-plain",)),
-        ({"builder": {"prompts": {"oevqa-it-v1": "{question}"}}}, ("other prompt wording: oevqa-it-v1",)),
-        ({"builder": {"generation": {"max_new_tokens": 3}}}, ("other generation settings: max_new_tokens 3",)),
+        ({"target": {"wording": {"oevqa-it-v1": "{question}"}}}, ("other prompt wording: oevqa-it-v1",)),
+        ({"target": {"generation": {"max_new_tokens": 3}}}, ("other generation settings: max_new_tokens 3",)),
         ({"spec": {"revision": "0" * 40}},
          (f"other revision: {'0' * 40} for cc594898137f460bfe9f0759e9844b3ce807cfb5",)),
         ({"spec": {"model": "/checkpoints/mine"}},
@@ -233,10 +230,10 @@ def test_cell_is_not_comparable_for_a_reason_from_the_run(changes: dict[str, Any
 def one_cell(name: str, model: str, row: dict[str, Any], ok: int, **more: Any) -> ReproductionCell:
     cell = (row["task"], row["setting"])
     fields = {"model": model, "subset": "", "category": "", "n": ok, **row}
-    builder = builder_of(name, model, [cell], **more.pop("builder", {}))
+    target = make_target(name, model, [cell], **more.pop("target", {}))
     extra = more.pop("rows", [])
     result = results(name, [fields, *extra], [count(name, model, cell, ok)], **more.pop("results", {}))
-    (first, *_) = cells_of(entry_of(builder), result, spec_of(model), **more)
+    (first, *_) = cells_of(entry_of(target), result, spec_of(model), **more)
     return first
 
 
@@ -259,7 +256,7 @@ def test_generated_scenes_and_built_prompts_of_mate_are_not_the_papers() -> None
     assert cell.reasons == ("other items: generated scenes", "other prompt wording: mate-built-v1")
     in_its_words = {"prompt_versions": {"mate-built-v1": "mate-built-paper"}}
     paper = frozenset({("img2txt", "2-shot", "mate-built-paper")})
-    assert one_cell("mate", "qwen2-vl-7b", row, 2750, builder=in_its_words, results={"prompts": paper}).reasons == ()
+    assert one_cell("mate", "qwen2-vl-7b", row, 2750, target=in_its_words, results={"prompts": paper}).reasons == ()
 
 
 def test_named_scorers_of_vflute_and_the_captioner_of_unpie_must_be_the_papers() -> None:
@@ -268,7 +265,7 @@ def test_named_scorers_of_vflute_and_the_captioner_of_unpie_must_be_the_papers()
     cell = one_cell("vflute", "llava-1.6-34b", row, 723, scorers=["bleurt=/models/other"])
     assert cell.reasons == ("other scorer: /models/other for lucadiliello/BLEURT-20",)
     phrase = {"task": "grounding", "setting": "sm", "category": "Homo", "metric": "exact_match", "value": 0.5}
-    captioned = one_cell("unpie", "vicuna-13b", phrase, 1000, builder={"captioner": "gpt-4o@216d768dd3b1"})
+    captioned = one_cell("unpie", "vicuna-13b", phrase, 1000, target={"captioner": "gpt-4o@216d768dd3b1"})
     assert captioned.reasons == ("other captioner: gpt-4o for blip2-opt-2.7b",)
 
 
@@ -279,7 +276,7 @@ def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
         "LLaVA-7B-VF", "fine-tuned (-Image)", 0.6477
     )  # fmt: skip
     assert cell.verdict == "reproduced"
-    with_pictures = entry_of(builder_of("vflute", "llava-1.5-7b-vflute", [("entailment", "no-image")]))
+    with_pictures = entry_of(make_target("vflute", "llava-1.5-7b-vflute", [("entailment", "no-image")]))
     result = results(
         "vflute",
         [{**row, "model": "llava-1.5-7b-vflute", "subset": "", "category": "", "n": 723}],
@@ -292,7 +289,7 @@ def test_people_and_models_without_published_rows_have_no_cells() -> None:
     row = {"model": "m", "task": "mcq", "setting": "vlm", "subset": "VCR", "category": "", "metric": "accuracy",
            "value": 0.5, "n": 1144}  # fmt: skip
     for model in ("human:ann", "my-own"):
-        entry = entry_of(builder_of("vague", model, [("mcq", "vlm")]))
+        entry = entry_of(make_target("vague", model, [("mcq", "vlm")]))
         result = results("vague", [{**row, "model": model}], [count("vague", model, ("mcq", "vlm"), 1677)])
         assert cells_of(entry, result, {"engine": "transformers", "model": "/mine"}) == []
 
@@ -301,7 +298,7 @@ def test_model_of_the_authors_files_has_the_cells_of_all_its_names() -> None:
     model = "gpt-4o-2024-11-20"  # Tables 8 and 9; the other tables print GPT-4o
     row = {"model": model, "task": "img2txt", "setting": "2-shot", "subset": "", "category": "", "n": 2750,
            "metric": "exact_match", "value": 0.5}  # fmt: skip
-    entry = entry_of(builder_of("mate", model, [("img2txt", "2-shot")]), external=True)
+    entry = entry_of(make_target("mate", model, [("img2txt", "2-shot")]), external=True)
     result = results("mate", [row], [count("mate", model, ("img2txt", "2-shot"), 2750)])
     cells = cells_of(entry, result, {"engine": "external"})
     assert {(cell.table, cell.published_model) for cell in cells} == {
@@ -320,7 +317,7 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
     result = results(
         "mate", [{**row, "model": name} for name in (*runs, mean)], [count("mate", name, cell, 2750) for name in runs]
     )
-    entries = [entry_of(builder_of("mate", name, [cell]), external=True) for name in runs]
+    entries = [entry_of(make_target("mate", name, [cell]), external=True) for name in runs]
     cells = reproduction_cells(
         {"entries": entries, "models": {name: {"engine": "external"} for name in runs}, "sweep": {}}, [result], {}
     )

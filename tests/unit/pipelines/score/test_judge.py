@@ -12,7 +12,7 @@ from models.messages import Answer, Failure, Generation, Reply, Step, user
 from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.predict.in_process import run_in_process
 from pipelines.predict.records import Job
 from pipelines.schemas import PREDICTIONS, prediction_row
@@ -83,8 +83,8 @@ def sample() -> Sample:
 
 
 @pytest.fixture
-def scoring(maia_data: str, builder: RequestBuilder) -> ScoringContext:
-    return ScoringContext.open(maia_data, builder)
+def scoring(maia_data: str, target: ModelTarget) -> ScoringContext:
+    return ScoringContext.open(maia_data, target.prompts)
 
 
 def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContext) -> None:

@@ -14,7 +14,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.plan.context import WorkerContext
-from pipelines.plan.requests import RequestBuilder
+from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.selection import cells_of
 from pipelines.schemas import PREDICTIONS, prediction_row
@@ -24,23 +24,19 @@ from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
-from tests.support.requests import build_requests
+from tests.support.requests import build_requests, target_of
 
 PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
 SCORES = PART.replace("predictions", "scores")
 
 
-def builder_of(maia_data: str) -> RequestBuilder:
+def make_target(maia_data: str) -> ModelTarget:
     dataset = Dataset.open(Store(maia_data), "maia")
-    return RequestBuilder(
+    return target_of(
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
-        model_fingerprint={},
-        generation={},
         task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
-        prompts={},
-        prompt_versions={},
         seed=42,
     )
 
@@ -49,11 +45,11 @@ def builder_of(maia_data: str) -> RequestBuilder:
 def out(maia_data: str, tmp_path: Path) -> Store:
     """Predictions of two samples in one setting: A throughout, a reference for the open question, one error."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    builder = builder_of(maia_data)
+    target = make_target(maia_data)
     samples = list(dataset.samples())[:2]
     rows = []
     for sample in samples:
-        for request in build_requests(builder, sample):
+        for request in build_requests(target, sample):
             text = "A" if request.columns["task"] == "vsv" else sample.data["answers"][2]
             rows.append(prediction_row(request.columns, Reply(request_id="", outcome=Answer(text=text))))
     rows[0] = prediction_row(rows[0], Reply(request_id="", outcome=Failure(type="timeout", message="late")))
@@ -63,7 +59,9 @@ def out(maia_data: str, tmp_path: Path) -> Store:
 
 
 def spec(maia_data: str, out: Store, *scorers: ScorerSpec) -> ScoringSpec:
-    return ScoringSpec(context=WorkerContext(maia_data, out.uri), builder=builder_of(maia_data), scorers=scorers)
+    return ScoringSpec(
+        context=WorkerContext(maia_data, out.uri), prompts=make_target(maia_data).prompts, scorers=scorers
+    )
 
 
 def values(out: Store) -> list[dict[str, float]]:
@@ -86,7 +84,7 @@ def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
 def replies(maia_data: str, out: Store, name: str, *texts: str) -> JudgeReplies:
     """Return a judge that answered the open questions of the part in this order, in the first attempt."""
     judge = JudgeReplies(name=name, spec=ModelSpec(engine="random"))
-    context = ScoringContext.open(maia_data, builder_of(maia_data))
+    context = ScoringContext.open(maia_data, make_target(maia_data).prompts)
     questions = [request for request, _ in open_questions(judge, iter_rows(out, PART, context), context)]
     judge.replies.update({question.request_id: text for question, text in zip(questions, texts, strict=True)})
     return judge

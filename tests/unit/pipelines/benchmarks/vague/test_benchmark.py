@@ -22,10 +22,9 @@ from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
-from pipelines.plan.requests import RequestBuilder
 from pipelines.plan.selection import cells_of
 from pipelines.storage.store import Store
-from tests.support.requests import build_requests
+from tests.support.requests import build_requests, target_of
 from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
@@ -279,11 +278,11 @@ def test_draw_tags_keeps_undecodable_content(content: bytes) -> None:
 
 def test_request_builder_shares_captions_and_pictures_between_settings(tmp_path: Path) -> None:
     dataset, _ = ingested(write_hub(tmp_path / "source"), tmp_path / "data")
-    builder = RequestBuilder(
-        benchmark_name="vague", dataset_fingerprint="f", model="m", model_fingerprint={}, generation={},
-        task_settings=tuple(cells_of(BENCHMARK, [], [])), prompts={}, prompt_versions={}, seed=1,
+    target = target_of(
+        benchmark_name="vague", dataset_fingerprint="f", model="m",
+        task_settings=tuple(cells_of(BENCHMARK, [], [])), seed=1,
     )  # fmt: skip
-    requests = [request for item in dataset.samples() for request in build_requests(builder, item)]
+    requests = [request for item in dataset.samples() for request in build_requests(target, item)]
     items = 12
     assert len({request.request_id for request in requests}) == len(requests) == 10 * items
     groups = Counter(request.group for request in requests)

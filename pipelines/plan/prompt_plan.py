@@ -1,0 +1,148 @@
+"""From samples to prompts: the rows of a plan, whichever model answers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import Any, Literal
+
+from models.message_codec import dump_steps
+from models.messages import Generation, prompt_sha256
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.hashing import json_members, stable_json
+from pipelines.ingest.dataset import media_path
+from pipelines.plan.captions import captioner_name
+from pipelines.plan.selection import TaskSetting, holds_captions
+from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
+from pipelines.plan.token_estimate import decoded_bytes, estimate_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptPlan:
+    """What decides the prompts of one benchmark, whichever model answers them. Light, and sent to every worker."""
+
+    benchmark_name: str
+    dataset_fingerprint: str
+    task_settings: tuple[TaskSetting, ...]
+    seed: int
+    wording: Mapping[str, str] = field(default_factory=dict)
+    """The user's own wording by prompt version."""
+    prompt_versions: Mapping[str, str] = field(default_factory=dict)
+    """Prompt version -> another version of the benchmark, used in its place."""
+    captioner: str = ""
+    """Key of the captioner whose captions the prompts may hold; '' for none."""
+    kind: Literal["answer", "caption"] = "answer"
+    """A captioner gets only the pictures that the benchmark captions, each once."""
+
+    def __hash__(self) -> int:
+        return hash(stable_json(self.to_dict()))
+
+    @property
+    def benchmark(self) -> BenchmarkDefinition:
+        """The benchmark."""
+        return benchmark(self.benchmark_name)
+
+    @cached_property
+    def texts(self) -> PromptTexts:
+        """The wording of its prompts; ValueError if the user's own lacks a placeholder or has an unknown one."""
+        return PromptTexts(self.benchmark.prompt_texts, self.wording, self.prompt_versions)
+
+    @property
+    def has_captions(self) -> bool:
+        """Whether prompts hold captions."""
+        return any(holds_captions(self.benchmark, cell) for cell in self.task_settings)
+
+    @property
+    def captioner_name(self) -> str:
+        """The captioner's name; '' for none."""
+        return captioner_name(self.captioner)
+
+    def rows(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlanRow]:
+        """Build all prompts of one sample, by task and setting, in the order of their variants."""
+        if self.kind == "caption":
+            captions_of = self.benchmark.captions or (lambda _sample, _setting: ())
+            for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
+                for step in captions_of(sample, setting):
+                    source = next((media.source for media in iter_media([step])), "")
+                    yield _plan_row(sample, TaskSetting("caption", ""), Prompt(variant=source, steps=(step,)))
+            return
+        captions_by_picture = (captions or {}) if self.captioner else None
+        for cell in self.task_settings:
+            query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, captions_by_picture)
+            captioner = self.captioner_name if holds_captions(self.benchmark, cell) else ""
+            for prompt in self.benchmark.prompter.prompts(query):
+                yield _plan_row(sample, cell, prompt, captioner)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of `run.json`."""
+        return {
+            "benchmark_name": self.benchmark_name,
+            "dataset_fingerprint": self.dataset_fingerprint,
+            "cells": [[cell.task, cell.setting] for cell in self.task_settings],
+            "prompts": dict(self.wording),
+            "instead": dict(self.prompt_versions),
+            "seed": self.seed,
+            "captioner": self.captioner,
+            "kind": self.kind,
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> PromptPlan:
+        """Read the form of `run.json`; TypeError or KeyError if it is malformed."""
+        values = {name: value for name, value in raw.items() if name not in ("cells", "prompts", "instead")}
+        cells = tuple(TaskSetting(*cell) for cell in raw["cells"])
+        return cls(**values, task_settings=cells, wording=raw["prompts"], prompt_versions=raw["instead"])
+
+
+_generation_values = attrgetter(*Generation.__slots__)
+
+
+def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str = "") -> PlanRow:
+    refs = {ref.sha256: ref for ref in sample.media}
+    media = list(iter_media(prompt.steps))
+    tokens, digest = estimate_tokens(prompt.steps, refs), prompt_sha256(prompt.steps)
+    return PlanRow(
+        sample_id=sample.sample_id,
+        task=cell.task,
+        setting=cell.setting,
+        variant=prompt.variant,
+        media_group=media_group_key(media[0]) if media else "",
+        prompt_version=prompt.version,
+        prompt_sha256=digest,
+        captioner="" if prompt.excluded else captioner,
+        excluded=prompt.excluded,
+        generation=f"[{', '.join([_generation_json(*_generation_values(step.generation)) for step in prompt.steps])}]",
+        prompt_tokens=tokens.prompt_tokens,
+        media_tokens=tokens.media_tokens,
+        first_media_tokens=tokens.first_media_tokens,
+        decoded_bytes=decoded_bytes(prompt.steps, refs),
+        media_files={part.source: media_path(refs[part.source]) for part in media if part.source in refs},
+        messages=dump_steps(prompt.steps),
+        id_members=json_members(
+            {
+                "prompt_sha256": digest,
+                "prompt_version": prompt.version,
+                "sample_id": sample.sample_id,
+                "setting": cell.setting,
+                "task": cell.task,
+                "variant": prompt.variant,
+            }
+        ),
+    )
+
+
+@lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are equal, and their JSON is not
+def _generation_json(*values: float) -> str:
+    return json.dumps(values)
+
+
+@lru_cache(maxsize=1024)
+def load_generations(text: str) -> tuple[Generation, ...]:
+    """Return the settings of each step from `PlanRow.generation`."""
+    return tuple(Generation(**dict(zip(Generation.__slots__, step, strict=True))) for step in json.loads(text))
