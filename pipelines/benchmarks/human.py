@@ -73,6 +73,7 @@ class HumanLevel:
     tables: tuple[str, ...] = ()  # the paper's tables whose models are compared with people, on their items
     best_of: tuple[str, ...] = ()  # the paper's tables of which only the best model of each setting is shown
     printed_subset: str | None = None
+    printed_parts: tuple[str, ...] = ()  # categories whose mean stands for a whole that the paper does not print
     drawn: tuple[str, ...] = ()  # settings in the joint figure
     source: str = ""  # where the human value is printed, and who the people were
 

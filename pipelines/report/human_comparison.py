@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Any, Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
@@ -47,6 +48,7 @@ class _Line:
     chance: float | None
     gap: TableValue
     origin: Literal["ours", "published"] = "ours"
+    items: str = ""  # of whom, where not as the level says
 
 
 def human_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
@@ -181,7 +183,7 @@ def _own_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
         value=value,
         human=human,
         chance=_chance(level, row, index),
-        gap=value.minus(level.value),
+        gap=value.minus(None if row["unit"] == "count" else level.value),
     )
 
 
@@ -225,25 +227,16 @@ def _chance(level: HumanLevel, row: _Row, index: _RowIndex) -> float | None:
 
 
 def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:
-    """Yield the published models of a level: all in the tables with humans, or the best of each setting."""
-    subset = level.subset if level.printed_subset is None else level.printed_subset
-    key = (level.task, level.metric, subset, level.category)
-    rows = [
-        row
-        for row in published
-        if row.table in (*level.tables, *level.best_of)
-        and row.model not in _NO_MODELS
-        and (row.task, row.metric, row.subset, row.category) == key
-        and row.value is not None
-        and row.setting
-    ]
-    if level.best_of:
-        best: dict[str, PublishedValue] = {}
-        for row in sorted((row for row in rows if not row.doubtful), key=lambda row: -(row.value or 0.0)):
-            best.setdefault(row.setting, row)
-        rows = list(best.values())
-    for row in rows:
-        value = TableValue(value=row.value, n=level.n if level.tables else None, note=row.note)
+    """Yield the published models of a level: all in the tables with humans, and the best of each setting in others."""
+    rows = list(_published_values(level, published))
+    of_people = [row for row in rows if row.table in level.tables]
+    best: dict[str, PublishedValue] = {}
+    others = [row for row in rows if row.table in level.best_of and not row.doubtful]
+    for row in sorted(others, key=lambda row: -(row.value or 0.0)):
+        best.setdefault(row.setting, row)
+    for row in (*of_people, *best.values()):
+        same_items = row.table in level.tables
+        value = TableValue(value=row.value, n=level.n if same_items else None, note=row.note)
         yield _Line(
             model=row.model,
             setting=row.setting,
@@ -253,16 +246,35 @@ def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> 
             chance=level.chance,
             gap=value.minus(level.value),
             origin="published",
+            items="the people's" if same_items else "",
         )
 
 
+def _published_values(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[PublishedValue]:
+    """Yield the published models' values of a level; where only its parts are printed, their mean."""
+    subset = level.subset if level.printed_subset is None else level.printed_subset
+    parts: dict[tuple[str, str, str], list[PublishedValue]] = {}
+    for row in published:
+        is_model = row.model not in _NO_MODELS and row.value is not None and row.setting
+        if is_model and (row.task, row.metric, row.subset) == (level.task, level.metric, subset):
+            if row.category == level.category:
+                yield row
+            elif row.category in level.printed_parts:
+                parts.setdefault((row.table, row.model, row.setting), []).append(row)
+    for rows in parts.values():
+        if len(rows) == len(level.printed_parts):
+            yield replace(rows[0], category=level.category, value=mean(row.value or 0.0 for row in rows))
+
+
 def _measured(row: _Row) -> TableValue:
-    return replace(measured_value(row), n_failed=None)
+    number = measured_value(row)
+    value = int(number.value) if row["unit"] == "count" and number.value is not None else number.value
+    return replace(number, value=value, n_failed=None)
 
 
 def _table_row(line: _Line) -> TableRow:
     is_published = line.origin == "published"
-    items = "the people's" if is_published and line.level.tables else _ITEMS[line.level.items]
+    items = line.items or _ITEMS[line.level.items]
     return TableRow(
         label=line.model,
         cells=(

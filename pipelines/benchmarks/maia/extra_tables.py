@@ -1,4 +1,4 @@
-"""Tables of MAIA that the paper does not have: comparison, deltas, reading, pools, both tasks together."""
+"""Tables of MAIA that the paper does not have: deltas, reading, pools, both tasks together."""
 
 from __future__ import annotations
 
@@ -19,15 +19,6 @@ from pipelines.benchmarks.maia.results import (
 )
 from pipelines.benchmarks.results import Key, Source, filled, mean_of, section, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-
-_COMPARED: Final[Mapping[Key, str]] = {
-    AGG: "Aggregate accuracy",
-    POOLS: "Pool accuracy",
-    STATEMENTS: "Statement accuracy",
-    OEVQA: "Accuracy of open answers",
-}
-_CHANCE: Final[Mapping[Key, float]] = {STATEMENTS: 1 / 2, POOLS: 1 / 2**POOL_SIZE}
-_NOT_PUBLISHED: Final = "not published"
 
 _READING: Final[Mapping[Key, str]] = {
     Key("none_rate", "vsv"): "None rate",
@@ -62,46 +53,8 @@ _PUBLISHED_DELTAS: Final = (
 
 def extra_tables(maia: MaiaResults) -> list[Table]:
     """Return the tables that have any row of ours."""
-    tables = (_comparison(maia), _deltas(maia), gain_table(maia), _reading(maia), _pools(maia), _contingency(maia))
+    tables = (_deltas(maia), gain_table(maia), _reading(maia), _pools(maia), _contingency(maia))
     return with_our_rows(tables)
-
-
-def _comparison(maia: MaiaResults) -> Table:
-    rows: list[TableRow] = []
-    for key, label in _COMPARED.items():
-        references = (_CHANCE.get(key), _best(maia, key, ["unimodal"]), _best(maia, key, SETTING_HEADS))
-        for metric, suffix in ((key.metric, ""), (f"{key.metric}_macro", ", mean of the categories")):
-            measure = key._replace(metric=metric)
-            human = maia.human(measure) or _NOT_PUBLISHED
-            models = maia.models_of(measure, SETTING_HEADS)
-            rows += section(
-                label + suffix,
-                (
-                    TableRow(
-                        label=model,
-                        cells=(*references, *(maia.find(measure.of(model, name)) for name in SETTING_HEADS), human),
-                    )
-                    for model in models
-                ),
-            )
-    return Table(
-        id="maia_comparison",
-        title="MAIA: accuracy by input with intervals, compared with chance, published models and humans",
-        columns=("Chance", "Unimodal, published", "Best published", *SETTING_HEADS.values(), "Human"),
-        rows=tuple(rows),
-        styles=("fraction3", "fraction2", "fraction2", "fraction2", "fraction2", "fraction2", "fraction2"),
-        notes=(
-            "In brackets the 95% interval, from resampling videos; n is the number of questions or statement pairs.",
-            "Best published: the highest printed average over models and inputs, misprints left out.",
-            *maia.subset_notes(),
-        ),
-    )
-
-
-def _best(maia: MaiaResults, key: Key, settings: Sequence[str] | Mapping[str, str]) -> float | None:
-    models = maia.models("published")
-    numbers = [maia.find(key.of(model, setting), "published") for setting in settings for model in models]
-    return max((n.value for n in numbers if n is not None and n.value is not None and not n.doubtful), default=None)
 
 
 def _deltas(maia: MaiaResults) -> Table:

@@ -1,15 +1,13 @@
-"""Look up our numbers, those of people, and the published ones, for MAIA's tables and figures."""
+"""Look up our numbers and the published ones, for MAIA's tables and figures."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.people.leave_one_out import MEASURE
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.tables import TableValue
 
@@ -26,8 +24,6 @@ SETTING_HEADS: Final[Mapping[str, str]] = {
 """Settings with a video and their headings, in the paper's order."""
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
 FULL_SET: Final = 2400  # questions behind the published numbers
-
-_PEOPLE_NOTE = "People of the files given: the mean of their values, each on what that person answered; n is all of it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +48,6 @@ class MaiaResults:
             if row.setting in settings and row.of("", "") == key.of("", "")
         ]
         return [model for model in dict.fromkeys(models) if not model.startswith(ANNOTATOR)]
-
-    def human(self, key: Key) -> TableValue | None:
-        """Return the mean of the annotators' values; None without annotators, and where one has no value.
-
-        Without own annotators, the value of open answers is that of the data's answers, left out one by one.
-        """
-        numbers = [
-            number
-            for row, number in self.results.ours.items()
-            if row.model.startswith(ANNOTATOR) and row.of("", "") == key.of("", "")
-        ]
-        proxy = self.find(MEASURE._replace(metric=key.metric.replace(OEVQA.metric, MEASURE.metric)))
-        if not numbers and key.task == OEVQA.task and proxy is not None:
-            return proxy
-        values = [number.value for number in numbers if number.value is not None]
-        if not numbers or len(values) < len(numbers):
-            return None
-        n = sum(number.n or 0 for number in numbers)
-        return TableValue(value=math.fsum(values) / len(values), n=n, note=_PEOPLE_NOTE)
 
     def subset_notes(self) -> tuple[str, ...]:
         """Return the notes of tables where ours is not the full set."""

@@ -1,4 +1,4 @@
-"""Tables of MATE that the paper does not have: people, readings, coordinates, shots that give answers, pointers."""
+"""Tables of MATE that the paper does not have: readings, coordinates, shots that give answers, pointers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from pipelines.benchmarks.mate.results import MateResults, accuracy
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
 from pipelines.benchmarks.results import Key, count_of, filled, section, with_interval, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Table, TableRow
 
 _TASKS: Final = {
     "crossmodal": "Cross-modal",
@@ -18,58 +18,13 @@ _TASKS: Final = {
     "img2img": "Img2Img",
     "txt2txt": "Txt2Txt",
 }
-_HUMAN_TABLES: Final = {"crossmodal": "Table 1", "img2txt": "Table 1", "txt2img": "Table 1"}
-"""Where human numbers are printed; the others are in Table 3."""
 _COORDS_SECTION: Final = "Section 6.2"
 
 
 def extra_tables(mate: MateResults) -> list[Table]:
     """Lay out the tables for which there is any number of ours."""
-    tables = (_human_table(mate), _reading_table(mate), _coords_table(mate), _shots_table(mate), _pointer_table(mate))
+    tables = (_reading_table(mate), _coords_table(mate), _shots_table(mate), _pointer_table(mate))
     return with_our_rows(tables)
-
-
-def _human_table(mate: MateResults) -> Table:
-    rows: list[TableRow] = []
-    for task, heading in _TASKS.items():
-        key = accuracy(task)
-        human = mate.printed(_HUMAN_TABLES.get(task, "Table 3"), "Human", key, "")
-        rows += section(
-            heading,
-            [
-                TableRow(
-                    label=mate.label(model),
-                    cells=(with_interval(number), human and human.value, mate.chance(key), _gap(number, human)),
-                )
-                for model in mate.models
-                if (number := mate.find(model, key)) is not None
-            ],
-        )
-    return Table(
-        id="mate_human",
-        title="MATE: models compared with people and chance",
-        columns=("Exact match", "Human", "Random", "Human \N{MINUS SIGN} model"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            (
-                "Human: five people on 384 cross-modal 2-shot examples, which are not published; the number of unimodal"
-                " ones is unknown. The gap is therefore approximate: its interval is that of the model alone."
-            ),
-            "Random: the closed form of a guess on the same rows.",
-            *mate.notes(),
-        ),
-    )
-
-
-def _gap(number: TableValue, human: TableValue | None) -> TableCell:
-    if human is None or human.value is None or number.value is None:
-        return None
-    return TableValue(
-        value=human.value - number.value,
-        low=None if number.high is None else human.value - number.high,
-        high=None if number.low is None else human.value - number.low,
-    )
 
 
 def _reading_table(mate: MateResults) -> Table:

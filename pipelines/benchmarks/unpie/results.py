@@ -17,6 +17,12 @@ PAIRS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": tuple(f"En-{lang.capitalize()}" for lang in LANGUAGES),
     "reconstruction": tuple(f"{lang.capitalize()}-En" for lang in LANGUAGES),
 }
+HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "grounding": ("exact_match", ("",)),
+    "disambiguation": ("accuracy", PAIRS["disambiguation"]),
+    "reconstruction": ("correct_pct", PAIRS["reconstruction"]),
+}
+"""Task -> headline metric and subsets."""
 MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ours to be compared with the published
 _FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
 

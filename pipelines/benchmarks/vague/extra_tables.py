@@ -1,4 +1,4 @@
-"""VAGUE's tables beyond the paper's: models against the human, how answers were parsed, position bias, free answers."""
+"""VAGUE's tables beyond the paper's: how answers were parsed, position bias, free answers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipelines.benchmarks.results import Key, Results, count_of, with_interval, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS
+from pipelines.benchmarks.tables import Style, Table, TableRow
+from pipelines.benchmarks.vague.facts import CAPTIONED
 from pipelines.benchmarks.vague.results import (
-    ERRORS,
-    HUMAN,
     SETTING_LABELS,
-    counts,
-    incomplete_notes,
     mcq_key,
     models_in,
 )
-from pipelines.metrics.stats import wilson_ci
 
 _LETTERS: Final = ("A", "B", "C", "D")
 _RULES: Final = ("R0", "R1", "R2", "R3", "R4", "R5", "none")
@@ -42,14 +37,6 @@ _FREEFORM: Final[Mapping[str, str]] = {
     "count_opener_missing": "Opener missing",
     "count_refusal": "Refusals",
 }
-_CHANCE: Final = 0.25
-_HUMAN_NOTE: Final = (
-    "Human: one person; 94.0 is 374 of the 398 answers counted, 93.5 of all 400 items. The human's answers to single "
-    "items are unpublished, so that there is no paired test and no agreement."
-)
-_APPROXIMATE_NOTE: Final = (
-    "Approximate: which 400 items the human answered is unpublished; these are the best-rated ones."
-)
 _RULES_NOTE: Final = (
     "R0 and R1 take a whole answer, R2 its beginning, R3 a letter behind a cue word, R4 a letter that stands alone, R5 "
     "the wording of a reading; a rule may find an answer invalid."
@@ -90,79 +77,8 @@ def _captioner_table(results: Results) -> list[Table]:
 
 def extra_tables(results: Results) -> list[Table]:
     """Lay out those tables that have a row of ours."""
-    subsets = [subset for subset in HUMAN_SUBSETS if models_in(results, SETTING_LABELS, subset=subset)]
-    ids = ("vague_human", "vague_human_approx")
-    tables = [_human_table(results, subset, name) for subset, name in zip(subsets, ids, strict=False)]
-    tables += [_parsing_table(results), _letters_table(results), _rating_table(results), _freeform_table(results)]
-    tables += _captioner_table(results)
-    return with_our_rows(tables)
-
-
-def _human_table(results: Results, subset: str, name: str) -> Table:
-    is_approximate = subset != HUMAN_LISTED
-    human_key = mcq_key("accuracy", "vlm", HUMAN, HUMAN_LISTED)
-    human = results.value(human_key, table="Table 2")
-    gap = TableValue(value=_CHANCE).minus(human)
-    rows = [
-        _human_row(results, "Table 2", HUMAN, human_key, None),
-        TableRow(label="Random", cells=(_CHANCE, gap.value, *(None,) * 8), baseline=True),
-    ]
-    if not is_approximate:
-        published = [model for model in results.models("published", table="Table 2") if model != HUMAN]
-        rows += [_human_row(results, "Table 2", model, human_key.of(model), human) for model in published]
-    for setting in ("vlm", "vlm-cot"):
-        for model in models_in(results, [setting], subset=subset):
-            key = mcq_key("accuracy", setting, model, subset)
-            rows.append(_human_row(results, "", f"{model}, {SETTING_LABELS[setting]}", key, human))
-    styles: tuple[Style, ...] = ("percent1", "percent1", *("plain",) * 5, *("percent1",) * 3)
-    return Table(
-        id=name,
-        title=f"VAGUE: models compared with the human{', approximate' if is_approximate else ''} ({subset})",
-        columns=("Accuracy", "Gap to human", *ERRORS.values(), "Correct", "Invalid", *ERRORS.values()),
-        groups=(("", 2), ("Chosen", 5), ("Share of errors", 3)),
-        rows=tuple(rows),
-        styles=styles,
-        notes=(
-            "Percent and points; in brackets 95% Wilson intervals, the gap's with the human's accuracy taken as fixed.",
-            _HUMAN_NOTE,
-            *([_APPROXIMATE_NOTE] if is_approximate else incomplete_notes(results, [subset])),
-        ),
-    )
-
-
-def _human_row(results: Results, table: str, label: str, key: Key, human: float | None) -> TableRow:
-    *errors, correct = chosen = counts(results, key, table, (*ERRORS, "count_correct"))
-    number = results.find(key, table=table)
-    value = None if number is None else number.value
-    size = HUMAN_ITEMS if table else None if number is None else number.n
-    interval = wilson_ci(correct, size) if correct is not None and size and key.model != HUMAN else None
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    accuracy = TableValue(value=value, low=low, high=high, n=None if table else size)
-    cells: tuple[TableCell, ...] = (
-        accuracy,
-        accuracy.minus(human),
-        *chosen,
-        _invalid(results, table, key, chosen),
-        *_shares(errors),
-    )
-    origin: Origin = "human" if key.model == HUMAN else "published" if table else "ours"
-    return TableRow(label=label, cells=cells, origin=origin, baseline=key.model == HUMAN)
-
-
-def _invalid(results: Results, table: str, key: Key, chosen: Sequence[int | None]) -> TableCell:
-    if not table:
-        return count_of(results.find(key._replace(metric="count_invalid")))
-    valid = [count for count in chosen if count is not None]
-    return HUMAN_ITEMS - sum(valid) if len(valid) == len(chosen) else None
-
-
-def _shares(errors: Sequence[int | None]) -> tuple[float | None, ...]:
-    """Return the share of each kind among all errors."""
-    counted = [count for count in errors if count is not None]
-    total = sum(counted)
-    if len(counted) < len(errors) or not total:
-        return (None,) * len(errors)
-    return tuple(count / total for count in counted)
+    tables = (_parsing_table(results), _letters_table(results), _rating_table(results), _freeform_table(results))
+    return with_our_rows([*tables, *_captioner_table(results)])
 
 
 def _rows_by_setting(results: Results, task: str, columns: Sequence[tuple[str, str]]) -> tuple[TableRow, ...]:

@@ -1,4 +1,4 @@
-"""V-FLUTE's tables beyond the paper's: people and chance with ours, both parsers, labels alone, and tests."""
+"""V-FLUTE's tables beyond the paper's: by subset, both parsers, labels alone, and tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from pipelines.benchmarks.results import Results, section, with_interval, with_o
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, TUNED_FOR
 from pipelines.benchmarks.vflute.results import (
-    Group,
     ModelSetting,
-    best_published,
-    human_f1,
     our_entries,
     published_entries,
     subset_notes,
@@ -31,6 +28,17 @@ _PARSING: Final[Mapping[str, str]] = {
     "errors": "Failed",
     "leaking_captions": "Label in caption",
 }
+_BY_SUBSET: Final[Mapping[str, str]] = {
+    "chance_f1_at_0": "Random",
+    "all_entailment_f1_at_0": "All E",
+    "f1_at_0": "F1@0",
+    "f1_at_53": "F1@53",
+    "f1_at_60": "F1@60",
+    "accuracy": "Accuracy",
+    "none_rate": "No label",
+    "empty_explanation_rate": "No explanation",
+    "parser_disagreement": "Readings differ",
+}
 _BY_TEMPLATE: Final = ("accuracy_by_template", "f1_at_0_by_template")
 _TESTS: Final = (
     ("LLaVA-7B-eViL+VF", "GPT-4, 5-shot", "< 0.03"),
@@ -45,7 +53,7 @@ _P: Final = "p_better_than_"
 
 def extra_tables(results: Results) -> list[Table]:
     """Lay out the tables that have a number of ours; appendix J and the tests always."""
-    tables = (_human_table(results), _parsing_table(results), _templates_table(results))
+    tables = (_subsets_table(results), _parsing_table(results), _templates_table(results))
     return [
         *with_our_rows(tables),
         _label_only_table(results),
@@ -53,68 +61,30 @@ def extra_tables(results: Results) -> list[Table]:
     ]
 
 
-def _human_table(results: Results) -> Table:
+def _subsets_table(results: Results) -> Table:
+    """Lay out F1, accuracy and reading by subset, a heading per model and setting."""
     rows: list[TableRow] = []
-    best_models: dict[str, str] = {}
     for entry in our_entries(results):
-        block = []
-        for group in GROUPS:
-            if results.find(entry.key("accuracy", group)) is not None:
-                best = best_published(results, group)
-                best_models |= {group[0] or "Overall": best[0]} if best else {}
-                block.append(_human_row(results, entry, group, best[1] if best else None))
-        rows += [TableRow(label=entry.label, origin="heading"), *block]
+        groups = [group for group in GROUPS if results.find(entry.key("accuracy", group)) is not None]
+        cells = ([results.find(entry.key(metric, group)) for metric in _BY_SUBSET] for group in groups)
+        rows += section(
+            entry.label,
+            [
+                TableRow(label=group[0] or "Overall", cells=tuple(map(without_interval, numbers)))
+                for group, numbers in zip(groups, cells, strict=True)
+            ],
+        )
     return Table(
-        id="vflute_human",
-        title="V-FLUTE: models compared with chance, people and the best published model (approximate)",
+        id="vflute_subsets",
+        title="V-FLUTE: F1, accuracy and reading by subset",
         label_head="Subset",
-        columns=(
-            *("Random", "All E", "Human", "Best model", "F1@0", "F1@53", "F1@60"),
-            *("Accuracy", "No label", "Empty", "Readings differ", "Gap", "Same rows"),
-        ),
-        groups=(("F1@0 of others", 4), ("Ours", 7), ("To human", 2)),
+        columns=tuple(_BY_SUBSET.values()),
         rows=tuple(rows),
         style="percent1",
         notes=(
-            *(
-                []
-                if results.annotators
-                else ["Approximate: the rows of the human study are unknown and differ from ours."]
-            ),
-            "Gap: ours minus human, in points of F1@0, with the interval of ours alone.",
-            "Random: the expected score of a fair coin on these rows. All E: always entailment. Empty: no explanation.",
-            *(
-                [f"Best published model: {', '.join(f'{k} {v}' for k, v in best_models.items())}."]
-                if best_models
-                else []
-            ),
+            "Random: the expected F1@0 of a fair coin on these rows. All E: F1@0 of always entailment.",
             "NYCartoons has no contradiction: there a single wrong answer halves macro F1; read accuracy.",
             *subset_notes(results),
-        ),
-    )
-
-
-def _human_row(results: Results, entry: ModelSetting, group: Group, best: float | None) -> TableRow:
-    def ours(metric: str) -> TableValue | None:
-        return results.find(entry.key(metric, group))
-
-    human, at_0 = human_f1(results, group), ours("f1_at_0")
-    is_same = bool(results.annotators and human and at_0 and human.n and human.n == at_0.n)
-    gap: TableCell = None
-    if human is not None and human.value is not None and at_0 is not None and at_0.value is not None:
-        gap = at_0.minus(human.value)
-    names = ("f1_at_0", "f1_at_53", "f1_at_60", "accuracy", "none_rate", "empty_explanation_rate")
-    return TableRow(
-        label=group[0] or "Overall",
-        cells=(
-            without_interval(ours("chance_f1_at_0")),
-            without_interval(ours("all_entailment_f1_at_0")),
-            None if human is None else human.value,
-            best,
-            *(without_interval(ours(name)) for name in names),
-            without_interval(ours("parser_disagreement")),
-            gap,
-            "yes" if is_same else "no",
         ),
     )
 

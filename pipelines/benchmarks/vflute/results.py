@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.results import Key, Results, mean_of
-from pipelines.benchmarks.tables import TableValue
+from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, TASK
 
 Group: TypeAlias = tuple[str, str]
@@ -57,35 +56,6 @@ def our_entries(results: Results, *settings: str) -> list[ModelSetting]:
 def published_entries(results: Results, table: str) -> list[ModelSetting]:
     """Return the rows of a published table."""
     return list(dict.fromkeys(ModelSetting(key.model, key.setting) for key in results.index("published", table)))
-
-
-def human_f1(results: Results, group: Group) -> TableValue | None:
-    """Return the mean F1@0 of annotators: our own where their labels were scored, else the published one."""
-    entries = (ModelSetting(annotator, setting) for annotator in results.annotators for setting in SETTINGS)
-    numbers = [number for entry in entries if (number := results.find(entry.key("f1_at_0", group))) is not None]
-    value = mean_of(numbers)
-    if value is not None:
-        sizes = {number.n for number in numbers}
-        return TableValue(value=value, n=sizes.pop() if len(sizes) == 1 else None, note="own annotators")
-    return results.find(HUMAN.key("f1_at_0", group), "published")
-
-
-def best_published(results: Results, group: Group) -> tuple[str, float] | None:
-    """Return the model with the highest published F1@0 of labels with explanations, and its value."""
-    labels_only = {entry.model for entry in published_entries(results, "Appendix J")} | {HUMAN.model}
-    values = [
-        (number.value, ModelSetting(key.model, key.setting).label)
-        for key, number in results.published.items()
-        if (key.metric, key.subset, key.category) == ("f1_at_0", *group)
-        and key.setting
-        and key.model not in labels_only
-        and number.value is not None
-        and not number.doubtful
-    ]
-    if not values:
-        return None
-    value, label = max(values)
-    return label, value
 
 
 def f1_curve(results: Results, entry: ModelSetting, group: Group) -> list[float] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
@@ -22,7 +22,7 @@ from pipelines.benchmarks.human import (
 )
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
-from pipelines.benchmarks.maia.results import OEVQA, POOLS, STATEMENTS
+from pipelines.benchmarks.maia.results import AGG, OEVQA, POOLS, STATEMENTS
 from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
@@ -40,6 +40,17 @@ _ANSWER_COLUMNS: Final = ("question_id", "annotator", "answer")
 _LETTER_COLUMNS: Final = ("pair_id", "annotator", "letter")
 _RATING_COLUMNS: Final = ("item_id", "rater", "correct")
 _PROXY: Final = "leave-one-out: each of the data's eight human answers, judged by the other seven"
+_LEVELS: Final[Mapping[Key, tuple[Any, ...]]] = {
+    STATEMENTS: (1 / 2, "Table 5"),
+    POOLS: (1 / 2**POOL_SIZE, "Table 1"),
+    OEVQA: (None, "Table 2"),
+    AGG: (None, "Table 3"),
+    **{
+        key._replace(metric=f"{key.metric}_macro"): (chance,)
+        for key, chance in ((STATEMENTS, 1 / 2), (POOLS, 1 / 2**POOL_SIZE), (OEVQA, None), (AGG, None))
+    },
+}
+"""Measure -> chance, and the paper's tables of it; `macro` is the mean of the categories."""
 _PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
     "Statement accuracy": STATEMENTS,
     "Pool accuracy": POOLS,
@@ -76,15 +87,22 @@ class MaiaHumanBaseline(HumanBaseline):
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance levels, and for open answers the leave-one-out value where it was measured."""
-        answers = _level("oevqa", "oevqa_accuracy", None, "Table 2")
-        proxy = results.find(MEASURE)
-        if proxy is not None and proxy.value is not None:
-            answers = replace(answers, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
-        return [
-            _level("vsv", "statement_accuracy", 1 / 2, "Table 5"),
-            _level("vsv", "pool_accuracy", 1 / 2**POOL_SIZE, "Table 1"),
-            answers,
-        ]
+        levels = []
+        for key, (chance, *tables) in _LEVELS.items():
+            level = HumanLevel(
+                task=key.task,
+                metric=key.metric,
+                chance=chance,
+                items="unpublished",
+                best_of=tuple(tables),
+                drawn=(_SETTING,) if tables and key != AGG else (),
+                source=_UNPUBLISHED,
+            )
+            proxy = results.find(MEASURE._replace(metric=key.metric.replace(OEVQA.metric, MEASURE.metric)))
+            if key.task == OEVQA.task and proxy is not None and proxy.value is not None:
+                level = replace(level, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
+            levels.append(level)
+        return levels
 
     def dataset_answers(self, samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return the eight answers of each question, which the setting `leave-one-out` judges."""
@@ -172,18 +190,6 @@ def with_judge(ratings: str, verdicts: Mapping[str, float]) -> str:
         return ratings
     judge = [{"item_id": item, "rater": _JUDGE, "correct": str(int(verdicts[item]))} for item in items]
     return csv_text(_RATING_COLUMNS, [*rows, *judge])
-
-
-def _level(task: str, metric: str, chance: float | None, table: str) -> HumanLevel:
-    return HumanLevel(
-        task=task,
-        metric=metric,
-        chance=chance,
-        items="unpublished",
-        best_of=(table,),
-        drawn=(_SETTING,),
-        source=_UNPUBLISHED,
-    )
 
 
 def _pools(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -24,10 +24,10 @@ from pipelines.benchmarks.people.comparison import paired_metrics, people_table,
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.unpie.aggregate import ALL
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.prompts import VARIANTS
-from pipelines.benchmarks.unpie.results import PAIRS
+from pipelines.benchmarks.unpie.results import HEADLINES, PAIRS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,7 @@ _MEASURES: Final[Mapping[str, tuple[str, str]]] = {
     "reconstruction": ("correct_pct", "accepted"),
 }
 """Task -> metric, and the column of scores that it is the mean of."""
+_TABLES: Final = {"grounding": "Table 4", "disambiguation": "Table 5", "reconstruction": "Table 6"}
 _UNPUBLISHED: Final = "no human score on this task is published"
 
 
@@ -73,22 +74,28 @@ class UnpieHumanBaseline(HumanBaseline):
 
     agreement_headings: ClassVar[Mapping[str, str]] = {"grounding": "Grounding"}  # no two free translations are equal
 
-    def reference_values(self, _results: Results, /) -> list[HumanLevel]:
+    def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance only, for no human result on these tasks is published."""
-        grounding = HumanLevel(
-            task="grounding",
-            metric="exact_match",
-            category=ALL,
-            chance_metric="random_exact_match",
-            items="unpublished",
-            drawn=("vlm",),
-            source=_UNPUBLISHED,
-        )
-        return [
-            grounding,
-            *(_level("disambiguation", "accuracy", pair, 0.5, "Table 5") for pair in PAIRS["disambiguation"]),
-            *(_level("reconstruction", "correct_pct", pair, None, "Table 6") for pair in PAIRS["reconstruction"]),
-        ]
+        levels = []
+        for task, (metric, subsets) in HEADLINES.items():
+            for subset in subsets:
+                keys = {key._replace(model="", setting="") for key in results.ours}
+                has_both = Key(metric, task, "", subset, ALL) in keys or Key(metric, task, "", subset) not in keys
+                level = HumanLevel(
+                    task=task,
+                    metric=metric,
+                    subset=subset,
+                    category=ALL if has_both else "",
+                    chance=0.5 if task == "disambiguation" else None,
+                    chance_metric="random_exact_match" if task == "grounding" else "",
+                    items="unpublished",
+                    best_of=(_TABLES[task],),
+                    printed_parts=KINDS if task == "grounding" else (),
+                    drawn=(_SETTING,),
+                    source=_UNPUBLISHED,
+                )
+                levels.append(level)
+        return levels
 
     def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check that every row answers a request, or labels a possible output with 0 or 1, and none twice."""
@@ -176,20 +183,6 @@ class UnpieHumanBaseline(HumanBaseline):
         """Build the table of people's values."""
         columns = {task.capitalize(): Key(metric, task) for task, (metric, _) in _MEASURES.items()}
         return people_table("unpie", "UNPIE", results, columns, _SETTINGS["reconstruction"]), ()
-
-
-def _level(task: str, metric: str, pair: str, chance: float | None, table: str) -> HumanLevel:
-    return HumanLevel(
-        task=task,
-        metric=metric,
-        subset=pair,
-        category=ALL,
-        chance=chance,
-        items="unpublished",
-        best_of=(table,),
-        drawn=("vlm",),
-        source=_UNPUBLISHED,
-    )
 
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -49,25 +49,25 @@ class VagueHumanBaseline(HumanBaseline):
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return the person's accuracy, for the listed items or those that stand in for them, then for own items."""
-        human = results.value(mcq_key("accuracy", _SETTING, HUMAN, HUMAN_LISTED), "published")
         subsets = {key.subset for key in results.ours}
         return [
             HumanLevel(
                 task=_TASK,
-                metric="accuracy",
+                metric=metric,
                 subset=subset,
                 settings=("vlm", "vlm-cot"),
-                value=human,
+                value=results.value(mcq_key(metric, _SETTING, HUMAN, HUMAN_LISTED), "published"),
                 n=HUMAN_ITEMS,
-                chance=0.25,
+                chance=0.25 if metric == "accuracy" else None,
                 items="same" if subset == HUMAN_LISTED else "approximate",
-                tables=("Table 2",),
-                drawn=("vlm",),
+                tables=("Table 2",) if metric == "accuracy" else (),
+                drawn=("vlm",) if metric == "accuracy" else (),
                 printed_subset=HUMAN_LISTED,
                 source="Table 2: one person, 400 items; 374 of the 398 answers counted",
             )
             for subset in HUMAN_SUBSETS
             if subset in subsets
+            for metric in ("accuracy", *ERRORS, "count_correct", "count_invalid")
         ]
 
     def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
+from tests.support.report_results import EMPTY, results_of
 
 LEVEL = HumanLevel(
     task="quiz",
@@ -133,3 +136,54 @@ def test_figure_has_lines_for_people_and_chance() -> None:
 def test_no_table_without_a_comparable_measure() -> None:
     assert human_tables([comparison(LEVEL, [metric("m", task="other")], [printed("p", 0.6)])]) == []
     assert human_figures([comparison(LEVEL, [], [printed("p", 0.6)])]) == []
+
+
+def test_mean_of_printed_parts_stands_for_a_whole_that_is_not_printed() -> None:
+    level = HumanLevel(
+        task="quiz", metric="accuracy", category="All", items="unpublished", best_of=("Table 1",),
+        printed_parts=("odd", "even"),
+    )  # fmt: skip
+    papers = [
+        printed("good", 0.6, subset="", category="odd"), printed("good", 0.8, subset="", category="even"),
+        printed("half", 0.9, subset="", category="odd"),
+    ]  # fmt: skip
+    (label, origin, cells), _ = lines(comparison(level, [metric("m", subset="", category="All")], papers))
+    assert (label, origin, cells["Value"]) == ("good", "published", TableValue(value=pytest.approx(0.7)))
+
+
+def test_models_of_other_tables_are_not_on_the_peoples_items() -> None:
+    level = replace(LEVEL, printed_subset="some", best_of=("Table 2",))
+    papers = [printed("same", 0.6, subset="some"), printed("other", 0.7, subset="some", table="Table 2")]
+    same, other, _ = (cells for _, _, cells in lines(comparison(level, [metric("m")], papers)))
+    assert (same["Items"], same["Value"]) == ("the people's", TableValue(value=0.6, n=40))
+    assert (other["Items"], other["Value"]) == ("approximate", TableValue(value=0.7))
+
+
+def test_counts_are_shown_as_such_and_have_no_gap() -> None:
+    level = replace(LEVEL, metric="count", value=12.0)
+    ((_, _, cells),) = lines(comparison(level, [metric("m", "count", value=4.0, unit="count")], []))
+    assert cells["Value"] == TableValue(value=4, low=0.4, high=0.7, n=20)
+    assert isinstance(cells["Value"].value, int)
+    assert cells["Gap to human"] == TableValue(value=None)
+
+
+def test_benchmarks_compare_with_the_best_published_models() -> None:
+    """One number of each paper that only this table has beside ours."""
+    expected = {
+        ("maia", "pool_accuracy"): ("32-frames", 0.54),
+        ("maia", "agg_acc"): ("32-frames", 0.47),
+        ("unpie", "exact_match"): ("vlm", pytest.approx((0.976 + 0.94) / 2)),
+        ("vflute", "f1_at_0"): ("5-shot", 0.7942),
+        ("vflute", "f1_at_60"): ("5-shot", 0.5631),
+    }
+    highest = {}
+    for name in {name for name, _ in expected}:
+        for level in benchmark(name).human.reference_values(results_of(name, EMPTY)):
+            if not level.subset and (name, level.metric) in expected:
+                ours = metric("m", level.metric, task=level.task, subset="", category=level.category)
+                ours["setting"] = level.settings[0] if level.settings else "seen"
+                share = HumanComparison(title=name, levels=(level,), metrics=[ours], published=load_published(name))
+                printed_lines = [cells for _, origin, cells in lines(share) if origin == "published"]
+                values = {(cells["Setting"], cells["Value"].value) for cells in printed_lines}  # type: ignore[attr-defined]
+                highest[name, level.metric] = max(values, key=lambda pair: pair[1])
+    assert highest == expected

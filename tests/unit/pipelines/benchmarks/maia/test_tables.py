@@ -81,7 +81,6 @@ def value(cell: object) -> object:
 def test_make_tables_returns_tables_in_order(tables: dict[str, Table]) -> None:
     assert list(tables) == [
         *(f"maia_table{number}" for number in range(1, 6)),
-        "maia_comparison",
         "maia_deltas",
         "maia_category_deltas",
         "maia_reading",
@@ -151,7 +150,7 @@ def test_notes_name_the_subset(tables: dict[str, Table]) -> None:
     subset = "subset: 24 of 2,400 questions; not comparable with the published full-set values"
     for number in (1, 2, 3, 5):
         assert "Human accuracy: not published." in tables[f"maia_table{number}"].notes
-    for name in ("maia_table1", "maia_table4", "maia_comparison", "maia_deltas"):
+    for name in ("maia_table1", "maia_table4", "maia_deltas"):
         assert subset in tables[name].notes
     # A subset has no best value.
     assert tables["maia_table1"].better == ()
@@ -173,31 +172,6 @@ def test_table_4_compares_open_answers(tables: dict[str, Table]) -> None:
     rouge, bertscore, *_ = row_of(table, "model-a").cells
     assert (rouge, bertscore) == (0.5, TableValue(value=None, note="no scorer gave it"))
     assert "Published: input setting not printed, 32 frames assumed." in table.notes
-
-
-def test_comparison_has_chance_published_and_human_columns(tables: dict[str, Table]) -> None:
-    table = tables["maia_comparison"]
-    assert labels(table) == [
-        label
-        for heading in ("Aggregate accuracy", "Pool accuracy", "Statement accuracy", "Accuracy of open answers")
-        for label in (heading, "model-a", "model-b")
-    ]
-    pool = row_of(table, "model-a", "Pool accuracy").cells
-    assert pool[:3] == (1 / 256, 0.05, 0.54)
-    assert pool[3] == TableValue(value=1.0, low=1.0, high=1.0, n=24, n_failed=0)
-    assert pool[6] == "not published"
-    # Doubtful values are not the best.
-    assert row_of(table, "model-b", "Accuracy of open answers").cells[:3] == (None, None, 0.81)
-
-
-def test_unbalanced_subset_has_rows_of_category_means() -> None:
-    scripted = [*every_column(), Question(video="video7", pairs="F" * 8)]
-    table = {t.id: t for t in make_tables(results_of("maia", metrics_of(scripted, "model-a"), PUBLISHED))}[
-        "maia_comparison"
-    ]
-    heading = "Pool accuracy, mean of the categories"
-    assert value(row_of(table, "model-a", "Pool accuracy").cells[5]) == pytest.approx(24 / 25)
-    assert value(row_of(table, "model-a", heading).cells[5]) == pytest.approx(35 / 36)
 
 
 def test_published_deltas_agree_with_the_papers_text(tables: dict[str, Table]) -> None:
@@ -289,7 +263,7 @@ def test_make_tables_ignores_other_benchmarks(ours: pd.DataFrame) -> None:
     foreign = ours.assign(benchmark="vague", model="elsewhere")
     rows = pd.concat([ours, foreign])[list(METRIC_KEYS)]
     tables = make_tables(results_of("maia", rows, PUBLISHED))
-    assert len(tables) == 11
+    assert len(tables) == 10
     assert not [table for table in tables if "elsewhere" in labels(table)]
 
 

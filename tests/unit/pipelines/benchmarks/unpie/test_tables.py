@@ -84,7 +84,7 @@ def numbers(row: TableRow) -> list[Any]:
 
 
 def test_make_tables_returns_tables_in_order(tables: dict[str, Table]) -> None:
-    extra = ("unpie_human", "unpie_strict", "unpie_translations", "unpie_reading")
+    extra = ("unpie_strict", "unpie_translations", "unpie_reading")
     assert tuple(tables) == ("unpie_table4", "unpie_table5", "unpie_table6", *extra, *STATIC)
 
 
@@ -170,17 +170,6 @@ def test_published_tables_have_no_empty_cell(tables: dict[str, Table]) -> None:
         assert all(cell_of is not None for row in tables[name].rows for cell_of in row.cells), name
 
 
-def test_human_table_has_no_published_human_values(tables: dict[str, Table]) -> None:
-    table = tables["unpie_human"]
-    assert {row.cells[4] for row in table.rows if row.origin == "ours"} == {"not published"}
-    row = row_of(table, "model-a", "Disambiguation, accuracy, En-De", "VLM")
-    assert row.cells[2] == 0.5
-    assert row.cells[3] == 0.68
-    assert isinstance(row.cells[1], TableValue)
-    assert (row.cells[1].value, row.cells[1].n) == (0.5, 12)
-    assert row_of(table, "model-a", "Grounding, exact match", "LM").cells[3] == pytest.approx((0.954 + 0.92) / 2)
-
-
 def test_low_coverage_rows_are_apart_from_published_values() -> None:
     of = samples(50)
     metrics = frame([*sweep(of, lost=2)], "model-a", full=True)
@@ -190,8 +179,6 @@ def test_low_coverage_rows_are_apart_from_published_values() -> None:
         assert {row.origin for row in low_coverage.rows} == {"heading", "ours"}
         labels = [row.label for row in tables[f"unpie_table{number}"].rows if row.origin == "ours" and not row.baseline]
         assert labels == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
-    row = row_of(tables["unpie_human"], "model-a", "Disambiguation, accuracy, En-De", "VLM")
-    assert row.cells[3] is None
     whole = {
         table.id: table
         for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(of), "model-a", full=True), PUBLISHED))

@@ -21,7 +21,7 @@ from tests.support.vague_rows import items, perfect, reduced
 
 PRINTED = published("vague")
 IDS = ["vague_table1", "vague_table2", "vague_table3", "vague_tableh3", "vague_tableh4", "vague_tableb1"]
-OWN = ["vague_human", "vague_reading", "vague_letters", "vague_rating", "vague_freeform"]
+OWN = ["vague_reading", "vague_letters", "vague_rating", "vague_freeform"]
 
 
 def metrics_of(*models: tuple[str, Sequence[Metric]]) -> pd.DataFrame:
@@ -167,27 +167,11 @@ def test_approximate_human_items_are_kept_apart(small: dict[str, Table]) -> None
     assert row_of(table, "ours", "human-400-approx").origin == "ours"
     with pytest.raises(AssertionError):
         row_of(table, "ours")
-    human = small["vague_human"]
-    assert "approximate" in human.title
-    assert any(note.startswith("Approximate") for note in human.notes)
-    assert [row.origin for row in human.rows] == ["human", "ours", "ours", "ours"]
 
 
 def test_listed_human_items_join_the_published_rows(listed: dict[str, Table]) -> None:
     row = row_of(listed["vague_table2"], "ours")
     assert [number(cell) for cell in row.cells] == [pytest.approx(10 / 12), 0, 0, 0, 10, 2]
-    human = listed["vague_human"]
-    assert "approximate" not in human.title
-    mine = row_of(human, "ours, VLM")
-    accuracy, gap = mine.cells[:2]
-    assert isinstance(accuracy, TableValue)
-    assert isinstance(gap, TableValue)
-    # Wilson, 10 of 12.
-    assert [accuracy.low, accuracy.high] == pytest.approx([0.5520, 0.9530], abs=1e-4)
-    assert [gap.value, gap.low, gap.high] == pytest.approx([10 / 12 - 0.94, 0.5520 - 0.94, 0.9530 - 0.94], abs=1e-4)
-    person = row_of(human, "Human")
-    assert person.cells[-3:] == pytest.approx((0.5, 1 / 6, 1 / 3))
-    assert number(row_of(human, "Random").cells[0]) == 0.25
 
 
 def test_extra_tables_show_parsing_letters_ratings_and_freeform(small: dict[str, Table]) -> None:

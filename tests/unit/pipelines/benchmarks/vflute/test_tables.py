@@ -23,7 +23,7 @@ from tests.support.vflute_rows import Scored, frame, samples, whole_split
 PUBLISHED = published("vflute")
 IDS = [
     "vflute_table1", "vflute_table3", "vflute_table4", "vflute_table6", "vflute_section53", "vflute_table7",
-    "vflute_table17", "vflute_table18", "vflute_human", "vflute_reading", "vflute_appendix_j", "vflute_significance",
+    "vflute_table17", "vflute_table18", "vflute_subsets", "vflute_reading", "vflute_appendix_j", "vflute_significance",
 ]  # fmt: skip
 
 
@@ -139,31 +139,12 @@ def test_table_7_says_ours_only_where_we_measured() -> None:
         assert {row.origin for row in table.rows} == {origin}
 
 
-def test_human_table_has_a_gap_and_notes_that_rows_differ(tables: dict[str, Table]) -> None:
-    table = tables["vflute_human"]
+def test_subsets_have_chance_f1_and_reading(tables: dict[str, Table]) -> None:
+    table = tables["vflute_subsets"]
     cells = dict(zip(table.columns, row_of(table, "Overall", "model-a").cells, strict=True))
-    assert value(cells["Human"]) == 0.8909
-    assert value(cells["Best model"]) == 0.7942
     assert value(cells["All E"]) == pytest.approx(0.3590, abs=1e-4)
-    gap = cells["Gap"]
-    assert isinstance(gap, TableValue)
-    assert gap.value == pytest.approx(value(cells["F1@0"]) - 0.8909)  # type: ignore[operator]
-    assert gap.low is not None
-    assert gap.high is not None
-    assert gap.low < (gap.value or 0) < gap.high
-    assert cells["Same rows"] == "no"
-    assert any("Approximate" in note for note in table.notes)
-    assert any("GPT-4o, 5-shot" in note for note in table.notes)
-
-
-def test_human_table_prefers_own_annotators() -> None:
-    rows = whole_split(label=lambda gold, _: gold)
-    people = metrics_of([replace(row, setting="label-only") for row in rows], "human:ann", "human:bob")
-    both = pd.concat([metrics_of(rows, "model-a"), people], ignore_index=True)
-    tables = {table.id: table for table in make_tables(results_of("vflute", both, PUBLISHED))}
-    cells = dict(zip(tables["vflute_human"].columns, row_of(tables["vflute_human"], "MuSE").cells, strict=True))
-    assert (value(cells["Human"]), cells["Same rows"]) == (1.0, "yes")
-    assert not any("human:" in row.label for row in tables["vflute_table4"].rows)
+    assert value(cells["F1@0"]) == value(row_of(tables["vflute_table4"], "model-a").cells[0])
+    assert [row.label for row in table.rows[:3]] == ["model-a", "HAIVMET", "IRFL (metaphor/simile)"]
 
 
 def test_appendix_j_and_significance_tables(tables: dict[str, Table]) -> None:
@@ -203,7 +184,7 @@ def test_missing_number_has_a_note() -> None:
 def test_report_without_our_rows_has_the_published_tables() -> None:
     empty = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
     tables = make_tables(results_of("vflute", empty, PUBLISHED))
-    assert [table.id for table in tables] == [name for name in IDS if name not in {"vflute_human", "vflute_reading"}]
+    assert [table.id for table in tables] == [name for name in IDS if name not in {"vflute_subsets", "vflute_reading"}]
     assert make_figures(results_of("vflute", empty, PUBLISHED)) == []
 
 
