@@ -8,6 +8,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from models.messages import DEFAULT_SEED
+
 DataUri = Annotated[str, Option("--data", help="Location of the ingested data: a folder or s3://bucket/key.")]
 ModelsFiles = Annotated[
     list[Path] | None, Option("--models-file", help="YAML of models, added to the catalog; may be repeated.")
@@ -63,7 +65,7 @@ class SweepFlags:
             "captioners with engine openai whose provider has /v1/batches.",
         ),
     ] = False
-    seed: Annotated[int, Option("--seed", help="Seed of draws such as the order of options.")] = 42
+    seed: Annotated[int, Option("--seed", help="Seed of draws such as the order of options.")] = DEFAULT_SEED
     sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
     scorers: Annotated[
         list[str] | None,

@@ -154,6 +154,8 @@ def format_value(row: Mapping[str, Any]) -> str:
 
 def summary(result: SweepResult) -> dict[str, Any]:
     """Return the end of a run as data for `--json`."""
+    spending = asdict(result.spending.record())
+    del spending["at"]
     return {
         "requests": result.requests,
         "failed": result.failed,
@@ -161,5 +163,5 @@ def summary(result: SweepResult) -> dict[str, Any]:
         "report": result.report,
         "warnings": result.warnings,
         "unavailable": result.unavailable,
-        "spending": result.spending.as_json(),
+        "spending": spending,
     }

@@ -7,10 +7,13 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring as _quote
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
+
+DEFAULT_SEED: Final = 42
+"""Of draws such as the order of options, and of models that sample."""
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
@@ -57,7 +60,7 @@ class Generation:
     max_new_tokens: int = 256
     temperature: float = 0.0
     num_beams: int = 1
-    seed: int = 42
+    seed: int = DEFAULT_SEED
 
 
 def decoding_name(generation: Generation, *, beams: bool) -> str:

@@ -19,6 +19,8 @@ from pydantic import (
     model_validator,
 )
 
+from models.messages import DEFAULT_SEED
+
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
 """Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
 
@@ -192,7 +194,7 @@ class ModelSpec(_StrictModel):
     fault_injection: FaultInjection = Field(
         default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
     )
-    seed: int = 42
+    seed: int = DEFAULT_SEED
     papers: tuple[str, ...] = ()
     published_as: tuple[PublishedName, ...] = ()  # names in the published tables, for comparison
     architecture: str | None = None  # `model_type` of config.json, looked up in the installed transformers

@@ -12,6 +12,7 @@ from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
 from jobs.options import names
 from jobs.output import prepare, print_json, print_line
+from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -32,7 +33,7 @@ def annotate(
     models: Annotated[str | None, typer.Option("--models", help="Only answers of these models.")] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")] = None,
     settings: Annotated[str | None, typer.Option("--settings", help="Only these settings.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = 42,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = DEFAULT_SEED,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,

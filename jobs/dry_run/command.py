@@ -12,10 +12,11 @@ from jobs.output import print_json, print_line, table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep
-from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import sweep_entries
 from pipelines.sweep.revisions import keep_revisions
@@ -25,12 +26,12 @@ from pipelines.sweep.status import count_entry, has_same_data
 def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
     """Print what these stages would do; plans that the output lacks are written to a temporary folder."""
     out = Store(spec.out)
-    spec = keep_revisions(spec, load_run(out))
+    earlier = load_run(out)
+    spec = keep_revisions(spec, earlier)
     with PlanStore.reading(out) as plans:
         context = SweepContext(spec=spec, out=out, plans=plans)
         new_entries = sweep_entries(spec, [b for model in spec.models for b, _ in context.model_targets(model)])
-        earlier = load_run(out).get("entries", [])
-        merged = merge_entries(earlier, new_entries)
+        merged = merge_entries(earlier.entries, new_entries)
         entries = [entry for entry in merged if has_same_data(entry, context.datasets)]
         if "predict" in stages:
             helpers = captioners(context)
@@ -40,7 +41,7 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
             helpers = judges(context, entries) if "score" in stages else []
             _show_counts(context, entries, helpers, stages, as_json=as_json)
     if not as_json:
-        for sentence in dropped_from_report(earlier, new_entries):
+        for sentence in dropped_from_report(earlier.entries, new_entries):
             print_line(sentence)
 
 

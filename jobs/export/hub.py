@@ -142,7 +142,7 @@ def _card(run: ExportedRun, benchmarks: list[str], *, has_metrics: bool, with_me
         "---",
         "# Answers of vision-language models",
         "",
-        f"Made by {run.run.get('product', 'vlmsweep')}, finished {run.run.get('updated', '')}.",
+        f"Made by {run.run.product}, finished {run.run.updated}.",
         _ROWS,
         f"In messages `<image:SHA256>` and `<video:SHA256>` stand for media, and `media` names their files. {note}",
         "The questions and references are the benchmarks' own and under their licences; do not train on them.",

@@ -71,9 +71,9 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
     metrics = [row for row in run.metrics_of(entry) if row["task"] == task]
     spec = EvalSpec(
         eval_id=stable_id({"eval": target.to_json(), "task": task})[:22],
-        run_id=stable_id({"run": run.run.get("created", "")})[:22],
+        run_id=stable_id({"run": run.run.created})[:22],
         task_id=stable_id({"entry": [entry.benchmark, entry.model], "task": task})[:22],
-        created=run.run.get("created", ""),
+        created=run.run.created,
         task=f"{entry.benchmark}-{task}",
         task_version=target.prompts.benchmark.version,
         dataset=EvalDataset(
@@ -88,7 +88,7 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
             max_tokens=target.generation.get("max_new_tokens"), temperature=target.generation.get("temperature")
         ),
         config=EvalConfig(),
-        packages=dict(run.run.get("versions", {})),
+        packages=dict(run.run.versions),
         metadata={"dataset_fingerprint": target.prompts.dataset_fingerprint, "seed": target.prompts.seed},
     )
     results = EvalResults(

@@ -25,7 +25,7 @@ from pipelines.storage.parts import safe_model
 
 def export_lm_eval(run: ExportedRun, reader: RowReader, media: MediaReader, folder: Path) -> list[Path]:
     """Write samples and results of each model, and return the paths of the results."""
-    date = datetime.fromisoformat(run.run["updated"]).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    date = datetime.fromisoformat(run.run.updated).strftime("%Y-%m-%dT%H-%M-%S.%f")
     paths = []
     for model in dict.fromkeys(entry.model for entry in run.entries):
         model_folder = folder / safe_model(model)
@@ -139,8 +139,8 @@ def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping
             "random_seed": entries[0].prompts.seed,
             "gen_kwargs": dict(entries[0].target.generation),
         },
-        "date": datetime.fromisoformat(run.run["updated"]).timestamp(),
-        "model_source": run.run.get("product", ""),
+        "date": datetime.fromisoformat(run.run.updated).timestamp(),
+        "model_source": run.run.product,
         "model_name": entries[0].model,
         "model_name_sanitized": safe_model(entries[0].model),
         "metrics": rows,  # all of them, by subset and category too, with intervals

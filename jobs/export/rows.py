@@ -15,7 +15,7 @@ from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.context import EntryPlan, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore, iter_selected_samples
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.storage.parts import part_folder, read_part
@@ -61,7 +61,7 @@ class ExportedRun:
     """An output whose entries are exported."""
 
     out: Store
-    run: Mapping[str, Any]
+    run: RunManifest
     entries: tuple[ManifestEntry, ...]
     """Of models alone: what people answered is not exported."""
     metrics: tuple[Mapping[str, Any], ...]
@@ -71,10 +71,8 @@ class ExportedRun:
     def open(cls, uri: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
         """Open an output; UsageError if it holds no run or lacks a model or benchmark that is named."""
         out = Store(uri)
-        run = load_run(out)
-        if not run:
-            raise UsageError(f"{out.uri}: no run.json; is this the --out of a run?")
-        entries = [entry for entry in run["entries"] if not is_person(entry.model)]
+        run = load_existing_run(out)
+        entries = [entry for entry in run.entries if not is_person(entry.model)]
         check_names("model", models, sorted({entry.model for entry in entries}))
         check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
         chosen = [

@@ -12,7 +12,8 @@ from pipelines.errors import PipelineError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.captions import load_captions
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import PATH as RUN
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
 from pipelines.report.metrics_file import PATH as METRICS
 from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.backend import is_remote, short_labels
@@ -48,13 +49,13 @@ class Output:
             if problem:
                 self._problems[name] = problem
 
-    def run(self) -> dict[str, Any]:
-        """Return `run.json`; {} where it is absent or damaged."""
-        return self._read("run.json", lambda: load_run(self.store), {})
+    def run(self) -> RunManifest:
+        """Return `run.json`; an empty one where it is absent or damaged."""
+        return self._read(RUN, lambda: load_run(self.store), RunManifest())
 
-    def entries(self) -> list[ManifestEntry]:
+    def entries(self) -> Sequence[ManifestEntry]:
         """Return what the output holds."""
-        return list(self.run().get("entries", ()))
+        return self.run().entries
 
     def entry(self, benchmark: str, model: str) -> ManifestEntry | None:
         """Return a model's entry."""
@@ -118,6 +119,6 @@ def _open(uri: str) -> Store:
     store = Store(uri)
     if not is_remote(uri) and not Path(store.uri).is_dir():
         raise UsageError(f"{uri}: no such folder")
-    if not store.exists("run.json") and not store.list("predictions", "*.parquet"):
+    if not store.exists(RUN) and not store.list("predictions", "*.parquet"):
         raise UsageError(f"{uri}: {_NOTHING_THERE}")
     return store

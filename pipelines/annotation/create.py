@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from models.messages import DEFAULT_SEED
 from pipelines.annotation.draw import draw, order_key
 from pipelines.annotation.page import form_page
 from pipelines.annotation.pictures import data_uri
@@ -20,7 +21,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
 from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import iter_parts, part_folder
@@ -41,7 +42,7 @@ class AnnotationSpec:
     models: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-    seed: int = 42
+    seed: int = DEFAULT_SEED
 
 
 def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
@@ -69,12 +70,10 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
 
 
 def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
-    run = load_run(Store(spec.out))
-    if not run:
-        raise UsageError(f"{spec.out}: not an output of vlmsweep: it has no run.json")
-    entries = [entry for entry in run["entries"] if entry.benchmark == spec.benchmark and not is_person(entry.model)]
+    run = load_existing_run(Store(spec.out))
+    entries = [entry for entry in run.entries if entry.benchmark == spec.benchmark and not is_person(entry.model)]
     if not entries:
-        names = ", ".join(sorted({entry.benchmark for entry in run["entries"]})) or "none"
+        names = ", ".join(sorted({entry.benchmark for entry in run.entries})) or "none"
         raise UsageError(f"{spec.out}: holds no answers of models to {spec.benchmark}; benchmarks there: {names}")
     check_names("model", spec.models, [entry.model for entry in entries])
     return [entry for entry in entries if not spec.models or entry.model in spec.models]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from models.messages import Step
+from models.messages import DEFAULT_SEED, Step
 
 Status = Literal["ok", "error", "excluded"]
 
@@ -118,7 +118,7 @@ class Row:
     given: Mapping[str, float] = field(default_factory=dict)  # float columns of the predictions or of scorers
     verdict: Verdict = Verdict(state="absent")
     is_labelled: bool = False  # a file of people's labels (`--human`) has one of this output
-    seed: int = 42  # the sweep's seed, from which seeded draws such as option orders are made again
+    seed: int = DEFAULT_SEED  # the sweep's seed, from which seeded draws such as option orders are made again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

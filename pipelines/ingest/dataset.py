@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from models.messages import Media
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
+from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 
@@ -81,24 +82,12 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """Return the content of `manifest.json`: the fields and their checksum."""
-        fields = json.loads(json.dumps(asdict(self)))
-        return json.dumps({**fields, "checksum": _checksum(fields)}, indent=2, ensure_ascii=False).encode()
+        return dump_checked(asdict(self))
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
-        """Parse `manifest.json`; raise ValueError, TypeError or KeyError if it is invalid."""
-        raw = json.loads(content)
-        if not isinstance(raw, dict):
-            raise TypeError("not an object")
-        checksum = raw.pop("checksum", None)  # manifests of early versions have none
-        if checksum is not None and checksum != _checksum(raw):
-            raise ValueError("its checksum does not match")
-        shards = tuple(ShardInfo(**shard) for shard in raw.pop("shards"))
-        return cls(shards=shards, notices=tuple(raw.pop("notices")), **raw)
-
-
-def _checksum(fields: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        """Parse `manifest.json`; raise MalformedError if it is invalid."""
+        return read_record(cls, load_checked(content))
 
 
 class Dataset:
@@ -117,7 +106,7 @@ class Dataset:
             raise DatasetError(
                 f"{store.uri}: no ingested data; run `vlmsweep ingest {benchmark} SOURCE --data {data.uri}` first"
             ) from None
-        except (ValueError, TypeError, KeyError) as error:
+        except MalformedError as error:
             raise DatasetError(f"{store.uri}/manifest.json: damaged ({error}); ingest again") from error
         if manifest.schema_version != SCHEMA_VERSION:
             raise DatasetError(f"{store.uri}: written by another version ({manifest.schema_version}); ingest again")

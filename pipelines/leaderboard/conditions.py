@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import is_person
-from pipelines.plan.run_manifest import ManifestEntry, prompt_fingerprint
-from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, prompt_fingerprint
 from pipelines.report.comparability import judge_name
 from pipelines.storage.store import Store
 
@@ -37,7 +36,7 @@ class Conflict:
 
 
 def conditions_of(
-    entry: ManifestEntry, out: Store, run: Mapping[str, Any], *, metric: str, task: str, setting: str
+    entry: ManifestEntry, out: Store, run: RunManifest, *, metric: str, task: str, setting: str
 ) -> dict[str, str]:
     """Return the conditions of a number, by kind; of answers made elsewhere only the data, since no more is known."""
     definition, target = benchmark(entry.benchmark), entry.target
@@ -105,10 +104,10 @@ def _differing_kinds(rows: Sequence[LeaderboardRow]) -> list[str]:
     return sorted(kind for kind, values in distinct.items() if values > 1)
 
 
-def _prompts(entry: ManifestEntry, run: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _prompts(entry: ManifestEntry, run: RunManifest) -> Iterator[tuple[str, str]]:
     """Yield the wording of each version of a prompt by hash, and which versions stand in place of others."""
-    recorded = run.get("prompt_fingerprints", {}).get(entry.benchmark, {})
-    custom_wording = [other.prompts.wording for other in run["entries"] if other.benchmark == entry.benchmark]
+    recorded = run.prompt_fingerprints.get(entry.benchmark, {})
+    custom_wording = [other.prompts.wording for other in run.entries if other.benchmark == entry.benchmark]
     for version, text in benchmark(entry.benchmark).prompt_texts.items():
         fingerprint = recorded.get(version)
         if version in entry.prompts.wording:
@@ -120,13 +119,12 @@ def _prompts(entry: ManifestEntry, run: Mapping[str, Any]) -> Iterator[tuple[str
     yield "prompt versions", _listed(entry.prompts.prompt_versions) or "the benchmark's"
 
 
-def _scorers(entry: ManifestEntry, run: Mapping[str, Any], metric: str) -> dict[str, str]:
+def _scorers(entry: ManifestEntry, run: RunManifest, metric: str) -> dict[str, str]:
     definition = benchmark(entry.benchmark)
     kinds = definition.publication.scorers.get(metric, ())
     if metric in definition.publication.unnamed_scorers:
         kinds = tuple(definition.default_scorers)
-    named = {spec.kind: spec for spec in map(ScorerSpec.parse, run["sweep"].get("scorers", ()))}
-    default = definition.default_scorers
+    named, default = run.sweep.named_scorers, definition.default_scorers
     return {f"scorer {kind}": named[kind].address if kind in named else default.get(kind, "none") for kind in kinds}
 
 

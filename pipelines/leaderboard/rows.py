@@ -12,7 +12,7 @@ from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.published import load_published
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
 from pipelines.report.metrics_file import load_metrics
 from pipelines.report.tables.overview import number_or_none
 from pipelines.storage.store import Store
@@ -52,14 +52,12 @@ def measured_rows(out: Store, label: str, benchmarks: Sequence[str] = ()) -> lis
         UsageError: there is no run, or no report yet.
         StoreError: a file is damaged, or the store cannot be reached.
     """
-    run = load_run(out)
-    if not run:
-        raise UsageError(f"{out.uri}: not an output of vlmsweep: it has no run.json")
+    run = load_existing_run(out)
     metrics = load_metrics(out)
     if metrics is None:
         raise UsageError(f"{out.uri}: no report/metrics.json yet; `vlmsweep report` writes it")
     entries: dict[str, dict[str, ManifestEntry]] = {}
-    for entry in run["entries"]:
+    for entry in run.entries:
         entries.setdefault(entry.benchmark, {})[entry.model] = entry
     rows = []
     for raw in metrics:
@@ -80,7 +78,7 @@ def published_rows(measured: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
 
 
 def _measured_row(
-    raw: Mapping[str, Any], entry: ManifestEntry, out: Store, run: Mapping[str, Any], label: str
+    raw: Mapping[str, Any], entry: ManifestEntry, out: Store, run: RunManifest, label: str
 ) -> LeaderboardRow:
     board = _board(raw)
     return LeaderboardRow(

@@ -17,7 +17,7 @@ from pipelines.nightly.items import CellKey, ItemScores, entry_items
 from pipelines.nightly.records import PairStatus
 from pipelines.plan.context import SweepContext
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
+from pipelines.plan.run_manifest import PATH, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
@@ -50,7 +50,7 @@ class JointOutput:
 
     def prepare(self, due: Sequence[PairStatus]) -> None:
         """Prepare the staging folder for the due pairs of one model."""
-        self.staging.delete("run.json")  # or earlier models would be scored and reported again
+        self.staging.delete(PATH)  # or earlier models would be scored and reported again
         for status in due:
             marker = _marker(status)
             if not _holds(self.staging, marker, status.fingerprint):
@@ -61,7 +61,7 @@ class JointOutput:
 
     def items(self) -> dict[CellKey, ItemScores]:
         """Return the scores in the staging folder by sample."""
-        entries: Iterable[ManifestEntry] = load_run(self.staging).get("entries", [])
+        entries = load_run(self.staging).entries
         return {key: scores for entry in entries for key, scores in entry_items(self.staging, entry).items()}
 
     def promote(self, due: Sequence[PairStatus]) -> None:
@@ -88,32 +88,30 @@ class JointOutput:
         with run_lock(self.out) as context.lock_token:
             run, people = add_human_entries(context, load_run(self.out))
             if people:  # with the judge, which their own words may need
-                score_and_report(context, {**run, "entries": people}, cluster, result, stages=("score",))
-            prune_plans(context, run["entries"])
+                score_and_report(context, replace(run, entries=tuple(people)), cluster, result, stages=("score",))
+            prune_plans(context, run.entries)
             installed = benchmark_names()  # a plug-in may have been removed since its pairs were measured
             shown = [
                 entry
-                for entry in run["entries"]
+                for entry in run.entries
                 if entry.benchmark in installed and (entry.model, entry.benchmark) not in left_out
             ]
-            score_and_report(context, {**run, "entries": shown}, cluster, result, stages=("report",))
+            score_and_report(context, replace(run, entries=tuple(shown)), cluster, result, stages=("report",))
             write_counts(self.out, result.counts)
         return result
 
     def is_empty(self) -> bool:
         """Return whether no pair was measured yet."""
-        return not load_run(self.out)
+        return load_run(self.out).is_new
 
     def _record(self) -> None:
         staged, earlier = load_run(self.staging), load_run(self.out)
-        entries = {(entry.benchmark, entry.model): entry for entry in earlier.get("entries", [])}
-        entries |= {(entry.benchmark, entry.model): entry for entry in staged["entries"]}
+        entries = {(entry.benchmark, entry.model): entry for entry in earlier.entries}
+        entries |= {(entry.benchmark, entry.model): entry for entry in staged.entries}
         save_run(
             self.out,
-            {**earlier, "spending": [*earlier.get("spending", []), *staged.get("spending", [])]},
-            sweep=self.spec.to_manifest(),
-            entries=[entries[key] for key in sorted(entries)],
-            parts={name: staged[name] for name in ("models", "scorers", "datasets", "prompts")},
+            earlier,
+            replace(staged, sweep=self.spec.record(), entries=tuple(entries[key] for key in sorted(entries))),
         )
 
     def _delete_answers(self, status: PairStatus) -> None:

@@ -17,6 +17,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import json_members, stable_json
 from pipelines.ingest.dataset import media_path
+from pipelines.json_records import read_record
 from pipelines.plan.captions import captioner_name
 from pipelines.plan.selection import TaskSetting, holds_captions
 from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
@@ -94,10 +95,9 @@ class PromptPlan:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> PromptPlan:
-        """Read the form of `run.json`; TypeError or KeyError if it is malformed."""
-        values = {name: value for name, value in raw.items() if name not in ("cells", "prompts", "instead")}
-        cells = tuple(TaskSetting(*cell) for cell in raw["cells"])
-        return cls(**values, task_settings=cells, wording=raw["prompts"], prompt_versions=raw["instead"])
+        """Read the form of `run.json`; MalformedError for another one."""
+        names = {"cells": "task_settings", "prompts": "wording", "instead": "prompt_versions"}
+        return read_record(cls, {names.get(name, name): value for name, value in raw.items()})
 
 
 _generation_values = attrgetter(*Generation.__slots__)

@@ -14,6 +14,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.hashing import hash_text, json_members, stable_id
 from pipelines.ingest.dataset import Dataset, Datasets
+from pipelines.json_records import load_checked, read_record
 from pipelines.plan.captions import caption_key
 from pipelines.plan.prompt_plan import PromptPlan, load_generations
 from pipelines.plan.run_spec import RunSpec
@@ -111,10 +112,11 @@ class ModelTarget:
 
     @classmethod
     def from_json(cls, text: str) -> ModelTarget:
-        """Read the form of `run.json`."""
-        raw = json.loads(text)
-        model, fingerprint, generation = (raw.pop(name) for name in ("model", "model_fingerprint", "generation"))
-        return cls(prompts=PromptPlan.from_dict(raw), model=model, fingerprint=fingerprint, generation=generation)
+        """Read the form of `run.json`; MalformedError for another one."""
+        raw = load_checked(text)
+        names = {"model": "model", "fingerprint": "model_fingerprint", "generation": "generation"}
+        fields = {name: raw.pop(key) for name, key in names.items() if key in raw}
+        return read_record(cls, {**fields, "prompts": PromptPlan.from_dict(raw)})
 
 
 def model_targets(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[ModelTarget, Dataset]]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
 from pipelines.benchmarks import benchmark
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, UsageError
+from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record, read_value
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, all_cells, holds_captions
+from pipelines.plan.run_spec import SweepRecord
+from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, holds_captions
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
-_PARTS = ("models", "scorers", "datasets", "prompts")
-"""To which each run adds its own."""
+PATH: Final = "run.json"
 PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "openai", "sacrebleu")
 
 
@@ -144,134 +144,137 @@ class ManifestEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
-        raw = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "target"}
+        raw = asdict(self)
+        del raw["target"]
         if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
-        else:
-            raw["other_prompt_sets"] = [asdict(prompt_set) for prompt_set in self.other_prompt_sets]
-        return {**raw, "asker": self.target.to_json(), "earlier": [asdict(selection) for selection in self.earlier]}
+        return {**raw, "asker": self.target.to_json()}
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> ManifestEntry:
-        """Read the form of `run.json`; ValueError, TypeError or KeyError if it is malformed."""
-        earlier = tuple(
-            CellSelection(
-                cells=_read_cells(selection["cells"]),
-                limit=selection["limit"],
-                sample_ids=tuple(selection["sample_ids"]),
-            )
-            for selection in raw.get("earlier", ())
-        )
-        others = tuple(
-            PromptSet(**{**prompt_set, "cells": _read_cells(prompt_set["cells"])})
-            for prompt_set in raw.get("other_prompt_sets", ())
-        )
-        values = {name: value for name, value in raw.items() if name != "asker"}
-        lists = {"sample_ids": tuple(raw["sample_ids"]), "earlier": earlier, "other_prompt_sets": others}
-        return cls(**{**values, **lists, "target": ModelTarget.from_json(raw["asker"])})
+    def from_dict(cls, raw: object, where: str) -> ManifestEntry:
+        """Read the form of `run.json`; MalformedError, which names the place, for another one."""
+        fields = dict(read_value(Mapping[str, Any], raw, where))
+        target = ModelTarget.from_json(read_value(str, fields.pop("asker", None), f"{where}.asker"))
+        return read_record(cls, {**fields, "target": target}, where)
 
 
-def _read_cells(raw: Iterable[Mapping[str, str]]) -> tuple[TaskSetting, ...]:
-    return tuple(TaskSetting(**cell) for cell in raw)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedScorer:
+    """A scorer with the commit of the hub that an output was begun with."""
+
+    model: str
+    revision: str
+    requested_revision: str
 
 
-def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Merge entries of earlier runs with those of this one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDataset:
+    """The data of a benchmark."""
 
-    A model that runs on other tasks and settings of the same benchmark keeps both, each with its last samples; with
-    another seed, wording, captioner, revision or data it replaces its earlier entry.
-    """
-    merged = {(entry.benchmark, entry.model): entry for entry in old}
-    for entry in new:
-        key = (entry.benchmark, entry.model)
-        earlier = merged.get(key)
-        merged[key] = joined_entry(earlier, entry) if earlier else entry
-    return [merged[key] for key in sorted(merged)]
+    fingerprint: str
 
 
-def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
-    """Merge two entries of a model on a benchmark; the new one where they build other requests."""
-    if not builds_same_requests(old, new):
-        return new
-    current = new.prompts.task_settings
-    selected = {*old.prompts.task_settings, *current}
-    joined_cells = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
-    selections = []
-    for selection in old.by_selection():
-        cells = tuple(cell for cell in selection.prompts.task_settings if cell not in current)
-        if cells and (selection.limit, selection.sample_ids) != (new.limit, new.sample_ids):
-            selections.append(CellSelection(cells=cells, limit=selection.limit, sample_ids=selection.sample_ids))
-    return replace(
-        new,
-        target=new.target.with_prompts(task_settings=joined_cells),
-        earlier=tuple(selections),
-        prompt_set=new.prompt_set or old.prompt_set,
-        other_prompt_sets=joined_prompt_sets(old, new),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpending:
+    """Tokens of a model, and dollars where its price is known."""
+
+    input_tokens: int
+    output_tokens: int
+    dollars: float | None
 
 
-def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSet, ...]:
-    """Merge the other sets of prompts: in each task and setting those of the last run that covered it."""
-    current = new.prompts.task_settings
-    sets = {prompt_set.key: prompt_set for prompt_set in new.other_prompt_sets}
-    for prompt_set in old.other_prompt_sets:
-        remaining = tuple(cell for cell in prompt_set.cells if cell not in current)
-        if not remaining:
-            continue
-        existing = sets.get(prompt_set.key)
-        if existing is None or existing.versions == prompt_set.versions:
-            cells = (*(existing.cells if existing else ()), *remaining)
-            sets[prompt_set.key] = replace(prompt_set, cells=cells)
-    return tuple(sets.values())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """The costs of one run."""
+
+    at: str
+    limit: float | None
+    dollars: float
+    models: Mapping[str, ModelSpending]
 
 
-def builds_same_requests(old: ManifestEntry, new: ManifestEntry) -> bool:
-    """Return whether two entries build the same requests, regardless of tasks, settings and samples."""
-    before, now = (entry.target.with_prompts(task_settings=()) for entry in (old, new))
-    return before == now and old.external == new.external
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunManifest:
+    """The content of `run.json`."""
+
+    product: str = ""
+    created: str = ""
+    updated: str = ""
+    sweep: SweepRecord = field(default_factory=SweepRecord)
+    """Of the last run."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the entries of the models file state, with the revisions of weights; engine `external` for other answers."""
+    scorers: Mapping[str, RecordedScorer] = field(default_factory=dict)
+    """By address."""
+    datasets: Mapping[str, RecordedDataset] = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Benchmark -> prompt version -> wording."""
+    prompt_fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    spending: tuple[Spending, ...] = ()
+    entries: tuple[ManifestEntry, ...] = ()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the output has no `run.json` yet."""
+        return not self.created
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form of the file."""
+        return {**asdict(replace(self, entries=())), "entries": [entry.to_dict() for entry in self.entries]}
 
 
-def load_run(out: Store) -> dict[str, Any]:
-    """Load `run.json`; {} without one, StoreError for a damaged one."""
+def load_run(out: Store) -> RunManifest:
+    """Load `run.json`, an empty one where there is none; StoreError for a damaged one."""
     try:
-        raw = out.get("run.json")
+        raw = load_checked(out.get(PATH))
+        entries = enumerate(read_value(tuple[Any, ...], raw.get("entries"), "entries"))
+        raw["entries"] = [ManifestEntry.from_dict(entry, f"entries[{number}]") for number, entry in entries]
+        return read_record(RunManifest, raw)
     except FileNotFoundError:
-        return {}
-    try:
-        run: dict[str, Any] = json.loads(raw)
-        run["entries"] = [ManifestEntry.from_dict(raw) for raw in run["entries"]]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"{out.uri}/run.json: damaged ({error}); move it away, predictions are kept") from error
+        return RunManifest()
+    except MalformedError as error:
+        raise StoreError(
+            f"{out.uri}/{PATH}: damaged ({error}); move it away and repeat the commands that filled the output: what "
+            "they predicted and scored is kept"
+        ) from error
+
+
+def load_existing_run(out: Store) -> RunManifest:
+    """Load `run.json`; UsageError where there is none, StoreError for a damaged one."""
+    run = load_run(out)
+    if run.is_new:
+        raise UsageError(f"{out.uri}: no {PATH}; is this the --out of a run?")
     return run
 
 
-def save_run(
-    out: Store,
-    earlier: Mapping[str, Any],
-    *,
-    sweep: Mapping[str, Any],
-    entries: Sequence[ManifestEntry],
-    parts: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Write `run.json` and return it: the merged `entries`, and this run's `parts` over those of the `earlier` file."""
+def save_run(out: Store, earlier: RunManifest, addition: RunManifest) -> RunManifest:
+    """Write `run.json` and return it: the `addition`, with the entries of all runs, over what the `earlier` has."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    wording = {**earlier.get("prompts", {}), **parts.get("prompts", {})}
-    run = {
-        "product": f"vlmsweep {__version__}",
-        "created": earlier.get("created", now),
-        "updated": now,
-        "sweep": dict(sweep),
-        **{name: {**earlier.get(name, {}), **parts.get(name, {})} for name in _PARTS if name in {*earlier, *parts}},
-        "prompt_fingerprints": {
+    prompts = {**earlier.prompts, **addition.prompts}
+    run = replace(
+        addition,
+        product=f"vlmsweep {__version__}",
+        created=earlier.created or now,
+        updated=now,
+        models={**earlier.models, **addition.models},
+        scorers={**earlier.scorers, **addition.scorers},
+        datasets={**earlier.datasets, **addition.datasets},
+        prompts=prompts,
+        prompt_fingerprints={
             name: {prompt: prompt_fingerprint(text) for prompt, text in texts.items()}
-            for name, texts in wording.items()
+            for name, texts in prompts.items()
         },
-        "versions": versions(),
-        "spending": earlier.get("spending", []),
-        "entries": [entry.to_dict() for entry in entries],
-    }
-    out.put("run.json", json.dumps(run, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))
-    return {**run, "entries": list(entries)}
+        versions=versions(),
+        spending=(*earlier.spending, *addition.spending),
+    )
+    out.put(PATH, dump_checked(run.to_dict()))
+    return run
+
+
+def record_spending(out: Store, run: RunManifest, spending: Spending) -> None:
+    """Add the costs of a run to `run.json`, whose content is `run`."""
+    out.put(PATH, dump_checked(replace(run, spending=(*run.spending, spending)).to_dict()))
 
 
 def prompt_fingerprint(text: str) -> str:

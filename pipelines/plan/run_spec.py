@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
+from models.messages import DEFAULT_SEED
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
@@ -68,10 +69,44 @@ class ScorerSpec:
         """The revision to load; None for the current `main`."""
         return self.commit or self.revision
 
+    def __str__(self) -> str:
+        return f"{self.kind}={self.address}" + (f":{self.layer}" if self.layer is not None else "")
+
     @property
     def address(self) -> str:
         """The model as a flag names it: a folder, or a hub id with its revision if that was given."""
         return self.model + (f"@{self.revision}" if self.revision else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRecord:
+    """The flags of a sweep, as `run.json` holds them."""
+
+    command: tuple[str, ...] = ()
+    data: str = ""
+    seed: int = DEFAULT_SEED
+    benchmarks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    limit: str | None = None
+    sample_ids: tuple[str, ...] = ()
+    judge: str | None = None
+    """Names of the judges, with commas."""
+    captioner: str | None = None
+    scorers: tuple[str, ...] = ()
+    fail_on_error: str = "true"
+    human: tuple[str, ...] = ()
+    cost_limit: float | None = None
+
+    @property
+    def first_judge(self) -> str:
+        """Name of the judge whose verdicts give the metrics; '' for none."""
+        return (self.judge or "").partition(",")[0]
+
+    @property
+    def named_scorers(self) -> dict[str, ScorerSpec]:
+        """The scorers that a flag named, by kind."""
+        return {spec.kind: spec for spec in map(ScorerSpec.parse, self.scorers)}
 
 
 DEFAULT_PROMPTS = "default"
@@ -105,7 +140,7 @@ class RunSpec:
     """Address of a scorer at the hub -> the commit that is loaded; set by runs."""
     address: str | None = None
     fail_on_error: FailureBudget = FailureBudget()
-    seed: int = 42
+    seed: int = DEFAULT_SEED
     prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The user's own wording: benchmark -> version -> text."""
     prompt_versions: Mapping[str, str] = field(default_factory=dict)
@@ -151,24 +186,24 @@ class RunSpec:
         sets = self.prompt_sets.get(name, (DEFAULT_PROMPTS,))
         return {chosen: {**versions, **definition.prompt_sets.get(chosen, {})} for chosen in sets}
 
-    def to_manifest(self) -> dict[str, Any]:
+    def record(self) -> SweepRecord:
         """Return the sweep as `run.json` holds it; without secrets, because specs hold only the names of variables."""
-        return {
-            "command": list(self.command),
-            "data": self.data,
-            "seed": self.seed,
-            "benchmarks": list(self.benchmarks),
-            "tasks": list(self.tasks),
-            "settings": list(self.settings),
-            "limit": str(self.limit) if self.limit else None,
-            "sample_ids": list(self.sample_ids),
-            "judge": ",".join(name for name, _ in self.judges) or None,
-            "captioner": SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
-            "scorers": [f"{s.kind}={s.address}" + (f":{s.layer}" if s.layer is not None else "") for s in self.scorers],
-            "fail_on_error": self.fail_on_error.text,
-            "human": [f"{file.benchmark}={file.uri}" for file in self.human],
-            "cost_limit": self.cost_limit,
-        }
+        return SweepRecord(
+            command=self.command,
+            data=self.data,
+            seed=self.seed,
+            benchmarks=self.benchmarks,
+            tasks=self.tasks,
+            settings=self.settings,
+            limit=str(self.limit) if self.limit else None,
+            sample_ids=self.sample_ids,
+            judge=",".join(name for name, _ in self.judges) or None,
+            captioner=SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
+            scorers=tuple(str(scorer) for scorer in self.scorers),
+            fail_on_error=self.fail_on_error.text,
+            human=tuple(f"{file.benchmark}={file.uri}" for file in self.human),
+            cost_limit=self.cost_limit,
+        )
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:
         """Return the benchmark's default scorers, replaced by those that a flag names; see `default_scorers`."""

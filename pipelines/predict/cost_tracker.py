@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError
-from pipelines.storage.store import Store
+from pipelines.plan.run_manifest import ModelSpending, Spending
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ class CostTracker:
         share = max(self.limit - self.total, 1e-9) / (1 if spec.batch else spec.replicas.max)
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
-    def record(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
+    def add(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
         """Add the tokens of one commit."""
         before = self.tokens.get(name, (0, 0))
         self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
@@ -65,18 +62,11 @@ class CostTracker:
             for name, (read, written) in sorted(self.tokens.items())
         ]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the form of `run.json`."""
+    def record(self) -> Spending:
+        """Return the costs until now as `run.json` holds them."""
         models = {
-            name: {"input_tokens": read, "output_tokens": written, "dollars": self.dollars.get(name)}
+            name: ModelSpending(input_tokens=read, output_tokens=written, dollars=self.dollars.get(name))
             for name, (read, written) in sorted(self.tokens.items())
         }
-        return {"limit": self.limit, "dollars": self.total, "models": models}
-
-
-def record_spending(out: Store, run: Mapping[str, Any], spending: CostTracker) -> None:
-    """Add this run's line to `spending` in `run.json`, whose content is `run` as loaded."""
-    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **spending.as_json()}
-    entries = [entry.to_dict() for entry in run["entries"]]
-    raw = {**run, "spending": [*run["spending"], line], "entries": entries}
-    out.put("run.json", json.dumps(raw, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        return Spending(at=now, limit=self.limit, dollars=self.total, models=models)

@@ -200,7 +200,7 @@ def run_job(
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
         progress.advance(rows, failed)
-        costs.record(job.model, job.spec, receipt.tokens)
+        costs.add(job.model, job.spec, receipt.tokens)
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)
 

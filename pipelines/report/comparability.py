@@ -12,7 +12,7 @@ from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import PublishedValue
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.predict.records import CellCount
 from pipelines.storage.parts import part_folder
 from pipelines.storage.store import Store
@@ -116,15 +116,15 @@ class Conditions:
                 yield f"other scorer: {self.scorers[kind]} for {default}"
 
 
-def judge_name(out: Store, run: Mapping[str, Any], name: str) -> str:
+def judge_name(out: Store, run: RunManifest, name: str) -> str:
     """Return the name, at its maker, of the judge whose verdicts an output has; '' for none, all where several."""
-    judge = (run["sweep"].get("judge") or "").partition(",")[0] or None  # of several the first gives the metrics
+    judge = run.sweep.first_judge
     judges = [
         model
-        for model in run.get("models", {})
-        if model == judge or (judge is None and out.list(part_folder("judgements", name, model), "*.parquet"))
+        for model in run.models
+        if model == judge or (not judge and out.list(part_folder("judgements", name, model), "*.parquet"))
     ]
-    return ", ".join(str(run["models"][model].get("model") or model) for model in judges)
+    return ", ".join(str(run.models[model].get("model") or model) for model in judges)
 
 
 def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.paired import holm, smallest_p
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.report.scored_pair import ScoredPair
 from pipelines.storage.store import Store
@@ -94,10 +94,7 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
 
 
 def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
-    run = load_run(out)
-    if not run:
-        raise UsageError(f"{out.uri}: no run.json; is this the --out of a run?")
-    return {(entry.benchmark, entry.model): entry for entry in run["entries"]}
+    return {(entry.benchmark, entry.model): entry for entry in load_existing_run(out).entries}
 
 
 def _model_pairs(

@@ -22,7 +22,7 @@ from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
 from pipelines.metrics.stats import wilson_ci
-from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.run_manifest import RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
@@ -35,7 +35,9 @@ _EPSILON: Final = 1e-9  # sums of floats in another order
 _Row: TypeAlias = Mapping[str, Any]
 
 
-def reproduction_cells(run: _Row, reduced: Sequence[EntryResults], judges: Mapping[str, str]) -> list[ReproductionCell]:
+def reproduction_cells(
+    run: RunManifest, reduced: Sequence[EntryResults], judges: Mapping[str, str]
+) -> list[ReproductionCell]:
     """Return the cells of all models that have published rows, in the order of the papers.
 
     `judges` maps benchmarks to the judge of their verdicts, by its name at its maker.
@@ -60,7 +62,7 @@ def _is_run(model: str, group: str) -> bool:
 
 
 def _conditions(
-    run: _Row, reduced: Sequence[EntryResults], judges: Mapping[str, str], rows: Sequence[_Row]
+    run: RunManifest, reduced: Sequence[EntryResults], judges: Mapping[str, str], rows: Sequence[_Row]
 ) -> Iterator[Conditions]:
     counts = {
         (count.benchmark, count.model, count.task, count.setting): count
@@ -68,7 +70,7 @@ def _conditions(
         for count in results.counts
     }
     prompts = {(count.benchmark, count.model): results.prompts for results in reduced for count in results.counts}
-    for entry in run["entries"]:
+    for entry in run.entries:
         entry_key = (entry.benchmark, entry.model)
         if is_person(entry.model) or entry_key not in prompts:
             continue
@@ -76,9 +78,9 @@ def _conditions(
         counted = [row for row in rows if (row["benchmark"], row["model"]) == entry_key and row["metric"] in foreign]
         yield Conditions(
             entry=entry,
-            spec=run["models"].get(entry.model, {}),
+            spec=run.models.get(entry.model, {}),
             judge=judges.get(entry.benchmark, ""),
-            scorers={spec.kind: spec.model for spec in map(ScorerSpec.parse, run["sweep"].get("scorers", ()))},
+            scorers={kind: scorer.model for kind, scorer in run.sweep.named_scorers.items()},
             counts={key[2:]: count for key, count in counts.items() if key[:2] == entry_key},
             prompts=prompts[entry_key],
             foreign_items=[foreign[row["metric"]] for row in counted if row["value"]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.comparability import judge_name
 from pipelines.report.entry_frame import PlannedEntry
@@ -89,14 +89,16 @@ def _call(function: Callable[[], T]) -> T:
 def _people(context: SweepContext, names: Sequence[str]) -> dict[str, list[PlannedEntry]]:
     """Return the people of an output by benchmark, of whom a report may leave out some."""
     people: dict[str, list[PlannedEntry]] = {name: [] for name in names}
-    for entry in load_run(context.out).get("entries", []):
+    for entry in load_run(context.out).entries:
         if entry.benchmark in people and is_person(entry.model):
             people[entry.benchmark].append(PlannedEntry(entry, context.entry_plans(entry)))
     return people
 
 
-def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults], warnings: Sequence[str]) -> None:
-    """Write `report/` from the results of the entries."""
+def publish(
+    out: Store, run: RunManifest, reduced: Sequence[EntryResults], warnings: Sequence[str], *, spent: str = ""
+) -> None:
+    """Write `report/` from the results of the entries; `spent` says what this run cost."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
     replaced = {model for results in reduced for model in results.replaced}
@@ -108,14 +110,14 @@ def publish(out: Store, run: Mapping[str, Any], reduced: Sequence[EntryResults],
     }
     reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
     data = ReportData(
-        run=_facts(run),
+        run=_facts(run, spent),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
         across=(*_reproduction(reproduction), *_across(names, shown)),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
             _with_prompt_tables(
                 _with_agreement(
-                    _part(name, shown, human_files[name], marks[name], run["models"]), human_files[name], reduced
+                    _part(name, shown, human_files[name], marks[name], run.models), human_files[name], reduced
                 ),
                 reduced,
             )
@@ -145,19 +147,18 @@ def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
     return (Section(name="reproduction", title=title, summary=(table,)),) if table else ()
 
 
-def _facts(run: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(run: RunManifest, spent: str) -> dict[str, Any]:
     """Return the run for the report's head; entries and full wording stay in `run.json`."""
-    sweep = run["sweep"]
-    shown = {name: value for name, value in sweep.items() if value not in (None, [], "")}
+    shown = {name: value for name, value in asdict(run.sweep).items() if value not in (None, (), "")}
     return {
-        "product": run["product"],
-        "created": run["created"],
-        "updated": run["updated"],
-        **{name: " ".join(value) if isinstance(value, list) else value for name, value in shown.items()},
-        **({"spent by this run": run["spent"]} if run.get("spent") else {}),
-        "models": run["models"],
-        "datasets": run["datasets"],
-        "versions": run["versions"],
+        "product": run.product,
+        "created": run.created,
+        "updated": run.updated,
+        **{name: " ".join(value) if isinstance(value, tuple) else value for name, value in shown.items()},
+        **({"spent by this run": spent} if spent else {}),
+        "models": run.models,
+        "datasets": {name: asdict(dataset) for name, dataset in run.datasets.items()},
+        "versions": run.versions,
     }
 
 

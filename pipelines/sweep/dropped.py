@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from pipelines.plan.captions import captioner_name
-from pipelines.plan.run_manifest import ManifestEntry, builds_same_requests, joined_entry, joined_prompt_sets
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
+from pipelines.sweep.entry_merge import builds_same_requests, joined_entry, joined_prompt_sets
 
 _DIFFERENCES = {
     "prompts.dataset_fingerprint": "other data",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from cluster.lazy import LazyCluster
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import run_job
 from pipelines.report.stage import publish, reduce_all
@@ -22,7 +21,7 @@ _COUNTS = ("requests", "ok", "error", "excluded", "missing")
 
 def score_and_report(
     context: SweepContext,
-    run: Mapping[str, Any],
+    run: RunManifest,
     cluster: LazyCluster,
     result: SweepResult,
     *,
@@ -33,7 +32,7 @@ def score_and_report(
         return
     if "predict" in stages:
         context.datasets = context.datasets.again()  # as they are now: predicting may have taken hours
-    entries = _usable_entries(context, run["entries"], result)
+    entries = _usable_entries(context, run.entries, result)
     if "score" in stages:
         for name in sorted({entry.benchmark for entry in entries}):
             _score(context, [entry for entry in entries if entry.benchmark == name], cluster, result)
@@ -42,7 +41,7 @@ def score_and_report(
         reduced = reduce_all(context, entries, cluster)
         spent = "; ".join(result.spending.lines())
         warnings = [*result.warnings, *result.unavailable]
-        publish(context.out, {**run, "spent": spent}, reduced, warnings)
+        publish(context.out, run, reduced, warnings, spent=spent)
         context.progress.advance(len(entries), 0)
         result.counts = _total(count for entry in reduced for count in (*entry.counts, *entry.counts_by_prompt_set))
         result.metrics = [row for results in reduced for row in results.metrics]

@@ -16,7 +16,7 @@ from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
@@ -24,13 +24,14 @@ from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.result import SweepResult
-from pipelines.sweep.revisions import pin_revisions, scorer_fields
+from pipelines.sweep.revisions import pin_revisions, recorded_scorers
 
 log = logging.getLogger(__name__)
 _NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
@@ -96,21 +97,21 @@ def _selected(context: SweepContext, name: str, rows: Sequence[_NumberedRow]) ->
 def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepResult:
     spec, out = context.spec, context.out
     earlier = load_run(out)
-    earlier_entries = earlier.get("entries", [])
-    datasets = {entry.benchmark: {"fingerprint": entry.prompts.dataset_fingerprint} for entry in entries}
-    models: dict[str, object] = {entry.model: {"engine": "external"} for entry in entries}
+    datasets = {e.benchmark: RecordedDataset(fingerprint=e.prompts.dataset_fingerprint) for e in entries}
+    models: dict[str, dict[str, Any]] = {entry.model: {"engine": "external"} for entry in entries}
     for judge, judge_spec in spec.judges:
         models[judge] = model_fields(judge_spec)
-    run = save_run(
-        out,
-        earlier,
-        sweep={**spec.to_manifest(), "benchmarks": sorted(datasets)},
-        entries=merge_entries(earlier_entries, entries),
-        parts={"models": models, "scorers": scorer_fields(spec), "datasets": datasets, "prompts": {}},
+    addition = RunManifest(
+        sweep=replace(spec.record(), benchmarks=tuple(sorted(datasets))),
+        models=models,
+        scorers=recorded_scorers(spec),
+        datasets=datasets,
+        entries=merge_entries(earlier.entries, entries),
     )
-    prune_plans(context, run["entries"])
+    run = save_run(out, earlier, addition)
+    prune_plans(context, run.entries)
     run, _ = add_human_entries(context, run)
-    result = SweepResult(warnings=dropped_from_report(earlier_entries, entries))
+    result = SweepResult(warnings=dropped_from_report(earlier.entries, entries))
     with open_cluster(spec.address) as cluster:
         score_and_report(context, run, cluster, result)
     write_counts(out, result.counts)

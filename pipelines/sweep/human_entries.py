@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection
@@ -11,20 +10,20 @@ from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, load_human_files, store_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
-from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
 from pipelines.plan.selection import people_cells
 from pipelines.storage.store import Store
+from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.import_predictions import import_rows
 
 
-def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[dict[str, Any], list[ManifestEntry]]:
+def add_human_entries(context: SweepContext, run: RunManifest) -> tuple[RunManifest, list[ManifestEntry]]:
     """Store the files of `--human` in the output and import their answers; UsageError for an unusable row.
 
     Where `--settings` names a setting of people's answers in the data, these are imported too. Return the run with one
     entry per person, and the new entries; an unchanged file has none.
     """
     spec, out = context.spec, context.out
-    entries: Sequence[ManifestEntry] = run["entries"]
     check_human(spec.human, Store(spec.data))
     earlier_people = {
         (name, person)
@@ -32,28 +31,23 @@ def add_human_entries(context: SweepContext, run: Mapping[str, Any]) -> tuple[di
         for person in human_rows(name, load_human_files(out, name))
     }
     changed = store_human(out, spec.human) if spec.human else set()
-    of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, entries)]
+    of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, run.entries)]
     if not changed and not of_data:
-        return dict(run), []
+        return run, []
     of_files = [entry for name in sorted(changed) for entry in _import_people(context, name)]
     new = [*of_data, *of_files]
     remaining = [
         entry
-        for entry in entries
+        for entry in run.entries
         if entry.benchmark not in changed or (entry.benchmark, entry.model) not in earlier_people
     ]
-    saved = save_run(
-        out,
-        load_run(out),
-        sweep=run["sweep"],
+    addition = RunManifest(
+        sweep=run.sweep,
+        models={entry.model: {"engine": "external"} for entry in new},
+        datasets=run.datasets,
         entries=merge_entries(remaining, new),
-        parts={
-            "models": {entry.model: {"engine": "external"} for entry in new},
-            "datasets": run["datasets"],
-            "prompts": {},
-        },
     )
-    return saved, new
+    return save_run(out, load_run(out), addition), new
 
 
 def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

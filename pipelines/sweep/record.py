@@ -12,16 +12,12 @@ from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext, helper_models
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.run_manifest import (
-    ManifestEntry,
-    PromptSet,
-    merge_entries,
-    save_run,
-)
+from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import holds_captions
 from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.revisions import scorer_fields
+from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.revisions import recorded_scorers
 
 
 def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[ManifestEntry]:
@@ -59,26 +55,22 @@ def _prompt_set(name: str, target: ModelTarget, first: ModelTarget) -> PromptSet
 
 
 def record_sweep(
-    context: SweepContext, earlier: Mapping[str, Any], plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
-) -> dict[str, Any]:
+    context: SweepContext, earlier: RunManifest, plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
+) -> RunManifest:
     """Write `run.json`, until now `earlier`, before the work; add to `warnings` what leaves the report."""
     spec = context.spec
     targets = [plan.target for model_plans in plans.values() for plan in model_plans]
     entries, prompts = sweep_entries(spec, targets), [target.prompts for target in targets]
-    earlier_entries = earlier.get("entries", [])
-    warnings += dropped_from_report(earlier_entries, entries)
-    return save_run(
-        context.out,
-        earlier,
-        sweep=spec.to_manifest(),
-        entries=merge_entries(earlier_entries, entries),
-        parts={
-            "models": {name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
-            "scorers": scorer_fields(spec),
-            "datasets": {plan.benchmark_name: {"fingerprint": plan.dataset_fingerprint} for plan in prompts},
-            "prompts": {plan.benchmark_name: {**plan.benchmark.prompt_texts, **plan.wording} for plan in prompts},
-        },
+    warnings += dropped_from_report(earlier.entries, entries)
+    addition = RunManifest(
+        sweep=spec.record(),
+        models={name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
+        scorers=recorded_scorers(spec),
+        datasets={each.benchmark_name: RecordedDataset(fingerprint=each.dataset_fingerprint) for each in prompts},
+        prompts={each.benchmark_name: {**each.benchmark.prompt_texts, **each.wording} for each in prompts},
+        entries=merge_entries(earlier.entries, entries),
     )
+    return save_run(context.out, earlier, addition)
 
 
 def sweep_warnings(spec: RunSpec) -> list[str]:

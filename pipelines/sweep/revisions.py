@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from models.engines.hub import (
     ADAPTER_CONFIG,
@@ -26,6 +26,7 @@ from models.engines.hub import (
 from models.errors import UnknownRevisionError
 from models.spec import ModelSpec
 from pipelines.plan.context import helper_models
+from pipelines.plan.run_manifest import RecordedScorer, RunManifest
 from pipelines.plan.run_spec import RunSpec, ScorerSpec
 
 log = logging.getLogger(__name__)
@@ -64,13 +65,13 @@ class _Checkpoint:
         return ADAPTER_CONFIG if self.kind == "adapter" else "config.json"
 
 
-def keep_revisions(spec: RunSpec, run: Mapping[str, Any]) -> RunSpec:
+def keep_revisions(spec: RunSpec, run: RunManifest) -> RunSpec:
     """Return a sweep with the commits that its output was begun with; `run` is the output's `run.json`."""
     return _with_revisions(spec, _recorded(run))
 
 
 def pin_revisions(
-    spec: RunSpec, run: Mapping[str, Any], stages: Collection[str], *, endpoint: str | None = None
+    spec: RunSpec, run: RunManifest, stages: Collection[str], *, endpoint: str | None = None
 ) -> PinnedSweep:
     """Return a sweep with the commits of its output, and those of the hub for what is new in it.
 
@@ -90,7 +91,7 @@ def pin_revisions(
     return PinnedSweep(resolved.spec, tuple(_warnings(spec, resolved)))
 
 
-def pin_newest(spec: RunSpec, run: Mapping[str, Any], *, endpoint: str | None = None) -> PinnedSweep:
+def pin_newest(spec: RunSpec, run: RunManifest, *, endpoint: str | None = None) -> PinnedSweep:
     """Return a sweep with today's commits; where the hub cannot be reached, with those that `run` has.
 
     What the hub does not know stays as it is, with a warning.
@@ -99,11 +100,11 @@ def pin_newest(spec: RunSpec, run: Mapping[str, Any], *, endpoint: str | None = 
     return PinnedSweep(resolved.spec, tuple(_warnings(spec, resolved)))
 
 
-def scorer_fields(spec: RunSpec) -> dict[str, dict[str, str]]:
+def recorded_scorers(spec: RunSpec) -> dict[str, RecordedScorer]:
     """Return the scorers with a commit as `run.json` holds them, by address."""
     scorers = {scorer.address: scorer for name in spec.benchmarks for scorer in spec.scorers_for(name)}
     return {
-        address: {"model": scorer.model, "revision": commit, "requested_revision": _requested(scorer)}
+        address: RecordedScorer(model=scorer.model, revision=commit, requested_revision=_requested(scorer))
         for address, scorer in scorers.items()
         if (commit := spec.scorer_commits.get(address))
     }
@@ -140,17 +141,16 @@ def _scorers(spec: RunSpec) -> list[_Checkpoint]:
     ]
 
 
-def _recorded(run: Mapping[str, Any]) -> dict[_Checkpoint, str]:
+def _recorded(run: RunManifest) -> dict[_Checkpoint, str]:
     """Return the revisions with which an output was begun."""
     revisions = {}
-    for name, fields in run.get("models", {}).items():
+    for name, fields in run.models.items():
         for kind, (field, requested_field) in _FIELDS.items():
             revision = str(fields.get(field) or DEFAULT_REVISION)
             model_id = str(fields.get("model" if kind == "weights" else "adapter") or "")
             revisions[_Checkpoint(kind, name, model_id, str(fields.get(requested_field) or revision))] = revision
-    for address, fields in run.get("scorers", {}).items():
-        checkpoint = _Checkpoint("scorer", address, str(fields["model"]), str(fields["requested_revision"]))
-        revisions[checkpoint] = str(fields["revision"])
+    for address, scorer in run.scorers.items():
+        revisions[_Checkpoint("scorer", address, scorer.model, scorer.requested_revision)] = scorer.revision
     return revisions
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from cluster.lazy import LazyCluster, open_cluster
 from pipelines.errors import ModelUnavailableError
@@ -13,9 +12,9 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.requests import check_data
-from pipelines.plan.run_manifest import load_run
+from pipelines.plan.run_manifest import RunManifest, load_run, record_spending
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import CostTracker, record_spending
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener
@@ -58,7 +57,7 @@ def run_sweep(
 
 
 def _run_stages(
-    context: SweepContext, earlier: Mapping[str, Any], cluster: LazyCluster, result: SweepResult, stages: Sequence[str]
+    context: SweepContext, earlier: RunManifest, cluster: LazyCluster, result: SweepResult, stages: Sequence[str]
 ) -> None:
     """Run the stages of a sweep whose output is locked and has `earlier` as `run.json`; fill in the result."""
     spec, out = context.spec, context.out
@@ -66,8 +65,8 @@ def _run_stages(
         caption(context, cluster, result.spending)  # first: prompts hold captions, and ids hash prompts
     plans = store_plans(context) if {*stages} == {"report"} else plan_sweep(context)
     run = record_sweep(context, earlier, plans, result.warnings)
-    prune_plans(context, run["entries"])
-    status = StatusWriter(out, plans, is_new=not earlier)
+    prune_plans(context, run.entries)
+    status = StatusWriter(out, plans, is_new=earlier.is_new)
     try:
         if "predict" in stages:
             result.unavailable = predict(context, cluster, plans, status, result.spending)
@@ -80,7 +79,7 @@ def _run_stages(
     finally:
         status.close()
         if result.spending.tokens and owns_lock(out, context.lock_token):
-            record_spending(out, run, result.spending)
+            record_spending(out, run, result.spending.record())
     result.counts = [count for count in result.counts if count.model in spec.models] or status.counts()
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pipelines.errors import DatasetError, StoreError, UsageError
+from pipelines.errors import DatasetError, StoreError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import EntryPlan, plans_of_all_sets
 from pipelines.plan.id_set import IdSet
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
-from pipelines.plan.run_manifest import ManifestEntry, load_run
+from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
 
@@ -25,17 +25,15 @@ FRESH_S = 30
 def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     """Return the time of an output's counts, and the counts by model and task setting; UsageError if none."""
     out = Store(uri)
-    status, run = read_status(out), load_run(out)
-    if not run:
-        raise UsageError(f"{uri}: no run.json; is this the --out of a run?")
+    status, run = read_status(out), load_existing_run(out)
     age = datetime.now(UTC) - datetime.fromisoformat(status["updated"]) if status else None
     datasets = Datasets()
-    if (age and age < timedelta(seconds=FRESH_S)) or not all(has_same_data(e, datasets) for e in run["entries"]):
-        return status.get("updated", run["updated"]), status.get("cells", [])
+    if (age and age < timedelta(seconds=FRESH_S)) or not all(has_same_data(e, datasets) for e in run.entries):
+        return status.get("updated", run.updated), status.get("cells", [])
     with PlanStore.reading(out) as plans:
         cells = [
             cell
-            for entry in run["entries"]
+            for entry in run.entries
             for cell in count_entry(out, entry, plans_of_all_sets(entry, out, plans, datasets))
         ]
     return datetime.now(UTC).isoformat(timespec="seconds"), cells

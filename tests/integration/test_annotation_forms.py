@@ -146,4 +146,4 @@ def test_unusable_flags_are_refused(
 
 def test_output_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
     refused = cli("annotate", str(tmp_path), "--benchmark", "vague", "--n", "4", "--to", str(tmp_path / "f"), code=2)
-    assert "not an output of vlmsweep: it has no run.json" in refused.stderr
+    assert "no run.json; is this the --out of a run?" in refused.stderr

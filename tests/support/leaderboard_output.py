@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.plan.run_manifest import ManifestEntry, save_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, save_run
+from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import all_cells
 from pipelines.storage.store import Store
 from tests.support.requests import changed, target_of
@@ -42,12 +43,12 @@ def write_output(
     """Write `run.json` and `report/metrics.json`; return the output's address."""
     wording = [text for entry in entries for text in entry.prompts.wording.items()]
     judges = {name: {"model": f"org/{name}"} for name in filter(None, [(sweep or {}).get("judge")])}
-    save_run(
-        Store(out),
-        {},
-        sweep=sweep or {},
-        entries=entries,
-        parts={"models": judges, "prompts": {"maia": {**benchmark("maia").prompt_texts, **dict(wording)}}},
+    addition = RunManifest(
+        sweep=SweepRecord(**(sweep or {})),
+        models=judges,
+        prompts={"maia": {**benchmark("maia").prompt_texts, **dict(wording)}},
+        entries=tuple(entries),
     )
+    save_run(Store(out), RunManifest(), addition)
     Store(out).put("report/metrics.json", json.dumps(rows).encode())
     return out

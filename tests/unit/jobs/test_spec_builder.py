@@ -24,7 +24,7 @@ def test_captioners_are_listed_or_repeated_and_each_counts_once() -> None:
     for listed in (("random,gpt-4o",), ("random", "gpt-4o"), ("random", "gpt-4o,random")):
         spec = build_run_spec(flags(*listed))
         assert [name for name, _ in spec.captioners] == ["random", "gpt-4o"]
-        assert spec.to_manifest()["captioner"] == "random,gpt-4o"
+        assert spec.record().captioner == "random,gpt-4o"
 
 
 def test_own_captions_are_not_listed_with_others() -> None:

@@ -151,7 +151,7 @@ def test_people_of_an_output_have_no_rank(tmp_path: Path) -> None:
 
 
 def test_output_without_run_report_or_headline_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"not an output of vlmsweep"):
+    with pytest.raises(UsageError, match=r"no run\.json; is this the --out of a run"):
         join_outputs([str(tmp_path)])
     out = write_output(str(tmp_path / "a"), [entry("m1")], [metric("m1", 0.1, category="Causal")])
     with pytest.raises(UsageError, match="no headline metric"):

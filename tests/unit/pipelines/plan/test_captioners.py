@@ -19,12 +19,13 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.nightly.fingerprints import pair_fingerprint_parts
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import model_targets
-from pipelines.plan.run_manifest import ManifestEntry, PromptSet, load_run, merge_entries, save_run
+from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support import vague_source
@@ -126,7 +127,7 @@ def test_added_captioner_asks_its_own_requests_alone(vague_data: str, tmp_path: 
     assert sum(cell["requests"] for cell in status_rows(str(tmp_path))[1]) == len(after)
     run_sweep(sweep(vague_data, tmp_path, "b", "a"))
     assert predictions(tmp_path) == after
-    (entry,) = load_run(Store(str(tmp_path)))["entries"]
+    (entry,) = load_run(Store(str(tmp_path))).entries
     store = Store(str(tmp_path))
     paths = [info.path for info in store.list("predictions", "*.parquet")]
     others = {name for path in paths for name in ids_of_other_prompt_sets(store, entry, path)}
@@ -169,8 +170,8 @@ def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(
     (sentence,) = dropped_from_report([old], [entry(OTHER)])
     assert "the report no longer shows mcq sm-other with captions of 'b'" in sentence
     assert "--captioner a,b shows them again" in sentence
-    save_run(Store(str(tmp_path)), {}, sweep={}, entries=[merged], parts={})
-    assert load_run(Store(str(tmp_path)))["entries"] == [merged]
+    save_run(Store(str(tmp_path)), RunManifest(), RunManifest(entries=(merged,)))
+    assert load_run(Store(str(tmp_path))).entries == (merged,)
 
 
 def test_setting_that_must_be_named_stays_in_an_output_that_is_resumed() -> None:

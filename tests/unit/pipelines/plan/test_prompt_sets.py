@@ -20,8 +20,8 @@ from pipelines.plan.requests import caption_targets, model_targets
 from pipelines.plan.run_manifest import (
     ManifestEntry,
     PromptSet,
+    RunManifest,
     load_run,
-    merge_entries,
     save_run,
 )
 from pipelines.plan.run_spec import RunSpec
@@ -29,6 +29,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
+from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support.requests import target_of
@@ -111,7 +112,7 @@ def test_second_set_is_added_and_counted_by_status(maia_data: str, tmp_path: Pat
 def test_comparison_is_in_the_words_of_the_first_set(maia_data: str, tmp_path: Path) -> None:
     run_sweep(sweep(maia_data, tmp_path, "plain", "default", tasks=("oevqa",)))
     store = Store(str(tmp_path))
-    (entry,) = load_run(store)["entries"]
+    (entry,) = load_run(store).entries
     others = {
         name
         for info in store.list("predictions", "*.parquet")
@@ -188,8 +189,8 @@ def test_a_task_has_the_sets_of_the_last_run_that_covered_it(tmp_path: Path) -> 
     (again,) = merge_entries([merged], [entry(CLOSED, plain=(CLOSED,))])
     assert words_of(again) == {"default": (CLOSED, OPEN), "plain": (CLOSED, OPEN)}
     assert dropped_from_report([merged], [entry(CLOSED, plain=(CLOSED,))]) == []
-    save_run(Store(str(tmp_path)), {}, sweep={}, entries=[again], parts={})
-    assert load_run(Store(str(tmp_path)))["entries"] == [again]
+    save_run(Store(str(tmp_path)), RunManifest(), RunManifest(entries=(again,)))
+    assert load_run(Store(str(tmp_path))).entries == (again,)
 
 
 def test_items_examples_and_tokens_name_their_set(maia_data: str, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def sweep(spec: RunSpec) -> SweepContext:
     """Plan and record a sweep as a run does."""
     context = SweepContext.open(spec)
     with run_lock(context.out) as context.lock_token:
-        prune_plans(context, record_sweep(context, load_run(context.out), plan_sweep(context), [])["entries"])
+        prune_plans(context, record_sweep(context, load_run(context.out), plan_sweep(context), []).entries)
     return context
 
 
@@ -151,7 +151,7 @@ def test_run_without_the_lock_deletes_nothing(spec: RunSpec, clock: list[datetim
     clock.append(START + 2 * GRACE)
     context.lock_token = "lost"
     with pytest.raises(FencedError):
-        prune_plans(context, run["entries"])
+        prune_plans(context, run.entries)
     assert files(spec) == before
 
 

@@ -1,157 +1,161 @@
-"""The manifest of an output when a model is run again with other settings or samples."""
+"""The file of an output's manifest: what it keeps, what older ones lack, and what is damage."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.errors import DatasetError
-from pipelines.ingest.dataset import Dataset
-from pipelines.plan.context import SweepContext
-from pipelines.plan.run_manifest import ManifestEntry, load_run, merge_entries, save_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.errors import StoreError, UsageError
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.requests import ModelTarget
+from pipelines.plan.run_manifest import (
+    CellSelection,
+    ManifestEntry,
+    ModelSpending,
+    PromptSet,
+    RecordedDataset,
+    RecordedScorer,
+    RunManifest,
+    Spending,
+    load_existing_run,
+    load_run,
+    record_spending,
+    save_run,
+)
+from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.entry_frame import PlannedEntry
-from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.import_predictions import import_rows
-from pipelines.sweep.run import run_sweep
 from tests.support.paths import GOLDEN
-from tests.support.requests import changed, target_of
 
-FRAME, BLACK, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video"), TaskSetting("oevqa", "1-frame")
+FRAME, BLACK = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video")
+TARGET = ModelTarget(
+    prompts=PromptPlan(
+        benchmark_name="maia",
+        dataset_fingerprint="f",
+        task_settings=(FRAME, BLACK),
+        wording={"vsv-it-v1": "altre parole \udc80"},
+        prompt_versions={"vsv-it-v1": "vsv-it-v1"},
+        seed=42,
+    ),
+    model="m",
+    fingerprint={"revision": "r", "limits": {"max_pixels": None}},
+    generation={"temperature": 0.5},
+)
+ENTRY = ManifestEntry(
+    benchmark="maia",
+    model="m",
+    data="data",
+    target=TARGET,
+    limit="1-8",
+    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),),
+    prompt_set="paper",
+    other_prompt_sets=(PromptSet(name="default", versions={}, cells=(FRAME,)),),
+)
+FULL = RunManifest(
+    sweep=SweepRecord(command=("vlmsweep", "/tmp/\udc80"), data="data", judge="j,k", cost_limit=2.0),
+    models={"m": {"engine": "random", "revision": ""}},
+    scorers={"org/b": RecordedScorer(model="org/b", revision="a" * 40, requested_revision="main")},
+    datasets={"maia": RecordedDataset(fingerprint="f")},
+    prompts={"maia": dict(benchmark("maia").prompt_texts)},
+    entries=(ENTRY, replace(ENTRY, model="n", earlier=(), prompt_set="", other_prompt_sets=())),
+)
+SPENDING = Spending(
+    at="now", limit=None, dollars=0.5, models={"m": ModelSpending(input_tokens=1, output_tokens=2, dollars=0.5)}
+)
 
 
-def entry(
-    *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changes: object
-) -> ManifestEntry:
-    target = changed(target_of(task_settings=cells), **changes)
-    return ManifestEntry(benchmark="maia", model="m", data=data, target=target, limit=limit, sample_ids=ids)
+@pytest.fixture
+def out(tmp_path: Path) -> Store:
+    return Store(str(tmp_path))
 
 
-def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
-    return {
-        cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_selection() for cell in cut.prompts.task_settings
-    }
+@pytest.fixture
+def written(out: Store) -> bytes:
+    record_spending(out, save_run(out, RunManifest(), FULL), SPENDING)
+    return out.get("run.json")
 
 
-def test_each_setting_keeps_its_last_sample_selection() -> None:
-    (merged,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
-    assert cuts(merged) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
-    (two,) = merge_entries([merged], [entry(OPEN, ids=("video1/Sentiment_A",))])
-    assert cuts(two) == {FRAME: ("1-8", ()), OPEN: (None, ("video1/Sentiment_A",)), BLACK: ("1-4", ())}
-    (three,) = merge_entries([two], [entry(FRAME, OPEN, BLACK, limit="1-8")])
-    assert three.earlier == ()
-    assert set(cuts(three).values()) == {("1-8", ())}
+@pytest.mark.usefixtures("written")
+def test_all_that_a_run_records_survives_the_file(out: Store) -> None:
+    run = load_run(out)
+    assert run.spending == (SPENDING,)
+    assert replace(
+        run, product="", created="", updated="", prompt_fingerprints={}, versions={}, spending=()
+    ) == FULL  # fmt: skip
 
 
-def test_sample_cuts_survive_the_file(tmp_path: Path) -> None:
-    entries = merge_entries([entry(FRAME, limit="1-8")], [entry(BLACK, limit="1-4")])
-    texts = benchmark("maia").prompt_texts
-    save_run(Store(str(tmp_path)), {}, sweep={}, entries=entries, parts={"prompts": {"maia": dict(texts)}})
-    assert load_run(Store(str(tmp_path)))["entries"] == entries
+def test_file_of_a_version_without_checksum_is_read(out: Store, written: bytes) -> None:
+    run = load_run(out)
+    raw = json.loads(written)
+    assert len(raw.pop("checksum")) == 64
+    out.put("run.json", json.dumps(raw).encode())
+    assert load_run(out) == run
 
 
-def test_prompt_fingerprints_are_those_recorded(tmp_path: Path) -> None:
+def test_every_changed_byte_is_found(out: Store, written: bytes) -> None:
+    run = load_run(out)
+    for position in range(0, len(written), 17):
+        changed = bytearray(written)
+        changed[position] ^= 1
+        out.put("run.json", bytes(changed))
+        with pytest.raises(StoreError, match=r"run\.json: damaged \(.*move it away and repeat the commands"):
+            assert load_run(out) != run  # fails only if nothing is raised
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "Expecting value"),
+        (b"[]", "not an object"),
+        (b"{}", "entries: null is no tuple"),
+        (b'{"entries": [1]}', r"entries\[0\]: 1 is no Mapping"),
+        (b'{"entries": [], "model": {}}', "unknown key 'model'"),
+        (b'{"entries": [], "sweep": {"seed": "7"}}', 'sweep.seed: "7" is no int'),
+        (b'{"entries": [{"asker": "{}"}]}', "no key 'benchmark_name'"),
+        (b'{"entries": [], "spending": [{"at": ""}]}', r"spending\[0\]: no key 'limit'"),
+    ],
+)
+def test_content_that_no_run_wrote_is_damage(out: Store, content: bytes, problem: str) -> None:
+    out.put("run.json", content)
+    with pytest.raises(StoreError, match=problem):
+        load_run(out)
+
+
+@pytest.mark.usefixtures("written")
+def test_bug_in_reading_is_no_damage(out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> object:
+        return {}["bug"]
+
+    monkeypatch.setattr(ModelTarget, "from_json", broken)
+    with pytest.raises(KeyError, match="bug"):
+        load_run(out)
+
+
+def test_output_without_a_run_is_new(out: Store) -> None:
+    assert load_run(out).is_new
+    with pytest.raises(UsageError, match=r"no run\.json; is this the --out of a run\?"):
+        load_existing_run(out)
+
+
+def test_prompt_fingerprints_are_those_recorded(out: Store) -> None:
     texts = {**benchmark("maia").prompt_texts, "vsv-it-v1": "other words"}
-    run = save_run(Store(str(tmp_path)), {}, sweep={}, entries=[], parts={"prompts": {"maia": texts}})
-    fingerprints = run["prompt_fingerprints"]["maia"]
+    run = save_run(out, RunManifest(), RunManifest(prompts={"maia": texts}))
     recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
+    fingerprints = run.prompt_fingerprints["maia"]
     assert {name for name in texts if fingerprints[name] != recorded[name]} == {"vsv-it-v1"}
 
 
-def test_parts_that_a_later_write_does_not_name_stay(tmp_path: Path) -> None:
-    out = Store(str(tmp_path))
-    scorers = {"bertscore=org/name": {"model": "org/name", "revision": "a" * 40}}
-    save_run(out, {}, sweep={}, entries=[], parts={"models": {"a": {}}, "scorers": scorers})
-    run = save_run(out, load_run(out), sweep={}, entries=[], parts={"models": {"anna": {"engine": "external"}}})
-    assert (run["scorers"], [*run["models"]]) == (scorers, ["a", "anna"])
-    assert load_run(out)["scorers"] == scorers
-
-
-def test_dropped_settings_are_reported_with_the_way_back() -> None:
-    (dropped,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
-    assert "vsv 1-frame, oevqa 1-frame" in dropped
-    assert "--seed" in dropped
-    assert "--tasks vsv,oevqa --settings black-video,1-frame" in dropped
-    (fewer,) = dropped_from_report([entry(FRAME, limit="1-8")], [entry(FRAME, ids=("video1/Sentiment_A",))])
-    assert "--limit 1-8" in fewer
-    assert "--sample-id video1/Sentiment_A" in fewer
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (entry(FRAME, limit="1-8"), entry(BLACK, limit="1-4")),
-        (entry(FRAME, limit="1-8"), entry(FRAME, limit="1-16")),
-        (entry(FRAME, limit="0.1"), entry(FRAME, limit="0.2")),
-        (entry(FRAME, limit="1-8"), entry(FRAME)),
-        (entry(FRAME, ids=("a",)), entry(FRAME, ids=("a", "b"))),
-        (entry(FRAME), entry(FRAME, OPEN, seed=7)),
-    ],
-)
-def test_nothing_is_reported_where_nothing_is_dropped(old: ManifestEntry, new: ManifestEntry) -> None:
-    assert dropped_from_report([old], [new]) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (entry(FRAME), entry(FRAME, limit="1-8")),
-        (entry(FRAME, limit="1-8"), entry(FRAME, limit="3-16")),
-        (entry(FRAME, limit="0.2"), entry(FRAME, limit="0.1")),
-        (entry(FRAME, limit="1-8"), entry(FRAME, limit="0.5")),
-        (entry(FRAME, ids=("a", "b")), entry(FRAME, ids=("b", "c"))),
-    ],
-)
-def test_fewer_samples_of_a_setting_are_reported(old: ManifestEntry, new: ManifestEntry) -> None:
-    assert len(dropped_from_report([old], [new])) == 1
-
-
-def test_report_counts_each_setting_on_its_own_samples(maia_data: str, tmp_path: Path) -> None:
-    dataset = Dataset.open(Store(maia_data), "maia")
-    same = {"data": maia_data, "dataset_fingerprint": dataset.manifest.dataset_fingerprint}
-    (both,) = merge_entries([entry(FRAME, limit="1-4", **same)], [entry(BLACK, limit="1-6", **same)])  # type: ignore[arg-type]
-    out = Store(str(tmp_path))
-    context = SweepContext.open(RunSpec(data=maia_data, out=out.uri, models={}, benchmarks=("maia",)))
-    results = reduce_entry(PlannedEntry(both, context.entry_plans(both)), [], out)
-    counts = {(count.task, count.setting): count.requests for count in results.counts}
-    assert counts == {("vsv", "1-frame"): 32, ("vsv", "black-video"): 48}
-    assert len(context.planned_ids(both)) == 80
-
-
-def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> None:
-    from pipelines.sweep.status import status_rows
-
-    row = {"task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A", "output": "A"}
-    rows = [(i, {**row, "variant": str(i), "output": None if i == 4 else "A"}) for i in range(5)]
-    spec = RunSpec(data=maia_data, out=str(tmp_path), models={}, benchmarks=("maia",))
-    out = Store(spec.out)
-    imported = import_rows(SweepContext.open(spec), "maia", "m", rows, [], file_name="answers.jsonl")
-    assert imported
-    save_run(out, {}, sweep={}, entries=[imported], parts={})
-    (cell,) = status_rows(spec.out)[1]
-    assert [cell[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
-
-
-def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from models.catalog_loader import load_models
-
-    monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
-    spec = RunSpec(
-        data=str(tmp_path / "none"),
-        out=str(tmp_path / "out"),
-        models={"random": load_models()["random"]},
-        benchmarks=("maia",),
-    )
-    with pytest.raises(DatasetError, match="no ingested data"):
-        run_sweep(spec)
+def test_parts_that_a_later_write_does_not_name_stay(out: Store) -> None:
+    save_run(out, RunManifest(), FULL)
+    run = save_run(out, load_run(out), RunManifest(models={"anna": {"engine": "external"}}))
+    assert (run.scorers, [*run.models]) == (FULL.scorers, ["m", "anna"])
+    assert load_run(out).scorers == FULL.scorers
 
 
 def test_entry_keeps_the_form_of_earlier_versions() -> None:
-    raw = entry(FRAME, limit="1-8").to_dict()
+    raw = FULL.entries[1].to_dict()
     assert set(raw) == {"benchmark", "model", "data", "asker", "limit", "sample_ids", "external", "earlier"}
     assert set(json.loads(raw["asker"])) == {
         "benchmark_name", "dataset_fingerprint", "model", "model_fingerprint", "generation", "cells", "prompts",

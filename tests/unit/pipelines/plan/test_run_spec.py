@@ -20,7 +20,7 @@ def test_spec_without_a_captioner_has_no_captions(maia_data: str) -> None:
     run = spec(maia_data)
     assert run.caption_models == {}
     assert key(run, "one") == ""
-    assert run.to_manifest()["captioner"] is None
+    assert run.record().captioner is None
 
 
 def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
@@ -28,7 +28,7 @@ def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
     assert list(run.caption_models) == ["eye"]
     assert key(run, "one") == key(run, "two")
     assert key(run, "one").startswith("eye@")
-    assert run.to_manifest()["captioner"] == "eye"
+    assert run.record().captioner == "eye"
 
 
 def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
@@ -37,7 +37,7 @@ def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
     assert key(run, "one").startswith("one@")
     assert key(run, "two").startswith("two@")
     assert [target.prompts.kind for target, _ in caption_targets(run, "one", Datasets())] == ["caption"]
-    assert run.to_manifest()["captioner"] == "self"
+    assert run.record().captioner == "self"
 
 
 def test_caption_key_depends_on_the_spec_of_the_captioner(maia_data: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.render import comparison_text
 from pipelines.errors import UsageError
-from pipelines.plan.run_manifest import ManifestEntry, load_run, save_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.report.compare import Comparison, _holm_corrected, _power, compare
 from pipelines.schemas import SCORES
@@ -54,7 +54,7 @@ def write_output(
     ]
     out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
     entry = ManifestEntry(benchmark="maia", model=model, data="", target=target)
-    save_run(out, {}, sweep={}, entries=[entry], parts={})
+    save_run(out, RunManifest(), RunManifest(entries=(entry,)))
     return out
 
 
@@ -177,9 +177,9 @@ def test_a_benchmark_that_one_output_has_not_scored_is_a_caveat(tmp_path: Path) 
     scored = write_output(tmp_path / "a", "m", [1, 0])
     partly = write_output(tmp_path / "b", "m", [1, 0])
     for out in (scored, partly):
-        (entry,) = load_run(out)["entries"]
+        (entry,) = load_run(out).entries
         vague = replace(entry, benchmark="vague", target=entry.target.with_prompts(benchmark_name="vague"))
-        save_run(out, {}, sweep={}, entries=[entry, vague], parts={})
+        save_run(out, RunManifest(), RunManifest(entries=(entry, vague)))
     path = f"{part_folder('scores', 'vague', 'm')}/p.parquet"
     scored.put(path, scored.get(f"{part_folder('scores', 'maia', 'm')}/p.parquet"))
     comparison = compare(scored, partly)

@@ -16,7 +16,8 @@ from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import StoreError, UsageError
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest
+from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_results import EntryResults
@@ -65,7 +66,7 @@ def spec_of(model: str) -> dict[str, Any]:
 def cells_of(
     entry: ManifestEntry, result: EntryResults, spec: Mapping[str, Any], judge: str = "", scorers: Sequence[str] = ()
 ) -> list[ReproductionCell]:
-    run = {"entries": [entry], "models": {entry.model: spec}, "sweep": {"scorers": list(scorers)}}
+    run = RunManifest(entries=(entry,), models={entry.model: spec}, sweep=SweepRecord(scorers=tuple(scorers)))
     return reproduction_cells(run, [result], {entry.benchmark: judge})
 
 
@@ -319,7 +320,7 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
     )
     entries = [entry_of(make_target("mate", name, [cell]), external=True) for name in runs]
     cells = reproduction_cells(
-        {"entries": entries, "models": {name: {"engine": "external"} for name in runs}, "sweep": {}}, [result], {}
+        RunManifest(entries=tuple(entries), models={name: {"engine": "external"} for name in runs}), [result], {}
     )
     assert [(cell.model, cell.published_model, cell.verdict) for cell in cells if cell.table == "Table 1"] == [
         (mean, "Random", "reproduced")

@@ -35,7 +35,7 @@ def score(spec: RunSpec) -> list[str]:
     """Score the output without a judge; return the names of its score parts."""
     context = SweepContext.open(spec)
     with open_cluster(None) as cluster:
-        score_parts(context, load_run(context.out)["entries"], cluster, judges=(), scorers=())
+        score_parts(context, load_run(context.out).entries, cluster, judges=(), scorers=())
     return sorted(path.name for path in Path(spec.out).glob("scores/*/*/*.parquet"))
 
 
