@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from cluster.scheduling.gpu_scheduler import GpuScheduler
+from cluster.threads import run_in_thread
 
 log = logging.getLogger(__name__)
 
@@ -22,39 +22,18 @@ def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading
     `run` gets a model's name, its replicas and an event, and must end soon after the event is set. The first
     exception of a `run` is raised; no model starts after it, and running ones are stopped.
     """
-    stop, ended = threading.Event(), SimpleQueue[tuple[str, BaseException | None]]()
-
-    def run_model(name: str, replicas: int) -> None:
-        error: BaseException | None = None
-        try:
-            run(name, replicas, stop)
-        except BaseException as raised:  # noqa: BLE001  raised again in the waiting thread
-            error = raised
-        ended.put((name, error))
-
-    running = 0
+    stop, running = threading.Event(), dict[Future[None], str]()
     try:
         while True:
             for name, replicas in scheduler.begin():
                 log.info("model %r starts with %d replicas", name, replicas)
-                threading.Thread(target=run_model, args=(name, replicas), name=f"vlmsweep-{name}", daemon=True).start()
-                running += 1
+                running[run_in_thread(name, run, name, replicas, stop)] = name
             if not running:
                 return
-            name, error = ended.get()
-            running -= 1
-            scheduler.end(name)
-            if error is not None:
-                raise error
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                scheduler.end(running.pop(future))
+                future.result()
     finally:
         stop.set()
-        _wait(ended, running)
-
-
-def _wait(ended: SimpleQueue[tuple[str, BaseException | None]], running: int) -> None:
-    deadline = time.monotonic() + SHUTDOWN_S
-    try:
-        for _ in range(running):
-            ended.get(timeout=max(0.0, deadline - time.monotonic()))
-    except Empty:
-        log.warning("concurrent models did not end within %.0f s; their processes are killed", SHUTDOWN_S)
+        if wait(running, timeout=SHUTDOWN_S).not_done:
+            log.warning("concurrent models did not end within %.0f s; their processes are killed", SHUTDOWN_S)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 from models.engine_choice import choose_engine
 from models.engines.base import Engine
+from models.engines.frame_reduction import FrameReductionEngine
 from models.engines.reasoning import ReasoningEngine
-from models.errors import EngineUnreachableError
+from models.engines.watchdog import WatchdogEngine
+from models.errors import EngineStalledError, EngineUnreachableError
 from models.spec import ModelSpec, ReasoningMarkers
 
-__all__ = ["build_engine", "with_reasoning"]
+__all__ = ["build_engine", "load_engine", "wrap_engine"]
+
+OnStall = Callable[[EngineStalledError], object]
 
 _ENGINES = {
     "openai": ("models.engines.openai.engine", "OpenAIEngine"),
@@ -20,8 +25,13 @@ _ENGINES = {
 }
 
 
-def build_engine(name: str, spec: ModelSpec) -> Engine:
-    """Build the engine of one model in this process: load weights, read keys.
+def build_engine(name: str, spec: ModelSpec, *, on_stall: OnStall | None = None) -> Engine:
+    """Load the engine of one model as `load_engine`, and wrap it as `wrap_engine`."""
+    return wrap_engine(load_engine(name, spec), spec, on_stall=on_stall)
+
+
+def load_engine(name: str, spec: ModelSpec) -> Engine:
+    """Load the engine of one model in this process: weights, keys.
 
     Raises:
         EngineUnreachableError: the engine is not installed, or its model is unavailable.
@@ -40,11 +50,16 @@ def build_engine(name: str, spec: ModelSpec) -> Engine:
             f"model {name!r} runs on vllm, which is not installed: pip install 'vlmsweep[vllm]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
-    return with_reasoning(engine, spec)
+    return engine
 
 
-def with_reasoning(engine: Engine, spec: ModelSpec) -> Engine:
-    """Return the engine of a reasoning model with tokens to think with; any other as it is."""
-    if spec.thinking_tokens is None:
-        return engine
-    return ReasoningEngine(engine, spec.thinking_tokens, spec.reasoning or ReasoningMarkers())
+def wrap_engine(engine: Engine, spec: ModelSpec, *, on_stall: OnStall | None = None) -> Engine:
+    """Compose what surrounds an engine: a watchdog, tokens to think with, fewer frames where a clip is too long.
+
+    With `on_stall` an engine that cannot notice a stall itself is watched: see `WatchdogEngine`.
+    """
+    if on_stall and not engine.has_own_timeout:
+        engine = WatchdogEngine(engine, spec.stall_timeout_s, on_stall)
+    if spec.thinking_tokens is not None:
+        engine = ReasoningEngine(engine, spec.thinking_tokens, spec.reasoning or ReasoningMarkers())
+    return FrameReductionEngine(engine)

@@ -1,4 +1,4 @@
-"""A folder of decoded clips on each machine: a run's models with equal limits decode a clip once per machine.
+"""A folder of decoded clips on each machine: a run's processes and models decode a clip once per machine.
 
 Pictures stay out: decoding one takes no longer than reading its pixels back. The run deletes the folder at its end.
 What a killed run leaves is deleted where the next embedded Ray starts (`cluster.connect`, by the process id in the

@@ -1,4 +1,4 @@
-"""The folder of decoded clips that the models of a run share: when it is used, and its removal from all machines."""
+"""The folder of decoded clips that the processes of a run share on each machine, and its removal from all machines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
@@ -18,18 +19,29 @@ REMOVAL_S = 10.0
 """Time limit for machines that do not respond at the end of a run; the next run there removes what is left."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClipSharing:
+    """Where decoded clips are held, '' if no model sees any, and which limits of frames several models have."""
+
+    folder: str = ""
+    shared_limits: frozenset[int | None] = frozenset()
+
+
+NO_CLIPS = ClipSharing()
+
+
 @contextmanager
 def clip_sharing(
     cluster: LazyCluster, plans: Mapping[str, Sequence[ModelPlan]], models: Mapping[str, ModelSpec]
-) -> Iterator[str]:
-    """Yield the folder for decoded clips, '' if no two models see equally many frames; delete it everywhere after."""
+) -> Iterator[ClipSharing]:
+    """Yield the folder for the decoded clips of a run; delete it everywhere after."""
     limits = Counter(models[name].limits.max_frames for name, model_plans in plans.items() if _shows_clips(model_plans))
-    if not any(count > 1 for count in limits.values()):
-        yield ""
+    if not limits:
+        yield NO_CLIPS
         return
     folder = clip_folder_name()
     try:
-        yield folder
+        yield ClipSharing(folder, frozenset(limit for limit, count in limits.items() if count > 1))
     finally:
         remove_clip_folder(folder)
         if not cluster.is_embedded:

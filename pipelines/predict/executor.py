@@ -19,13 +19,11 @@ from cluster.placement import wait_for_capacity
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
-from pipelines.media.frame_cache import frame_cache_bytes
 from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
 from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
-from pipelines.predict.in_process import LocalWork
-from pipelines.predict.job_actor import JobActor, RemoteObject
+from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.records import Job, Receipt
-from pipelines.predict.serialization import pack_batch
+from pipelines.predict.serialization import pack_batch, unpack_receipts
 from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import quiet_ray_data, run_rows
 
@@ -64,15 +62,13 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
     demand = _replica_demand(job.spec, cluster)
     _check_capacity(job, cluster, demand)
     actor = _start_job_actor()
-    board, frame_cache = RemoteObject(actor, "board"), RemoteObject(actor, "frame_cache")
     try:
         starts_at_once = job.spec.needs_no_isolation
-        with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, board):
+        with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, actor):
             for receipt in _receipts(job, cluster, actor):
                 on_receipt(receipt)
-        for warning in board.warnings():
+        for warning in remote_state(actor).warnings():
             log.warning("%s", warning)
-        log.debug("media of %s: %s", job.model, frame_cache.counts())
     finally:
         ray.kill(actor)
 
@@ -83,7 +79,7 @@ def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receip
     for pass_index in range(MAX_PASSES):
         units = [job.units[index] for index in open_units.values()] if pass_index else job.units
         for row in run_rows(_stream(replace(job, units=units), cluster, job_actor)):
-            for receipt in map(Receipt.from_dict, row["receipts"]):
+            for receipt in unpack_receipts(row):
                 if receipt.fatal:
                     raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
                 if open_units.pop(receipt.part, None) is not None:
@@ -99,10 +95,9 @@ def _start_job_actor() -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    cache_bytes = frame_cache_bytes(ray.cluster_resources().get("object_store_memory", 0.0))
     this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": this_node}
-    return ray.remote(**options)(JobActor).remote(cache_bytes)
+    return ray.remote(**options)(JobState).remote()
 
 
 def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
@@ -165,7 +160,7 @@ def _in_one_stage(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, tas
         **_EACH_ROW,
         **_engine_resources(job.spec, cluster),
         compute=rd.TaskPoolStrategy(size=tasks),
-        fn_kwargs={"work": LocalWork.of(job), "job_actor": job_actor, "log_fields": log_fields},
+        fn_kwargs={"work": job.work, "job_actor": job_actor, "log_fields": log_fields},
     )
 
 
@@ -173,26 +168,21 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
     """Load in tasks, answer in a pool of replicas, commit in tasks."""
     import ray.data as rd
 
-    replicas, log_fields = _replicas(job, cluster), fields_for_workers(run=job.lock_token, model=job.model)
+    replicas = _replicas(job, cluster)
+    shared = {"work": job.work, "log_fields": fields_for_workers(run=job.lock_token, model=job.model)}
     return (
         rows.map_batches(
             load_units,
             **_EACH_ROW,
             num_cpus=LOAD_CPUS,
             compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(LOADS_PER_REPLICA * replicas, cluster))),
-            fn_kwargs={"spec": job.loader, "job_actor": job_actor, "log_fields": log_fields},
+            fn_kwargs={**shared, "job_actor": job_actor},
         )
         .map_batches(
             EngineActor,
             **_EACH_ROW,
             zero_copy_batch=True,
-            fn_constructor_kwargs={
-                "model": job.model,
-                "spec": job.spec,
-                "job_actor": job_actor,
-                "out": job.out,
-                "log_fields": log_fields,
-            },
+            fn_constructor_kwargs={**shared, "job_actor": job_actor},
             compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
             **_engine_resources(job.spec, cluster),
         )
@@ -201,7 +191,7 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             **_EACH_ROW,
             num_cpus=COMMIT_CPUS,
             compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(COMMITS_PER_REPLICA * replicas, cluster))),
-            fn_kwargs={"out": job.out, "lock_token": job.lock_token, "log_fields": log_fields},
+            fn_kwargs=shared,
         )
     )
 

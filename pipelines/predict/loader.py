@@ -12,7 +12,7 @@ from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.errors import DecodeError
 from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder, blank_frames
-from pipelines.media.frame_cache import FrameSource, LocalFrameCache
+from pipelines.media.recent_frames import FrameSource, RecentFrames
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media, media_group_key
@@ -60,7 +60,7 @@ class Loader:
         self._plans = PlanReader(self._out)
         self._targets = {target.prompts.benchmark_name: target for target in spec.targets}
         self._decoder = Decoder()
-        self._frames = frames or LocalFrameCache()
+        self._frames = frames or RecentFrames()
         self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
 
     def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
@@ -122,8 +122,7 @@ class Loader:
                 if refusal:
                     problems[medium] = refusal
                     continue
-                # Not after a death: a process that died still holds its claim, for which others wait minutes.
-                shared = not guard.is_alert and media_group_key(medium) not in exclusive_groups
+                shared = self._spec.keeps_clips or media_group_key(medium) not in exclusive_groups
                 try:
                     frames[medium] = self._decode(medium, entry.row, store, shared=shared)
                 except DecodeError as error:
@@ -145,11 +144,11 @@ class Loader:
             return self._decoder.decode(store, path, medium, max_pixels)
 
         def fetch() -> Frames:
-            if self._clips is None or medium.kind != "video":
+            if self._clips is None or medium.kind != "video" or not shared:
                 return decode()
             return self._clips.fetch(medium, max_pixels, decode)
 
-        return self._frames.fetch(f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}", fetch, shared=shared)
+        return self._frames.fetch(f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}", fetch)
 
 
 def _excluded_row(entry: _Planned) -> dict[str, Any]:
@@ -166,8 +165,10 @@ class UnitLoaderSpec:
     max_pixels: int | None = None
     max_frames: int | None = None
     clip_folder: str = ""
-    """Where a machine holds decoded clips for all models of a run; '' for a run of one model."""
+    """Where a machine holds the decoded clips of several batches; '' if a run shows none."""
+    keeps_clips: bool = False
+    """Other models of the run see the same frames: clips of one batch are held too."""
 
     def build(self, frames: FrameSource | None = None) -> Loader:
-        """Build the loader with its own decoder; `frames` holds what other processes decoded."""
+        """Build the loader with its own decoder; `frames` holds what it has decoded."""
         return Loader(self, frames)

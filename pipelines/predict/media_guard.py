@@ -36,11 +36,6 @@ class MediaGuard:
     skips_all: bool = False
     """No medium is decoded: too many processes died at the unit."""
 
-    @property
-    def is_alert(self) -> bool:
-        """Whether a process died at the unit before."""
-        return self.attempts is not None
-
     def begin(self, medium: Media) -> str:
         """Record that a medium is decoded next; return why it must not be, else ''."""
         key = media_group_key(medium)

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from models.spec import ModelSpec
-from pipelines.media.frame_cache import FrameSource
+from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.units import WorkUnit
+from pipelines.predict.loader import Loaded
+from pipelines.predict.media_guard import MediaGuard
 from pipelines.schemas import PREDICTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Units of one model, how they are loaded, and where they are committed."""
+class UnitWork:
+    """What a worker needs to run units of one model; light and hashable: it keeps one pipeline for all units."""
 
     model: str
     spec: ModelSpec
     loader: LoaderSpec
     out: str
-    units: Sequence[WorkUnit]
     lock_token: str = ""
     """Names the run that holds the output's lock; commits of any other are refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(UnitWork):
+    """Units of one model with what their workers need."""
+
+    units: Sequence[WorkUnit]
     is_stopped: Callable[[], bool] = lambda: False
     """Whether the sweep ends early; checked while waiting for a node."""
+
+    @property
+    def work(self) -> UnitWork:
+        """The part of the job that travels to workers."""
+        return UnitWork(**{part.name: getattr(self, part.name) for part in fields(UnitWork)})
+
+
+class UnitLoader(Protocol):
+    """Loads units: see `pipelines.predict.loader.Loader`."""
+
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = ...) -> Loaded:
+        """Load one unit."""
+        ...
+
+    def close(self) -> None:
+        """End the processes that decode."""
+        ...
 
 
 class LoaderSpec(Hashable, Protocol):
     """A light, hashable description of a loader."""
 
-    def build(self, frames: FrameSource | None = None) -> Any:
-        """Build the loader; `frames` holds what other processes decoded."""
+    def build(self, frames: FrameSource | None = None) -> UnitLoader:
+        """Build the loader; `frames` holds what it has decoded."""
         ...
 
 
@@ -111,22 +136,12 @@ class Receipt:
     """Why the model is unavailable; then nothing was committed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt as values of Arrow."""
-        counts = [
-            {"task": task, "setting": setting, "status": status, "rows": rows}
-            for (task, setting, status), rows in self.counts.items()
-        ]
-        failed = [{"request_id": request_id, "error_type": error_type} for request_id, error_type in self.failed]
-        return {**asdict(self), "counts": counts, "failed": failed}
+        """Return JSON types."""
+        return {**asdict(self), "counts": [[*cell, rows] for cell, rows in self.counts.items()]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Receipt:
         """Return the receipt of `to_dict`."""
-        return cls(
-            **{
-                **raw,
-                "counts": {(cell["task"], cell["setting"], cell["status"]): cell["rows"] for cell in raw["counts"]},
-                "tokens": tuple(raw["tokens"]),
-                "failed": tuple((failure["request_id"], failure["error_type"]) for failure in raw["failed"]),
-            }
-        )
+        counts = {(task, setting, status): rows for task, setting, status, rows in raw["counts"]}
+        failed = tuple((request_id, error_type) for request_id, error_type in raw["failed"])
+        return cls(**{**raw, "counts": counts, "tokens": tuple(raw["tokens"]), "failed": failed})

@@ -1,8 +1,9 @@
-"""Serialize units for Ray's object store as Arrow rows, whose pixels are read without a copy."""
+"""Serialize units for Ray's object store: a row holds a head as JSON, and bytes that are read without a copy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,90 +18,57 @@ from pipelines.predict.loader import Loaded
 from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan
 from pipelines.schemas import PREDICTIONS, prediction_table
 
-_TEXT, _NUMBER, _INTEGER, _INTEGERS, _FLAG = pa.string(), pa.float64(), pa.int64(), pa.list_(pa.int64()), pa.bool_()
 _BLOBS = pa.large_list(pa.large_binary())
-_SLICE = pa.struct({"plan_part": _TEXT, "group": _TEXT, "runs": _INTEGERS})
-_UNIT = pa.struct(
-    {
-        "benchmark": _TEXT,
-        "part": _TEXT,
-        "slices": pa.list_(_SLICE),
-        "requests": _INTEGER,
-        "media_bytes": _INTEGER,
-        "retried": pa.list_(_TEXT),
-    }
-)
-_MEDIUM = pa.struct(
-    {
-        "kind": _TEXT,
-        "source": _TEXT,
-        "frames": _INTEGER,
-        "shape": _INTEGERS,
-        "seconds": pa.list_(_NUMBER),
-        "fps": _NUMBER,
-        "total": _INTEGER,
-        "encoded": _FLAG,
-    }
-)
-_SPAN = pa.struct({"replica": _TEXT, "began": _NUMBER, "ended": _NUMBER})
-_ANSWERED = pa.struct({"unit": _UNIT, "fatal": _TEXT, "is_committed": _FLAG, "span": _SPAN})
-_COUNT = pa.struct({"task": _TEXT, "setting": _TEXT, "status": _TEXT, "rows": _INTEGER})
-_RECEIPT = pa.struct(
-    {
-        "part": _TEXT,
-        "counts": pa.list_(_COUNT),
-        "replica": _TEXT,
-        "began": _NUMBER,
-        "ended": _NUMBER,
-        "tokens": _INTEGERS,
-        "cost_limit_reached": _FLAG,
-        "cached": _INTEGER,
-        "failed": pa.list_(pa.struct({"request_id": _TEXT, "error_type": _TEXT})),
-        "fatal": _TEXT,
-    }
-)
+_BLANK = "blank:"
+
+
+def _pack(head: Any, blobs: Sequence[Any] = ()) -> pa.Table:
+    return pa.table(
+        {
+            "head": pa.array([json.dumps(head).encode()], pa.large_binary()),
+            "blobs": pa.array([[memoryview(blob) for blob in blobs]], _BLOBS),
+        }
+    )
+
+
+def _head(table: pa.Table) -> Any:
+    return json.loads(table["head"][0].as_py())
+
+
+def _blobs(table: pa.Table) -> Iterator[pa.Buffer]:
+    values = table["blobs"].chunk(0)[0].values
+    return (values[index].as_buffer() for index in range(len(values)))
 
 
 def pack_batch(units: Sequence[WorkUnit], exclusive_groups: Sequence[str]) -> bytes:
     """Pack units that are loaded together, and the media groups that no other batch needs."""
-    groups = pa.array([exclusive_groups], pa.list_(_TEXT))
-    return _to_ipc(pa.table({"units": _in_one_row([unit.to_dict() for unit in units], _UNIT), "groups": groups}))
+    return json.dumps({"units": [unit.to_dict() for unit in units], "groups": exclusive_groups}).encode()
 
 
 def unpack_batch(table: pa.Table) -> tuple[list[WorkUnit], frozenset[str]]:
     """Return what `pack_batch` packed from the only row of a table."""
-    (row,) = _from_ipc(table["batch"][0]).to_pylist()
+    row = json.loads(table["batch"][0].as_py())
     return [WorkUnit.from_dict(raw) for raw in row["units"]], frozenset(row["groups"])
-
-
-def _in_one_row(records: Sequence[dict[str, Any]], kind: pa.DataType) -> pa.Array:
-    return pa.array([records], pa.list_(kind))
 
 
 def pack_units(batch: Sequence[Loaded]) -> pa.Table:
     """Pack a batch of units into one row; pixels that they share are in it once, a single-colour clip as its name."""
-    heads: list[dict[str, Any]] = []
+    media: list[dict[str, Any]] = []
     blobs: list[Any] = []
-    for media, frames in {media: frames for loaded in batch for media, frames in loaded.media.items()}.items():
-        head = {"kind": media.kind, "source": media.source, "frames": media.frames, "shape": frames.pixels.shape}
-        if media.source.startswith("blank:"):
-            heads.append(head)
+    for loaded in batch:
+        blobs += [_to_ipc(_columns_table(loaded)), dump_requests(loaded.requests)]
+        blobs.append(_to_ipc(prediction_table(loaded.ready)))
+    for medium, frames in {medium: frames for loaded in batch for medium, frames in loaded.media.items()}.items():
+        head = {**asdict(medium), "shape": frames.pixels.shape}
+        media.append(head)
+        if medium.source.startswith(_BLANK):
             continue
         head |= {"seconds": frames.seconds, "fps": frames.fps, "total": frames.total_frames}
-        heads.append({**head, "encoded": frames.encoded is not None})
+        head["encoded"] = frames.encoded is not None
         blobs.append(pa.py_buffer(np.ascontiguousarray(frames.pixels)))
         if frames.encoded is not None:
             blobs.append(pa.py_buffer(frames.encoded))
-    return pa.table(
-        {
-            "units": _in_one_row([loaded.unit.to_dict() for loaded in batch], _UNIT),
-            "columns": pa.array([[_to_ipc(_columns_table(loaded)) for loaded in batch]], _BLOBS),
-            "requests": pa.array([[dump_requests(loaded.requests) for loaded in batch]], _BLOBS),
-            "ready": pa.array([[_to_ipc(prediction_table(loaded.ready)) for loaded in batch]], _BLOBS),
-            "heads": _in_one_row(heads, _MEDIUM),
-            "blobs": pa.array([[memoryview(blob) for blob in blobs]], _BLOBS),
-        }
-    )
+    return _pack({"units": [loaded.unit.to_dict() for loaded in batch], "media": media}, blobs)
 
 
 def _columns_table(loaded: Loaded) -> pa.Table:
@@ -108,34 +76,33 @@ def _columns_table(loaded: Loaded) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([PREDICTIONS.field(name) for name in rows[0]]))
 
 
+def count_units(table: pa.Table) -> int:
+    """Return the units in a row of `pack_units`."""
+    return len(_head(table)["units"])
+
+
 def unpack_units(table: pa.Table) -> Iterator[Loaded]:
     """Yield the units of a row; each gets the pixels of all, as read-only views of the row."""
-    media = _unpack_media(table)
-    lists = [table[name].chunk(0)[0].values for name in ("units", "columns", "requests", "ready")]
-    for unit, columns, requests, ready in zip(*lists, strict=True):
+    head, blobs = _head(table), _blobs(table)
+    contents = [(next(blobs), next(blobs), next(blobs)) for _ in head["units"]]
+    media = dict(_unpack_medium(raw, blobs) for raw in head["media"])
+    for unit, (columns, requests, ready) in zip(head["units"], contents, strict=True):
         yield Loaded(
-            unit=WorkUnit.from_dict(unit.as_py()),
+            unit=WorkUnit.from_dict(unit),
             columns={row["request_id"]: row for row in _from_ipc(columns).to_pylist()},
-            requests=load_requests(requests.as_py()),
+            requests=load_requests(requests.to_pybytes()),
             media=media,
             ready=_from_ipc(ready).to_pylist(),
         )
 
 
-def _unpack_media(table: pa.Table) -> dict[Media, Frames]:
-    values = table["blobs"].chunk(0)[0].values
-    views = iter([memoryview(values[i].as_buffer()) for i in range(len(values))])
-    media_frames: dict[Media, Frames] = {}
-    for head in table["heads"][0].as_py():
-        media = Media(head["kind"], head["source"], head["frames"])
-        if media.source.startswith("blank:"):
-            is_video = media.kind == "video"
-            media_frames[media] = blank_frames(replace(media, frames=head["shape"][0]) if is_video else media)
-            continue
-        pixels = np.frombuffer(next(views), np.uint8).reshape(head["shape"])
-        encoded = bytes(next(views)) if head["encoded"] else None
-        media_frames[media] = frames_from_header(head, pixels, encoded)
-    return media_frames
+def _unpack_medium(head: Mapping[str, Any], blobs: Iterator[pa.Buffer]) -> tuple[Media, Frames]:
+    medium = Media(head["kind"], head["source"], head["frames"])
+    if medium.source.startswith(_BLANK):
+        is_video = medium.kind == "video"
+        return medium, blank_frames(replace(medium, frames=head["shape"][0]) if is_video else medium)
+    pixels = np.frombuffer(next(blobs), np.uint8).reshape(head["shape"])
+    return medium, frames_from_header(head, pixels, next(blobs).to_pybytes() if head["encoded"] else None)
 
 
 def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
@@ -149,30 +116,24 @@ def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
         }
         for answered in answers
     ]
-    return pa.table(
-        {
-            "heads": _in_one_row(heads, _ANSWERED),
-            "rows": pa.array([[_to_ipc(answered.rows) for answered in answers]], _BLOBS),
-        }
-    )
+    return _pack(heads, [_to_ipc(answered.rows) for answered in answers])
 
 
 def unpack_answers(table: pa.Table) -> Iterator[AnsweredUnit]:
     """Yield the answered units of a row."""
-    rows = table["rows"].chunk(0)[0].values
-    for head, content in zip(table["heads"][0].as_py(), rows, strict=True):
-        yield AnsweredUnit(
-            unit=WorkUnit.from_dict(head["unit"]),
-            rows=_from_ipc(content),
-            fatal=head["fatal"],
-            is_committed=head["is_committed"],
-            span=ReplicaSpan(**head["span"]),
-        )
+    for head, content in zip(_head(table), _blobs(table), strict=True):
+        unit, span = WorkUnit.from_dict(head["unit"]), ReplicaSpan(**head["span"])
+        yield AnsweredUnit(**{**head, "unit": unit, "span": span, "rows": _from_ipc(content)})
 
 
 def pack_receipts(receipts: Sequence[Receipt]) -> pa.Table:
     """Pack receipts into one row."""
-    return pa.table({"receipts": _in_one_row([receipt.to_dict() for receipt in receipts], _RECEIPT)})
+    return _pack([receipt.to_dict() for receipt in receipts])
+
+
+def unpack_receipts(row: Mapping[str, Any]) -> list[Receipt]:
+    """Return the receipts of a row, as Ray Data yields it."""
+    return [Receipt.from_dict(raw) for raw in json.loads(row["head"])]
 
 
 def _to_ipc(rows: pa.Table) -> bytes:
@@ -182,5 +143,5 @@ def _to_ipc(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _from_ipc(content: pa.BinaryScalar | pa.LargeBinaryScalar) -> pa.Table:
-    return pa.ipc.open_stream(content.as_buffer()).read_all()
+def _from_ipc(content: pa.Buffer) -> pa.Table:
+    return pa.ipc.open_stream(content).read_all()

@@ -15,6 +15,7 @@ from cluster.lazy import LazyCluster
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.concurrent import run_concurrently
 from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule
+from cluster.threads import in_background
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
@@ -24,9 +25,8 @@ from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
-from pipelines.predict.background import in_background
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
-from pipelines.predict.clip_sharing import clip_sharing
+from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_units
 from pipelines.predict.in_process import fits_in_process, run_in_process
@@ -80,11 +80,11 @@ def predict(
     On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
     except with a cost limit: what one may spend depends on what the one before has left.
     """
-    with clip_sharing(cluster, plans, context.spec.models) as clip_folder:
+    with clip_sharing(cluster, plans, context.spec.models) as clips:
         jobs = {
             name: job
             for name, model_plans in plans.items()
-            if (job := model_job(context, name, context.spec.models[name], model_plans, clip_folder=clip_folder)).units
+            if (job := model_job(context, name, context.spec.models[name], model_plans, clips)).units
         }
         runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
         runs.run()
@@ -160,15 +160,16 @@ def _runs_in_driver(job: Job, cluster: LazyCluster) -> bool:
 
 
 def model_job(
-    context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan], *, clip_folder: str = ""
+    context: SweepContext, name: str, model: ModelSpec, plans: Sequence[ModelPlan], clips: ClipSharing = NO_CLIPS
 ) -> Job:
-    """Return the pending work of a model's plans as one job; `clip_folder` holds clips that other models decoded."""
+    """Return the pending work of a model's plans as one job."""
     loader = UnitLoaderSpec(
         context=context.worker(),
         targets=tuple(plan.target for plan in plans),
         max_pixels=model.limits.max_pixels,
         max_frames=model.limits.max_frames,
-        clip_folder=clip_folder,
+        clip_folder=clips.folder,
+        keeps_clips=model.limits.max_frames in clips.shared_limits,
     )
     units = UnitList(unit for plan in plans for unit in plan.units)
     return Job(model=name, spec=model, loader=loader, out=context.out.uri, units=units, lock_token=context.lock_token)

@@ -10,7 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from pipelines.predict.replica_board import LoadProgress, ReplicaBoard
+from pipelines.predict.replica_board import LoadProgress
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class ReplicaStartupLog:
     model: str
     demand: Mapping[str, float]
     """Ray's resources for one replica."""
-    board: Any
-    """The job's `ReplicaBoard`, called through its actor."""
+    job_actor: Any
+    """Holds the job's `ReplicaBoard`."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
@@ -54,9 +54,9 @@ class ReplicaStartupLog:
         has_logged_wait = False
         while not self._ended.wait(CHECK_S):
             try:
-                if ray.get(self.board.send(ReplicaBoard.started), timeout=BOARD_TIMEOUT_S):
+                if ray.get(self.job_actor.started.remote(), timeout=BOARD_TIMEOUT_S):
                     return
-                loads: list[LoadProgress] = ray.get(self.board.send(ReplicaBoard.progress), timeout=BOARD_TIMEOUT_S)
+                loads: list[LoadProgress] = ray.get(self.job_actor.progress.remote(), timeout=BOARD_TIMEOUT_S)
             except ray.exceptions.RayError:
                 continue  # the board is as busy as its machine; when it is gone, so is this block
             now = monotonic()

@@ -8,7 +8,6 @@ from typing import Any
 
 from models.engines.base import Engine
 from models.engines.conversation import answer_requests
-from models.engines.frame_reduction import FrameReductionEngine
 from models.errors import EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.logging_context import log_context
@@ -33,7 +32,7 @@ class UnitRunner:
     """
 
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
-        self._engine, self._attempts = FrameReductionEngine(engine), attempts
+        self._engine, self._attempts = engine, attempts
         self._current = ("", "")
 
     def answer(self, loaded: Loaded) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.hashing import stable_id
-from pipelines.media.frame_cache import FrameSource
+from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import Loaded

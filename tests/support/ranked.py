@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from models.engines import build_engine
+from models.engines import load_engine
 from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
@@ -119,7 +119,7 @@ def disturbed(argv: list[str], out: Path) -> int:
 
 def shares(file: Path) -> tuple[int, ...]:
     """Return the bytes of weights in each rank."""
-    engine = build_engine(PAIR, ModelSpec.model_validate(json.loads(file.read_text())[PAIR]))
+    engine = load_engine(PAIR, ModelSpec.model_validate(json.loads(file.read_text())[PAIR]))
     if not isinstance(engine, TensorParallelEngine):
         raise TypeError(f"{engine} is no group of ranks")
     try:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from models.engines import with_reasoning
-from models.engines.conversation import answer_requests
-from models.engines.frame_reduction import FrameReductionEngine
+from models.engines import wrap_engine
 from models.engines.openai.messages import UNSCORED
 from models.fingerprint import answer_fingerprint
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Step, decoding_name, prompt_sha256
-from models.spec import ModelSpec
 from pipelines.hashing import stable_id
-from pipelines.media.frame_cache import FrameSource, LocalFrameCache
+from pipelines.media.recent_frames import RecentFrames
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.loader import Loaded
-from pipelines.schemas import prediction_row
-from pipelines.storage.retry import retry_store
+from pipelines.predict.attempts import AttemptTracker
+from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, UnitWork
+from pipelines.predict.unit_pipeline import UnitPipeline
+from pipelines.predict.unit_runner import UnitRunner
+from pipelines.schemas import prediction_table
 
 Outcome: TypeAlias = Answer | Failure
 
+REPLICA = "batch"
 EARLY = "step-"
 """Begins the custom ids of early steps of conversations, which several requests may share."""
 _PENDING = Failure(type="pending", message="not answered yet")
@@ -41,40 +42,31 @@ class Replayed:
     media: Mapping[Media, Frames]
 
 
-class UnitLoader(Protocol):
-    """Loads a unit, as `pipelines.predict.loader.Loader`."""
-
-    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = ()) -> Loaded:
-        """Return the requests of a unit and their media."""
-        ...
-
-    def close(self) -> None:
-        """End the processes that decode."""
-        ...
-
-
 class Replayer:
-    """Replays units of a model; pixels are decoded only where a call is to be sent."""
+    """Replays units of a model through its pipeline; pixels are decoded only where a call is to be sent."""
 
-    def __init__(self, spec: ModelSpec, build_loader: Callable[[FrameSource], UnitLoader]) -> None:
-        self._spec, self._entry = spec, stable_id(answer_fingerprint(spec))
+    def __init__(self, work: UnitWork) -> None:
+        self._spec, self._entry, self._began = work.spec, stable_id(answer_fingerprint(work.spec)), time.time()
         self._frames = _CountedFrames()
-        self._loader = build_loader(self._frames)
+        self._pipeline = UnitPipeline(work, frames=self._frames)
 
     def replay(self, unit: WorkUnit, outcomes: Mapping[str, Outcome], *, with_pixels: bool) -> Replayed:
         """Answer a unit as an engine would that knows these outcomes, by custom id (StoreError)."""
         self._frames.with_pixels = with_pixels
-        loaded: Loaded = retry_store(lambda: self._loader.load(unit))
+        loaded = self._pipeline.load(unit)
         steps = {request.request_id: len(request.steps) for request in loaded.requests}
         engine = _ReplayEngine(self._entry, steps, outcomes)
-        answering = FrameReductionEngine(with_reasoning(engine, self._spec))
-        replies = answer_requests(answering, loaded.requests, loaded.media)
-        rows = [prediction_row(loaded.columns[reply.request_id], reply) for reply in replies]
-        return Replayed(rows=[*loaded.ready, *rows], missing=engine.missing, media={**loaded.media, **engine.media})
+        rows = UnitRunner(wrap_engine(engine, self._spec), AttemptTracker()).answer(loaded)
+        return Replayed(rows=rows, missing=engine.missing, media={**loaded.media, **engine.media})
+
+    def commit(self, unit: WorkUnit, replayed: Replayed) -> Receipt:
+        """Commit a unit of which nothing is missing, as `UnitPipeline.commit`."""
+        span = ReplicaSpan(REPLICA, self._began, time.time())
+        return self._pipeline.commit(AnsweredUnit(unit=unit, rows=prediction_table(replayed.rows), span=span))
 
     def close(self) -> None:
         """End the decoder's process."""
-        self._loader.close()
+        self._pipeline.close()
 
 
 class _ReplayEngine:
@@ -119,14 +111,14 @@ class _CountedFrames:
 
     def __init__(self) -> None:
         self.with_pixels = True
-        self._cache = LocalFrameCache()
+        self._cache = RecentFrames()
         self._counts: dict[str, int] = {}
 
-    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
+    def fetch(self, key: str, decode: Callable[[], Frames]) -> Frames:
         """Return the frames of a key, as `FrameSource.fetch`."""
         count = 1 if key.startswith("image:") else self._counts.get(key)
         if count is not None and not self.with_pixels:
             return Frames(pixels=np.zeros((count, 1, 1, 3), np.uint8))
-        frames = self._cache.fetch(key, decode, shared=shared)
+        frames = self._cache.fetch(key, decode)
         self._counts[key] = len(frames.pixels)
         return frames

@@ -7,9 +7,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
+from concurrent.futures import wait
+from contextlib import closing
 from functools import partial
 
+from cluster.threads import run_in_thread
 from models.engines.openai.batch_api import BatchApi
 from models.errors import BatchApiError
 from models.messages import Media
@@ -20,11 +22,8 @@ from pipelines.plan.units import WorkUnit
 from pipelines.predict.batches.queue import BatchQueue
 from pipelines.predict.batches.records import BatchRecords
 from pipelines.predict.batches.replay import Replayed, Replayer
-from pipelines.predict.commit import Committer
-from pipelines.predict.records import AnsweredUnit, Job, Receipt, ReplicaSpan
-from pipelines.schemas import prediction_table
+from pipelines.predict.records import Job, Receipt
 from pipelines.storage.lock_owner import check_lock
-from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -37,7 +36,6 @@ CANCEL_S = 15.0
 """How long an interrupted run waits for the results of the batches that it cancels."""
 COMMIT_S = 10.0
 """How long it may then take to commit them."""
-REPLICA = "batch"
 
 
 class BatchRunner:
@@ -58,8 +56,7 @@ class BatchRunner:
         """Open output and provider; `note` gets sentences about the wait, `stop` ends the run early."""
         out = Store(job.out)
         self._job, self._on_receipt, self._note, self._stop = job, on_receipt, note, stop
-        self._committer = Committer(job.out, job.lock_token)
-        self._replayer = Replayer(job.spec, job.loader.build)
+        self._replayer = Replayer(job.work)
         self._api = BatchApi(job.spec)
         self._records = BatchRecords(out, job.model)
         check_owner = partial(check_lock, out, job.lock_token)
@@ -67,7 +64,6 @@ class BatchRunner:
         self._ready = deque(range(len(job.units)))
         self._waiting: dict[int, set[str]] = {}
         self._waiting_for: dict[str, list[int]] = {}
-        self._began = time.time()
 
     def run(self) -> None:
         """Run all units, or end early once `stop` is set: batches in flight are cancelled, what is finished is kept.
@@ -130,10 +126,8 @@ class BatchRunner:
         )
 
     def _commit(self, unit: WorkUnit, replayed: Replayed) -> None:
-        span = ReplicaSpan(REPLICA, self._began, time.time())
-        answered = AnsweredUnit(unit=unit, rows=prediction_table(replayed.rows), span=span)
         with log_context(part=unit.part):
-            receipt = retry_store(partial(self._committer.commit, answered))
+            receipt = self._replayer.commit(unit, replayed)
             self._queue.forget({row["request_id"] for row in replayed.rows})
             self._on_receipt(receipt)
 
@@ -229,33 +223,24 @@ def run_in_batches(job: Job, on_receipt: Callable[[Receipt], None], note: Callab
         StoreError: the store failed after retries.
     """
     log.info("%d requests are sent in batches", count_requests(job.units))
-    stop, ended, errors = threading.Event(), threading.Event(), list[BaseException]()
+    stop = threading.Event()
 
-    def work() -> None:
-        try:
-            runner = BatchRunner(job, on_receipt, note=note, stop=stop)
-            try:
-                runner.run()
-            finally:
-                runner.close()
-        except BaseException as error:  # noqa: BLE001  raised again in the waiting thread
-            errors.append(error)
-        finally:
-            ended.set()
+    def run() -> None:
+        with closing(BatchRunner(job, on_receipt, note=note, stop=stop)) as runner:
+            runner.run()
 
-    threading.Thread(target=copy_context().run, args=(work,), name=f"vlmsweep-batches-{job.model}", daemon=True).start()
+    running = run_in_thread(f"batches-{job.model}", run)
     try:
-        # Python 3.11 takes a thread for ended whose `join` was interrupted: a second one would not wait for it.
-        while not ended.wait(0.2):
+        while not wait([running], timeout=0.2).done:
             if job.is_stopped():
                 stop.set()
     finally:
         stop.set()
-        ended.wait(CANCEL_S + COMMIT_S)
-    for error in errors:
-        if isinstance(error, BatchApiError):
-            raise ModelUnavailableError(f"model {job.model!r}: {error}") from error
-        raise error
+        wait([running], timeout=CANCEL_S + COMMIT_S)
+    try:
+        running.result()
+    except BatchApiError as error:
+        raise ModelUnavailableError(f"model {job.model!r}: {error}") from error
 
 
 def warn_of_batches(job: Job) -> None:

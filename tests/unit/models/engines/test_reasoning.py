@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from models.engines import build_engine
+from models.engines import wrap_engine
 from models.engines.reasoning import ReasoningEngine, split_reasoning
 from models.fingerprint import answer_fingerprint
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, user
@@ -99,8 +100,13 @@ def test_entry_decides_whether_and_how_long_a_model_thinks() -> None:
     assert ModelSpec(engine="random").thinking_tokens is None
     assert ModelSpec(engine="random", reasoning={}).thinking_tokens == 1024
     assert ModelSpec(engine="random", reasoning_tokens=0).thinking_tokens == 0
-    assert isinstance(build_engine("m", ModelSpec(engine="random", reasoning={})), ReasoningEngine)
-    assert not isinstance(build_engine("m", ModelSpec(engine="random")), ReasoningEngine)
+
+
+@pytest.mark.parametrize(("fields", "tokens"), [({"reasoning": {}}, 8 + 1024), ({}, 8)])
+def test_wrapped_engine_has_tokens_to_think_with_where_the_entry_says_so(fields: dict[str, Any], tokens: int) -> None:
+    engine = ThinkingEngine()
+    list(wrap_engine(engine, ModelSpec(engine="random", **fields)).generate([call(8)], {}))
+    assert engine.limits == [tokens]
 
 
 def test_thinking_changes_what_names_an_answer_and_no_other_entry_changes() -> None:

@@ -18,7 +18,7 @@ from pipelines.media.decoder import Decoder
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.clip_sharing import clip_sharing
+from pipelines.predict.clip_sharing import NO_CLIPS, clip_sharing
 from pipelines.sweep.run import run_sweep
 
 
@@ -29,25 +29,29 @@ def planned(data: str, out: Path, limits: Mapping[str, Limits], settings: tuple[
 
 
 @pytest.mark.parametrize(
-    ("limits", "settings", "is_shared"),
+    ("limits", "shared_limits"),
     [
-        ([Limits(), Limits(max_pixels=9)], ("32-frames",), True),
-        ([Limits()], ("32-frames",), False),
-        ([Limits(max_frames=4), Limits(max_frames=8)], ("32-frames",), False),
-        ([Limits(), Limits()], ("black-video",), False),
+        ([Limits(), Limits(max_pixels=9)], {None}),
+        ([Limits()], set()),
+        ([Limits(max_frames=4), Limits(max_frames=8)], set()),
     ],
 )
-def test_folder_exists_where_two_models_see_equal_frames(
-    maia_data: str, tmp_path: Path, limits: list[Limits], settings: tuple[str, ...], is_shared: bool
+def test_folder_exists_for_the_run_and_keeps_what_two_models_see(
+    maia_data: str, tmp_path: Path, limits: list[Limits], shared_limits: set[int | None]
 ) -> None:
-    plans, models = planned(maia_data, tmp_path, dict(zip("ab", limits, strict=False)), settings)
-    with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
-        assert bool(folder) is is_shared
-        if folder:
-            pixels = np.zeros((1, 1, 1, 3), np.uint8)
-            ClipFolder(folder).fetch(Media("video", "a", 1), None, lambda: Frames(pixels=pixels))
-            assert Path(folder).is_dir()
-    assert not folder or not Path(folder).exists()
+    plans, models = planned(maia_data, tmp_path, dict(zip("ab", limits, strict=False)), ("32-frames",))
+    with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as clips:
+        assert clips.shared_limits == shared_limits
+        pixels = np.zeros((1, 1, 1, 3), np.uint8)
+        ClipFolder(clips.folder).fetch(Media("video", "a", 1), None, lambda: Frames(pixels=pixels))
+        assert Path(clips.folder).is_dir()
+    assert not Path(clips.folder).exists()
+
+
+def test_run_without_clips_has_no_folder(maia_data: str, tmp_path: Path) -> None:
+    plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("black-video",))
+    with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as clips:
+        assert clips == NO_CLIPS
 
 
 def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> None:
@@ -55,8 +59,8 @@ def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> Non
     folders = []
 
     def fail() -> None:
-        with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as folder:
-            folders.append(Path(folder))
+        with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as clips:
+            folders.append(Path(clips.folder))
             folders[0].mkdir()
             raise KeyboardInterrupt
 

@@ -11,7 +11,6 @@ import pytest
 from models.messages import Frames
 from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
-from pipelines.media.frame_cache import LocalFrameCache
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.commit import Committer
@@ -45,18 +44,6 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert frames["32"].fps == pytest.approx(10)
 
 
-class RecordingFrameCache(LocalFrameCache):
-    """Records which media are shared."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shared: dict[str, bool] = {}
-
-    def fetch(self, key: str, decode: Callable[[], Frames], *, shared: bool = True) -> Frames:
-        self.shared[key.rpartition(":")[0]] = shared
-        return super().fetch(key, decode)
-
-
 class RecordedMedia:
     """Records media that are decoded, as `AttemptTracker`."""
 
@@ -68,17 +55,22 @@ class RecordedMedia:
         self.media.append(medium)
 
 
-def test_loader_does_not_share_media_of_exclusive_groups(
-    units: list[WorkUnit], make_loader: Callable[..., Loader]
+@pytest.mark.parametrize(
+    ("is_exclusive", "keeps_clips", "is_stored"), [(False, False, True), (True, False, False), (True, True, True)]
+)
+def test_clips_of_one_batch_are_stored_for_other_models_alone(
+    units: list[WorkUnit],
+    make_loader: Callable[..., Loader],
+    tmp_path: Path,
+    is_exclusive: bool,
+    keeps_clips: bool,
+    is_stored: bool,
 ) -> None:
-    cache = RecordingFrameCache()
-    loader = make_loader(frames=cache)
-    groups = ((unit, media_slice.group) for unit in units for media_slice in unit.slices)
-    unit, group = next((unit, group) for unit, group in groups if "blank" not in group)
-    loader.load(unit)
-    assert cache.shared[group]
-    loader.load(unit, [group])
-    assert not cache.shared[group]
+    folder = tmp_path / "clips"
+    unit = next(unit for unit in units if any("blank" not in entry.group for entry in unit.slices))
+    groups = [entry.group for entry in unit.slices] if is_exclusive else []
+    make_loader(clip_folder=str(folder), keeps_clips=keeps_clips).load(unit, groups)
+    assert bool(list(folder.glob("*.frames"))) is is_stored
 
 
 def test_loader_shrinks_and_thins_frames_to_the_limits_of_the_model(
@@ -148,11 +140,10 @@ def test_medium_that_kills_costs_its_own_rows_and_others_are_recorded_before_the
 ) -> None:
     unit = next(unit for unit in units if len({entry.group for entry in unit.slices if "blank" not in entry.group}) > 1)
     fatal, *others = sorted({entry.group for entry in unit.slices if "blank" not in entry.group})
-    attempts, cache = RecordedMedia(), RecordingFrameCache()
+    attempts = RecordedMedia()
     guard = MediaGuard(unit=unit.part, attempts=attempts, fatal_media=frozenset([fatal]))
-    loaded_unit = make_loader(frames=cache).load(unit, guard=guard)
+    loaded_unit = make_loader().load(unit, guard=guard)
     assert [attempts.media[-1], *sorted(attempts.media[:-1])] == ["", *others]
-    assert not any(cache.shared.values()), "the process that died at a medium may still claim it"
     failed = {row["request_id"] for row in loaded_unit.ready}
     assert all("processes died" in row["error"] for row in loaded_unit.ready)
     assert failed | {request.request_id for request in loaded_unit.requests} == loaded_unit.columns.keys()

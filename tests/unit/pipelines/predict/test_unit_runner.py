@@ -11,7 +11,7 @@ from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
 from pipelines.predict.records import AnsweredUnit, Receipt
-from pipelines.predict.serialization import pack_answers, pack_receipts, unpack_answers
+from pipelines.predict.serialization import pack_answers, pack_receipts, unpack_answers, unpack_receipts
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import prediction_table
 from tests.support.units import RecordingAttempts, ScriptedEngine, carried, words_of
@@ -133,7 +133,7 @@ def test_receipts_survive_packing() -> None:
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),
     ]
     (row,) = pack_receipts(receipts).to_pylist()
-    assert [Receipt.from_dict(raw) for raw in row["receipts"]] == receipts
+    assert unpack_receipts(row) == receipts
 
 
 def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:

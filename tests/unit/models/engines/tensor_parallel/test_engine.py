@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.engines import build_engine
+from models.engines import load_engine
 from models.engines.base import Engine
 from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.engines.tensor_parallel.log_forwarding import effective_level, relay
@@ -43,7 +43,7 @@ pytestmark = [
 
 def tensor_parallel_engine(folder: Path | str, ranks: int = 2, **more: object) -> Engine:
     raw = {"engine": "transformers", "model": str(folder), "device": "cpu", "tensor_parallel": ranks, **more}
-    return build_engine("m", ModelSpec.model_validate(raw))
+    return load_engine("m", ModelSpec.model_validate(raw))
 
 
 def is_alive(pid: int) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from models.messages import Generation, Request, Step, StepOutput, user
 from pipelines.errors import ModelUnavailableError
-from pipelines.media.frame_cache import FrameSource
+from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded
 from pipelines.predict.records import Job
@@ -29,7 +29,7 @@ class _Chats:
     def build(self, frames: FrameSource | None = None) -> _Chats:
         return self
 
-    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, skip_media: bool = False) -> Loaded:
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: object = None) -> Loaded:
         names = [f"{Path(unit.part).stem}{number}" for number in range(unit.requests)]
         caption = Step(turns=(user("Describe."),), generation=Generation(max_new_tokens=8))
         requests = [

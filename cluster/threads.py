@@ -1,0 +1,56 @@
+"""Threads whose result or exception is a future."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import ParamSpec, TypeVar
+
+SHUTDOWN_S = 28.0
+"""Longest wait for jobs that were stopped."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def run_in_thread(name: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Run a function in a daemon thread with the caller's context: unlike those of executors, it delays no exit."""
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(function(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  raised again by `Future.result`
+            future.set_exception(error)
+
+    threading.Thread(target=copy_context().run, args=(run,), name=f"vlmsweep-{name}", daemon=True).start()
+    return future
+
+
+@contextmanager
+def in_background(jobs: Mapping[str, Callable[[Callable[[], bool]], None]]) -> Iterator[None]:
+    """Run jobs during a block, each in a thread, and wait for them at its end; raise the first exception of a job.
+
+    A job gets a function that says whether to end, as soon as the block or another job has raised.
+    """
+    stop, failed = threading.Event(), list[Future[None]]()
+
+    def on_end(future: Future[None]) -> None:
+        if future.exception():
+            failed.append(future)
+            stop.set()
+
+    futures = [run_in_thread(name, job, stop.is_set) for name, job in jobs.items()]
+    for future in futures:
+        future.add_done_callback(on_end)
+    try:
+        yield
+        wait(futures, return_when=FIRST_EXCEPTION)
+    finally:
+        stop.set()
+        wait(futures, timeout=SHUTDOWN_S)
+    for future in failed[:1]:
+        future.result()

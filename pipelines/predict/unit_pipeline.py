@@ -1,0 +1,100 @@
+"""The stages of a unit: load, answer, commit. Ray runs each where it belongs; whoever needs no isolation runs all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from functools import cached_property, partial
+
+from models.engines import OnStall, build_engine
+from models.engines.base import Engine
+from pipelines.media.recent_frames import FrameSource
+from pipelines.plan.units import WorkUnit
+from pipelines.predict.attempts import AttemptTracker
+from pipelines.predict.commit import Committer
+from pipelines.predict.loader import Loaded
+from pipelines.predict.media_guard import UNGUARDED, MediaGuard
+from pipelines.predict.metrics import count_answering, count_loading
+from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, UnitLoader, UnitWork
+from pipelines.predict.unit_runner import UnitRunner
+from pipelines.schemas import prediction_table
+from pipelines.storage.retry import retry_store
+
+log = logging.getLogger(__name__)
+
+
+class UnitPipeline:
+    """Loads, answers and commits units of one job; each stage opens what it needs at its first unit."""
+
+    def __init__(
+        self,
+        work: UnitWork,
+        replica: str = "",
+        *,
+        frames: FrameSource | None = None,
+        attempts: AttemptTracker | None = None,
+        on_stall: OnStall | None = None,
+    ) -> None:
+        """Receipts carry `replica`; `attempts` outlives this process where an engine may end it, by `on_stall` too."""
+        self._work, self._replica = work, replica
+        self._frames, self._attempts, self._on_stall = frames, attempts or AttemptTracker(), on_stall
+        self._free_since = time.time()
+
+    def run(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Receipt:
+        """Run a unit through all stages, whose errors it may raise."""
+        return self.commit(self.answer(self.load(unit, exclusive_groups, guard=guard)))
+
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
+        """Load a unit, as `Loader.load`, again after pauses while the store fails (StoreError)."""
+        began = time.monotonic()
+        loaded = retry_store(partial(self._loader.load, unit, exclusive_groups, guard=guard))
+        count_loading(time.monotonic() - began)
+        log.info("%d requests are loaded", unit.requests)
+        return loaded
+
+    def answer(self, loaded: Loaded) -> AnsweredUnit:
+        """Answer a loaded unit, as `UnitRunner.answer`: see there for errors."""
+        began = time.time()
+        rows = prediction_table(self.runner.answer(loaded))
+        self._attempts.record_answered(loaded.unit.part)
+        ended = time.time()
+        count_answering(self._work.model, answered_s=ended - began, waited_s=began - self._free_since)
+        self._free_since = ended
+        log.info("%d rows are answered in %.1f s", rows.num_rows, ended - began)
+        return AnsweredUnit(unit=loaded.unit, rows=rows, span=ReplicaSpan(self._replica, began, ended))
+
+    def commit(self, answered: AnsweredUnit) -> Receipt:
+        """Commit an answered unit, as `Committer.commit`, again after pauses while the store fails.
+
+        Raises:
+            StoreError: the part could not be written.
+            FencedError: the run has lost the lock of the output.
+        """
+        return retry_store(partial(self._committer.commit, answered))
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine; EngineUnreachableError or MissingSecretError if it is unavailable."""
+        engine = build_engine(self._work.model, self._work.spec, on_stall=self._on_stall)
+        self._free_since = time.time()
+        return engine
+
+    @cached_property
+    def runner(self) -> UnitRunner:
+        """What sends the engine a unit's requests."""
+        return UnitRunner(self.engine, self._attempts)
+
+    @cached_property
+    def _loader(self) -> UnitLoader:
+        return self._work.loader.build(self._frames)
+
+    @cached_property
+    def _committer(self) -> Committer:
+        return Committer(self._work.out, self._work.lock_token)
+
+    def close(self) -> None:
+        """End the decoder's process, and what the engine has opened."""
+        for name in ("_loader", "engine"):
+            if opened := self.__dict__.get(name):
+                opened.close()
