@@ -11,7 +11,7 @@ value on each draw. Draws are a pure function of the number of clusters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -27,7 +27,6 @@ Column: TypeAlias = NDArray[np.float64] | NDArray[np.bool_]  # one number a row,
 Statistic: TypeAlias = Callable[..., NDArray[Any]]  # drawn sums, (draws,) each -> values, NaN if undefined
 Precision: TypeAlias = Literal["float64", "float32"]  # counts are exact in both; float32 halves time and memory
 
-_NO_ROWS: Final = np.empty(0)
 _MAX_CACHED_CLUSTERS: Final = 1_200  # draws of more clusters, some 100 MB, are made block by block and not kept
 
 
@@ -71,31 +70,6 @@ def with_intervals(
     sums = _sums_by_cluster(specs, clusters)
     draws = draw_sums(sums, precision) if len(sums) > 1 else None
     return [spec.metric for spec in specs] if draws is None else _with_all_ends(specs, sums, draws)
-
-
-class SharedDraws:
-    """Metrics whose intervals are computed at the end, so that all with the same number of clusters share the draws."""
-
-    def __init__(self) -> None:
-        self._added: dict[int, list[tuple[list[MetricSpec], FloatArray]]] = {}  # by number of clusters
-
-    def add(self, specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> list[Metric]:
-        """Return the metrics of `with_intervals` without their intervals, which `complete` sets."""
-        sums = _sums_by_cluster(specs, clusters)
-        if len(sums) > 1:
-            # Only the number of columns is needed later: those over rows would fill the memory.
-            light = [replace(spec, columns=(_NO_ROWS,) * len(spec.columns), rows=None) for spec in specs]
-            self._added.setdefault(len(sums), []).append((light, sums))
-        return [spec.metric for spec in specs]
-
-    def complete(self, metrics: Iterable[Metric]) -> list[Metric]:
-        """Return the metrics in order, with intervals where they were added."""
-        whole: dict[Metric, Metric] = {}
-        for group in self._added.values():
-            for (specs, sums), drawn in zip(group, draw_tables([sums for _, sums in group]), strict=True):
-                pairs = zip(specs, _with_all_ends(specs, sums, drawn), strict=True)
-                whole.update({spec.metric: metric for spec, metric in pairs})
-        return [whole.get(metric, metric) for metric in metrics]
 
 
 def _sums_by_cluster(specs: Sequence[MetricSpec], clusters: NDArray[Any]) -> FloatArray:

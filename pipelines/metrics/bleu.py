@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.metrics.ngrams import ORDERS, Chunk, IntArray, iter_orders, sums_by, tokenize
 from pipelines.metrics.stats import FloatArray
@@ -54,9 +55,9 @@ def bleu_counts(candidates: Sequence[str], references: References, *, lowercase:
     return np.concatenate(counts)
 
 
-def bleu_of_counts(counts: IntArray, order: int = ORDERS) -> float:
+def bleu_of_counts(counts: NDArray[Any], order: int = ORDERS) -> float:
     """Return corpus BLEU up to `order` as a fraction from summed counts, (10,), with sacreBLEU's defaults."""
-    matches, totals, lengths = np.split(counts, [ORDERS, 2 * ORDERS])
+    matches, totals, lengths = np.split(counts.astype(np.int64), [ORDERS, 2 * ORDERS])
     score = bleu_scorer(order).compute_bleu(
         matches[:order].tolist(), totals[:order].tolist(), *lengths.tolist(), smooth_method="exp", max_ngram_order=order
     )

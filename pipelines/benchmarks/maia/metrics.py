@@ -4,29 +4,37 @@ The paper's (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989), for the wh
 
 - `statement_accuracy`: share of correct statement pairs; `pool_accuracy`: share of questions with all eight correct.
 - `oevqa_accuracy`: share of open answers that the judge accepts; `agg_acc`: share of questions with both.
-- `rouge`, `bertscore`, `bleu`, `meteor`, `cider` of the open answers.
+- `rouge`, `bertscore`, `bleu`, `meteor`, `cider` of the open answers with the eight human ones; failed requests do not
+  count. The paper does not name their variants, so values close to its Table 4 are not to be expected.
 
 A failed request is wrong. One never run makes metrics over its setting's questions null. Intervals resample videos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipelines.benchmarks.aggregation import SharedDraws
-from pipelines.benchmarks.maia.aggregate import MeanMetric
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
-from pipelines.benchmarks.maia.gains import gains
-from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_metrics
-from pipelines.benchmarks.maia.scored_rows import BoolArray, QuestionGrid, SettingScores, not_run_note, prepare
-from pipelines.benchmarks.maia.similarity import similarity_metrics
+from pipelines.benchmarks.maia.gains import BASELINES, FULL, MEASURES, gain_key
+from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_measures
+from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Grouping,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    with_intervals,
+)
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, worst_status
+from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.cider import cider
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +43,67 @@ SETTINGS: Final = ("black-video", "1-frame", "32-frames", "unimodal")  # in the 
 
 _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
+_BY_CATEGORY: Final = Grouping(names=COLUMNS)
+_WITH_MACRO: Final = Grouping(names=COLUMNS, mean_suffix="_macro")
+
+
+def _unjudged(rows: ScoredRows) -> str:
+    """Return why answers have no verdict."""
+    failed = int((rows["verdict_state"] == "failed").sum())
+    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge"
+
+
+def _unscored(rows: ScoredRows) -> str:
+    return f"answers without a score: {len(rows):,}"
+
+
+_over_questions: Final = partial(MetricDef, counted=every)
+_STATEMENTS: Final = MetricDef(name="statement_accuracy", value=right, counted=lambda rows: ~rows.missing)
+_POOLS: Final = _over_questions(name="pool_accuracy", value="pool", form="both")
+_GAP: Final = _over_questions(
+    name="statement_minus_pool", value=lambda rows: rows.floats("share") - rows.floats("pool"), unit=""
+)
+_NONE_RATE: Final = MetricDef(name="none_rate", value=lambda rows: ~rows.read)
+_SIDES: Final = tuple(
+    MetricDef(
+        name=f"accuracy_ts_{letter}",
+        value=right,
+        counted=lambda rows, side=side: rows.ok & (rows.floats("ts_at_a") == side),  # type: ignore[misc]
+    )
+    for letter, side in (("a", 1.0), ("b", 0.0))
+)
+_OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=_unjudged)
+_AGGREGATE: Final = _over_questions(
+    name="agg_acc",
+    value=lambda rows: rows.floats("pool") * rows.floats("judged"),
+    missing=_unjudged,
+    form="both",
+)
+_OPEN_GAP: Final = _over_questions(
+    name="oevqa_minus_pool",
+    value=lambda rows: rows.floats("judged") - rows.floats("pool"),
+    missing=_unjudged,
+    unit="",
+)
+_BLEUS: Final = tuple(
+    MetricDef(
+        name=f"bleu_{order}" if order < 4 else "bleu",
+        value="bleu_counts",
+        statistic=partial(bleu_of_sums, order=order),
+        of_totals=partial(bleu_of_counts, order=order),
+        corpus=True,
+        form="single" if order < 4 else "both",
+    )
+    for order in (4, 1, 2, 3)
+)
+_CIDER: Final = MetricDef(
+    name="cider",
+    value="cider",
+    missing="one question alone has no document frequencies",
+    unit="score",
+    corpus=True,
+    form="both",
+)
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
@@ -43,155 +112,166 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     `scores` are as of `Reporter.reduce`; every question of a `vsv` setting has rows for its eight pairs, also those of
     status `missing`. A category that is none of the twelve columns raises ValueError.
     """
-    prepared = prepare(scores)
-    is_people = prepared["setting"] == LEAVE_ONE_OUT
-    frame = prepared[~is_people]
-    present = set(frame["setting"])
-    ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
-    draws = SharedDraws()
-    settings = {name: SettingScores.from_rows(frame[frame["setting"] == name], name, draws) for name in ordered}
-    metrics = leave_one_out_metrics(prepared[is_people], draws)
+    if scores.empty:
+        return []
+    frame = prepare(scores)
+    is_people = frame["setting"] == LEAVE_ONE_OUT
+    metrics = _intervals(leave_one_out_measures(frame[is_people], _WITH_MACRO))
+    settings = _settings(frame[~is_people])
     for setting in settings.values():
+        check_pools(setting.pairs)
         setting_metrics: list[Metric] = []
-        if setting.vsv.is_planned:
-            setting_metrics += [*_vsv(setting), *_vsv_counts(setting, samples)]
-        if setting.oevqa.is_planned:
-            similarity = similarity_metrics(setting, samples)
-            setting_metrics += [*_oevqa(setting), *similarity, *_oevqa_counts(setting)]
-        if setting.vsv.is_planned and setting.oevqa.is_planned:
-            setting_metrics += _aggregate(setting)
+        for measures, counts in (_vsv, _vsv_counts), (_oevqa, _oevqa_counts), (_aggregate, _contingency):
+            setting_metrics += _intervals(measures(setting, samples))
+            setting_metrics += counts(setting, samples)
         _check_identities(setting_metrics)
         metrics += setting_metrics
-    return draws.complete([*metrics, *gains(settings)])
+    return [*metrics, *_intervals(_gains(settings))]
 
 
-def _over_questions(scores: SettingScores, task: str, grid: QuestionGrid) -> partial[MeanMetric]:
-    return partial(
-        MeanMetric,
-        draws=scores.draws,
-        task=task,
-        setting=scores.setting,
-        column=grid.column,
-        video=grid.video,
-        failed=grid.has_error,
-        counted=np.ones(len(grid.ids), dtype=np.bool_),
-        blocked=scores.incomplete,
-    )
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield the metrics over questions, of two models: pool accuracy, Agg-Acc, corpus BLEU and CIDEr."""
+    return compared(_measures, a, b, samples)
 
 
-def _vsv(scores: SettingScores) -> Iterator[Metric]:
-    grid = scores.vsv
-    ok, side = grid.ok.ravel(), grid.floats("ts_at_a").ravel()
-    over_pairs = partial(
-        MeanMetric,
-        draws=scores.draws,
-        task="vsv",
-        setting=scores.setting,
-        column=grid.column.repeat(POOL_SIZE),
-        video=grid.video.repeat(POOL_SIZE),
-        failed=grid.failed.ravel(),
-        note=not_run_note(grid.missing_requests),
-    )
-    correct, unreadable = grid.correct.ravel().astype(np.float64), grid.unreadable.ravel().astype(np.float64)
-    over_questions = _over_questions(scores, "vsv", grid)
-    yield from over_pairs(metric="statement_accuracy", values=correct, counted=~grid.missing.ravel()).metrics()
-    yield from over_questions(metric="pool_accuracy", values=grid.pool_correct).metrics()
-    # On every draw of videos the mean of differences is the difference of the means: the interval is paired.
-    gap = grid.correct.mean(axis=1) - grid.pool_correct
-    yield over_questions(metric="statement_minus_pool", values=gap, unit="").whole()
-    yield over_pairs(metric="none_rate", values=unreadable, counted=ok).whole()
-    for letter, is_side in (("a", side == 1), ("b", side == 0)):
-        yield over_pairs(metric=f"accuracy_ts_{letter}", values=correct, counted=is_side & ok).whole()
+def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    for setting in _settings(scores).values():
+        for measures in (_vsv, _oevqa, _aggregate):
+            yield from measures(setting, samples)
 
 
-def _vsv_counts(scores: SettingScores, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    grid, blocked = scores.vsv, scores.incomplete
-    count = partial(_count, scores, "vsv")
-    failed, rule, questions = int(grid.failed.sum()), grid.texts("rule"), len(grid.ids)
+def _settings(frame: pd.DataFrame) -> dict[str, SettingRows]:
+    rows, present = ScoredRows.of(frame), set(frame["setting"])
+    ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
+    return {name: SettingRows.of(rows.where(setting=name).named(setting=name)) for name in ordered}
+
+
+def _intervals(measures: Iterable[Measure]) -> list[Metric]:
+    numbers = estimates(measures)
+    bleus = [number for number in numbers if number.metric.metric.startswith("bleu")]
+    done = {id(number): metric for number, metric in zip(bleus, with_intervals(bleus), strict=True)}
+    return [done[id(number)] if id(number) in done else with_intervals([number])[0] for number in numbers]
+
+
+def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    if setting.is_planned("vsv"):
+        yield from _WITH_MACRO.measures(_STATEMENTS, setting.pairs)
+        yield from _WITH_MACRO.measures(_POOLS, setting.pools)
+        yield Measure(definition=_GAP, parts=(setting.pools,))
+        for definition in (_NONE_RATE, *_SIDES):
+            yield Measure(definition=definition, parts=(setting.pairs,))
+
+
+def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    if not setting.is_planned("vsv"):
+        return
+    pairs, pools = setting.pairs, setting.pools
     for name in ("elimination", "echo"):
-        answers = int(((rule == name) & grid.ok).sum())
-        yield count(metric=f"{name}_count", value=answers, n=int(grid.ok.sum()), n_failed=failed)
-    yield count(metric="errors", value=failed, n=int((~grid.missing).sum()), n_failed=failed)
-    histogram = np.bincount(grid.correct.sum(axis=1), minlength=POOL_SIZE + 1)
-    with_error = int(grid.has_error.sum())
-    for correct, pools in enumerate(histogram.tolist()):
-        value = None if blocked else pools
-        yield count(metric=f"pool_right_{correct}", value=value, n=questions, n_failed=with_error, note=blocked)
-    ids = [sample_id for sample_id in grid.ids if _is_contradictory(samples[sample_id])]
+        yield pairs.count(f"{name}_count", int((pairs.ok & (pairs["rule"] == name)).sum()))
+    yield pairs.count("errors", int(pairs.failed.sum()), int((~pairs.missing).sum()))
+    histogram = np.bincount(pools["right"], minlength=POOL_SIZE + 1)
+    for correct, questions in enumerate(histogram.tolist()):
+        value = None if pools.blocked else questions
+        yield pools.count(f"pool_right_{correct}", value, len(pools), note=pools.blocked)
+    ids = [sample_id for sample_id in pools["sample_id"] if _is_contradictory(samples[sample_id])]
     more = f" and {len(ids) - _MAX_LISTED:,} more" if len(ids) > _MAX_LISTED else ""
     note = f"a false statement is also a true one: {', '.join(ids[:_MAX_LISTED])}{more}" if ids else ""
-    yield count(metric="contradictory_pools", value=len(ids), n=questions, note=note)
+    yield pools.count("contradictory_pools", len(ids), len(pools), n_failed=0, note=note)
 
 
 def _is_contradictory(sample: Sample) -> bool:
     return not set(sample.data["true"]).isdisjoint(sample.data["false"])
 
 
-def _oevqa(scores: SettingScores) -> Iterator[Metric]:
-    grid = scores.oevqa
-    over_questions = _over_questions(scores, "oevqa", grid)
-    missing_reason = partial(_unjudged, grid.texts("verdict_state")[:, 0])
-    yield from over_questions(metric="oevqa_accuracy", values=grid.accepted, missing_reason=missing_reason).metrics()
+def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    if not setting.is_planned("oevqa"):
+        return
+    answers = setting.answers
+    yield from _WITH_MACRO.measures(_OPEN, answers)
+    measured = answers.named(blocked="")
+    for name in ("rouge", "bertscore", "meteor"):
+        lacks_all = bool(np.isnan(answers.floats(name)[answers.ok]).all())
+        definition = MetricDef(name=name, value=name, missing="no scorer gave it" if lacks_all else _unscored)
+        yield from _WITH_MACRO.measures(definition, measured)
+    if samples:
+        compared = _compared(measured, samples)
+        for definition in _BLEUS:
+            yield from _BY_CATEGORY.measures(definition, compared)
+        yield from _WITH_MACRO.measures(_CIDER, compared)
 
 
-def _oevqa_counts(scores: SettingScores) -> Iterator[Metric]:
-    grid = scores.oevqa
-    answers, failed = int(grid.ok.sum()), int(grid.failed.sum())
-    count = partial(_count, scores, "oevqa", n_failed=failed)
-    states = grid.texts("verdict_state")[grid.ok]
-    judged = not answers or bool(np.isin(states, ["ok", "invalid"]).any())
-    note = "" if judged else _unjudged(states, np.ones(answers, dtype=np.bool_))
-    invalid = int((states == "invalid").sum())
-    yield count(metric="judge_error_count", value=invalid if judged else None, n=answers, note=note)
-    yield count(metric="truncated_count", value=grid.count_flag("truncated"), n=answers)
-    yield count(metric="errors", value=failed, n=int((~grid.missing).sum()))
+def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
+    """Return the rows with the n-gram counts and the CIDEr-D of the answered ones, compared with people's answers."""
+    answered = np.flatnonzero(rows.ok)
+    texts = [answer or "" for answer in rows.texts("answer")[answered]]
+    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]]
+    counts, scores = bleu_counts(texts, references), np.full(len(rows), np.nan)
+    if len(answered) > 1:
+        scores[answered] = cider(texts, references)
+    all_counts = np.zeros((len(rows), counts.shape[1]))
+    all_counts[answered] = counts
+    return rows.with_columns(bleu_counts=all_counts, cider=scores)
 
 
-def _unjudged(states: NDArray[Any], rows: BoolArray) -> str:
-    """Return why answers have no verdict, from the states of the verdicts, (Q,)."""
-    failed = int((states[rows] == "failed").sum())
-    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge"
+def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    if not setting.is_planned("oevqa"):
+        return
+    answered = setting.answers.where(setting.answers.ok)
+    count = partial(setting.answers.count, n=len(answered))
+    states = answered["verdict_state"]
+    judged = not len(answered) or bool(np.isin(states.astype(str), ["ok", "invalid"]).any())
+    invalid = int((states == "invalid").sum()) if judged else None
+    yield count("judge_error_count", invalid, note="" if judged else _unjudged(answered))
+    yield count("truncated_count", int(answered.flagged("truncated").sum()))
+    failed, run = setting.answers.failed, ~setting.answers.missing
+    yield count("errors", int(failed.sum()), n=int(run.sum()))
 
 
-def _aggregate(scores: SettingScores) -> Iterator[Metric]:
-    vsv, oevqa = scores.vsv, scores.oevqa
-    _, left, right = np.intersect1d(vsv.ids, oevqa.ids, return_indices=True)
-    # A question of one task alone lacks the requests of the other task, unless these are excluded.
-    unmatched = len(set(vsv.ids) - set(oevqa.ids) - oevqa.excluded_ids)
-    unmatched += POOL_SIZE * len(set(oevqa.ids) - set(vsv.ids) - vsv.excluded_ids)
-    pool, accepted, column = vsv.pool_correct[left], oevqa.accepted[right], vsv.column[left]
-    over_questions = partial(
-        MeanMetric,
-        draws=scores.draws,
-        task="aggregate",
-        setting=scores.setting,
-        column=column,
-        video=vsv.video[left],
-        failed=vsv.has_error[left] | oevqa.has_error[right],
-        counted=np.ones(len(left), dtype=np.bool_),
-        blocked=not_run_note(vsv.missing_requests + oevqa.missing_requests + unmatched),
-        missing_reason=partial(_unjudged, oevqa.texts("verdict_state")[right, 0]),
-    )
-    agg_metrics = list(over_questions(metric="agg_acc", values=pool * accepted).metrics())
-    yield from agg_metrics
-    yield over_questions(metric="oevqa_minus_pool", values=accepted - pool, unit="").whole()
-    for agg in agg_metrics:
-        if agg.metric == "agg_acc":
-            rows = column == COLUMNS.index(agg.category) if agg.category else np.ones(len(left), dtype=np.bool_)
-            yield from _contingency(scores, agg, pool[rows], accepted[rows])
+def _aggregate(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    if setting.is_planned("vsv") and setting.is_planned("oevqa"):
+        yield from _WITH_MACRO.measures(_AGGREGATE, setting.joint)
+        yield Measure(definition=_OPEN_GAP, parts=(setting.joint,))
 
 
-def _contingency(scores: SettingScores, agg: Metric, pool: FloatArray, accepted: FloatArray) -> Iterator[Metric]:
-    """Count the questions of one row of Agg-Acc by their results in both tasks."""
-    count = partial(_count, scores, "aggregate", n=agg.n, n_failed=agg.n_failed, category=agg.category, note=agg.note)
+def _contingency(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    """Count the questions of each row of Agg-Acc by their results in both tasks."""
+    if not (setting.is_planned("vsv") and setting.is_planned("oevqa")):
+        return
     kinds = {"both": (1, 1), "pool_only": (1, 0), "judge_only": (0, 1), "neither": (0, 0)}
-    for name, (pool_value, judge_value) in kinds.items():
-        questions = int(((pool == pool_value) & (accepted == judge_value)).sum())
-        yield count(metric=f"agg_{name}", value=None if agg.value is None else questions)
+    for rows in (setting.joint, *_BY_CATEGORY.groups(setting.joint)):
+        aggregate = _AGGREGATE.estimate(rows).metric
+        pool, judged = rows.floats("pool"), rows.floats("judged")
+        for name, (in_pool, by_judge) in kinds.items():
+            value = int(((pool == in_pool) & (judged == by_judge)).sum()) if aggregate.value is not None else None
+            yield rows.count(f"agg_{name}", value, aggregate.n, note=aggregate.note)
 
 
-def _count(scores: SettingScores, task: str, *, metric: str, value: float | None, n: int, **more: Any) -> Metric:
-    return Metric(task=task, setting=scores.setting, metric=metric, value=value, n=n, unit="count", **more)
+def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
+    """Yield the gains of 32 frames over fewer, where both settings cover the same questions."""
+    full = settings.get(FULL)
+    values: dict[str, Callable[[ScoredRows], np.ndarray]] = {
+        "statement": lambda rows: rows.floats("share"),
+        "pool": lambda rows: rows.floats("pool"),
+        "oevqa": accepted,
+    }
+    for baseline in BASELINES:
+        base = settings.get(baseline)
+        if full is None or base is None:
+            continue
+        for measure, (task, _) in MEASURES.items():
+            rows, others = (side.pools if task == "vsv" else side.answers for side in (full, base))
+            if not full.is_planned(task) or not np.array_equal(rows["sample_id"], others["sample_id"]):
+                continue
+            gain = values[measure](rows) - values[measure](others)
+            compared = rows.with_columns(gain=gain, status=worst_status(rows["status"], others["status"]))
+            definition = _over_questions(
+                name=gain_key(measure, baseline).metric,
+                value="gain",
+                missing="not every answer has a verdict",
+                unit="",
+            )
+            blocked = not_run_note(full.not_run + base.not_run)
+            yield from _WITH_MACRO.measures(definition, compared.named(note="", blocked=blocked))
 
 
 def _check_identities(metrics: list[Metric]) -> None:

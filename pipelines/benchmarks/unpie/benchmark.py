@@ -269,7 +269,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     expected=_PARTS.expected,
     captions=_PARTS.captions,
     captioned_settings=("sm",),
-    paired_metrics=lazy_part("pipelines.benchmarks.unpie.paired:paired_metrics"),
+    paired_metrics=lazy_part("pipelines.benchmarks.unpie.metrics:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.unpie.people.human:HUMAN_BASELINE"),
     annotation_form=lazy_part("pipelines.benchmarks.unpie.people.annotation:annotation_form"),
 )

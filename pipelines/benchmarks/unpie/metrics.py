@@ -11,18 +11,29 @@ Failed and excluded requests are in no denominator: failed ones are counted in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Estimate,
+    Grouping,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    with_intervals,
+)
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note, worst_status
+from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import BoolArray, MeanMetric, MetricScope, kinds_in
+from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
-from pipelines.benchmarks.unpie.deltas import deltas
 from pipelines.benchmarks.unpie.people.agreement import agreement, translation_agreement
-from pipelines.benchmarks.unpie.reconstruction_bleu import bleu_metrics, sentence_counts
+from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,23 +41,15 @@ if TYPE_CHECKING:
 FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"  # categories of reconstruction by how common the meaning of the given translation is
 MARGIN_BINS: Final = tuple(round(-0.1 + 0.02 * i, 2) for i in range(11))  # edges; one more bin beyond each end
-_FLOATS: Final = (
-    "correct",
-    "strict",
-    "accepted",
-    "tie",
-    "margin",
-    "bleu4_sentence",
-    "meteor",
-    "meteor_nowordnet",
-    "human",
-    "gpteval",
-)
+_BY_KIND: Final = Grouping(names=KINDS, mean_category=ALL)
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "grounding": ("extra_text", "truncated"),
     "disambiguation": ("untranslated", "wrong_script", "refusal", "truncated"),
     "reconstruction": ("untranslated", "wrong_script", "refusal", "truncated"),
 }
+_NO_SCORER: Final = "no scorer model"
+_NO_JUDGE: Final = "no judge"
+_GAIN: Final = "delta_vs_lm"
 
 
 def subset_name(task: str, lang: str) -> str:
@@ -60,218 +63,211 @@ def margin_name(index: int) -> str:
     return f"margin_bin_{index:02d}"
 
 
+def _lacking(rows: ScoredRows) -> str:
+    """Return why no request was answered."""
+    excluded = int(rows.excluded.sum())
+    if not excluded:
+        return coverage_note(rows) or "no request was answered"
+    missing = "a caption (no captioner, or none for the picture)" if rows.setting == "sm" else "a picture or text"
+    return f"{excluded:,} requests lack {missing}"
+
+
+def _translated(rows: ScoredRows) -> Bools:
+    return rows.ok & rows.read
+
+
+_metric: Final = partial(MetricDef, empty=_lacking)
+_EXACT_MATCH: Final = _metric(name="exact_match", value="correct", form="both")
+_EXACT_MATCH_STRICT: Final = _metric(name="exact_match_strict", value="strict")
+_RANDOM: Final = _metric(name="random_exact_match", value="chance", known=True)
+_ACCURACY: Final = _metric(name="accuracy", value="correct", missing=_NO_SCORER, form="both")
+_MARGIN: Final = _metric(name="margin", value="margin", missing=_NO_SCORER, counted=_translated, unit="")
+_TIE_RATE: Final = _metric(name="tie_rate", value="tie", missing=_NO_SCORER, counted=_translated)
+_PAIR_ACCURACY: Final = _metric(name="pair_accuracy", value="correct", missing=_NO_SCORER, form="both")
+_SAME_OUTPUT: Final = _metric(name="same_output_rate", value="same")
+_CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=_NO_JUDGE, form="both")
+_SENTENCE_BLEU: Final = _metric(name="bleu4_sentence", value="bleu4_sentence")
+_BLEU: Final = _metric(
+    name="bleu4",
+    value=lambda rows: rows["bleu"],
+    statistic=bleu_of_sums,
+    of_totals=bleu_of_counts,
+    corpus=True,
+    form="both",
+)
+_HEADLINES: Final = {"grounding": "exact_match", "reconstruction": "correct_pct"}
+
+
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model, by task and setting; one without a value is None, with a note.
 
     `scores` are as of `Reporter.reduce`; `samples` have the original sentences.
     """
-    frame = _prepare(scores)
     metrics: list[Metric] = []
-    cells: dict[tuple[str, str], pd.DataFrame] = {}
-    tasks: Mapping[str, Callable[[_ScopeRows, Mapping[str, Sample]], Iterator[Metric]]] = {
-        "grounding": _grounding,
-        "disambiguation": _disambiguation,
-        "reconstruction": _reconstruction,
-    }
-    for task, task_metrics in tasks.items():
+    computed: list[Estimate] = []
+    for rows in _scopes(scores):
+        numbers = estimates(_MEASURES[rows.task](rows, samples))
+        computed += numbers
+        bleu = [number for number in numbers if number.metric.metric == _BLEU.name]
+        metrics += with_intervals(bleu)
+        metrics += [
+            metric
+            for number in numbers
+            if number not in bleu
+            for metric in with_intervals([number], precision="float32")
+        ]
+        metrics += [*_COUNTS[rows.task](rows, samples), *_coverage(rows), *_counts(rows)]
+    return metrics + [metric for gain in _gains(computed) for metric in with_intervals([gain], precision="float32")]
+
+
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield the headline of each task, the accuracy of pairs, and BLEU-4 of reconstructed puns, of two models."""
+    return compared(_measures, a, b, samples)
+
+
+def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    for rows in _scopes(scores):
+        if rows.subset or rows.task == "grounding":
+            yield from _MEASURES[rows.task](rows, samples)
+
+
+def _scopes(scores: pd.DataFrame) -> Iterator[ScoredRows]:
+    """Yield the rows of each task and setting, whole and by language."""
+    variant = scores["variant"].str
+    every = ScoredRows.of(scores.assign(lang=variant.slice(0, 2), meaning=variant.slice(3)))
+    for task in _MEASURES:
         for setting in ("lm", "sm", "vlm"):
-            cell = frame[(frame["task"] == task) & (frame["setting"] == setting)]
-            if cell.empty:
-                continue
-            cells[task, setting] = cell
-            for subset, frame_rows in _subsets(task, cell):
-                rows = _ScopeRows(MetricScope(task, setting, subset), frame_rows)
-                metrics += [*task_metrics(rows, samples), *rows.coverage(), *rows.counts()]
-    return metrics + list(deltas(metrics, cells))
+            rows = every.where(task=task, setting=setting).named(task=task, setting=setting)
+            languages = LANGUAGES if task != "grounding" else ()
+            scopes = [rows, *(rows.where(lang=lang).named(subset=subset_name(task, lang)) for lang in languages)]
+            yield from (scope.named(note=coverage_note(scope)) for scope in scopes if len(scope))
 
 
-def _prepare(scores: pd.DataFrame) -> pd.DataFrame:
-    frame = scores.reset_index(drop=True).copy()
-    for name in _FLOATS:
-        frame[name] = frame[name].astype("float64") if name in frame else np.nan
-    for name in ("answer", "flags", "verdict_state"):
-        if name not in frame:
-            frame[name] = None
-    frame["lang"] = frame["variant"].str.slice(0, 2)
-    frame["meaning"] = frame["variant"].str.slice(3)
-    return frame
+def _coverage(rows: ScoredRows) -> Iterator[Metric]:
+    for part in (rows, *_BY_KIND.groups(rows)):
+        yield part.metric("coverage", 1 - int(part.excluded.sum()) / len(part), len(part), n_failed=0)
 
 
-def _subsets(task: str, cell: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    yield "", cell
-    if task != "grounding":
-        for lang in LANGUAGES:
-            rows = cell[cell["lang"] == lang]
-            if not rows.empty:
-                yield subset_name(task, lang), rows
+def _counts(rows: ScoredRows) -> Iterator[Metric]:
+    yield rows.count("errors", int(rows.failed.sum()), int((~rows.missing & ~rows.excluded).sum()))
+    yield rows.count("invalid", int((rows.ok & ~_translated(rows)).sum()))
+    for flag in _FLAGS[rows.task]:
+        yield rows.count(flag, int(rows.flagged(flag).sum()))
 
 
-@dataclass(frozen=True, slots=True)
-class _ScopeRows:
-    scope: MetricScope
-    frame: pd.DataFrame
-
-    @property
-    def ok(self) -> BoolArray:
-        return self._has_status("ok")
-
-    def _has_status(self, status: str) -> BoolArray:
-        return np.asarray(self.frame["status"].to_numpy(dtype=object) == status, dtype=np.bool_)
-
-    def mean(self, name: str, column: str, **fields: Any) -> Iterator[Metric]:
-        """Yield the mean of a column over the answered rows; `fields` are those of `MeanMetric`."""
-        defaults = {
-            "counted": self.ok,
-            "failed": self._has_status("error"),
-            "note": self.not_run_note(),
-            "empty_reason": self.empty_reason(),
-        }
-        return MeanMetric(
-            scope=self.scope,
-            metric=name,
-            values=self.frame[column].to_numpy(dtype=np.float64),
-            kind=self.frame["category"].to_numpy(),
-            cluster=self.frame["cluster"].to_numpy(),
-            **{**defaults, **fields},
-        ).metrics()
-
-    def not_run_note(self) -> str:
-        missing = int(self._has_status("missing").sum())
-        return f"{missing:,} request{'s were' if missing > 1 else ' was'} never run" if missing else ""
-
-    def empty_reason(self) -> str:
-        excluded = int(self._has_status("excluded").sum())
-        if not excluded:
-            return self.not_run_note() or "no request was answered"
-        missing = (
-            "a caption (no captioner, or none for the picture)" if self.scope.setting == "sm" else "a picture or text"
-        )
-        return f"{excluded:,} requests lack {missing}"
-
-    def coverage(self) -> Iterator[Metric]:
-        excluded = self._has_status("excluded")
-        for category in ("", *kinds_in(self.frame["category"].to_numpy())):
-            in_category = (
-                np.asarray(self.frame["category"] == category) if category else np.ones(len(excluded), dtype=np.bool_)
-            )
-            rows = int(in_category.sum())
-            yield self.scope.metric("coverage", 1 - int((in_category & excluded).sum()) / rows, rows, category=category)
-
-    def counts(self) -> Iterator[Metric]:
-        answered = self.frame[self.ok]
-        n, failed = len(answered), int(self._has_status("error").sum())
-        yield self.count("errors", failed, int((~self._has_status("missing") & ~self._has_status("excluded")).sum()))
-        yield self.count("invalid", int(answered["answer"].isna().sum()), n)
-        for flag in _FLAGS[self.scope.task]:
-            yield self.count(flag, self.count_flag(flag), n)
-
-    def count_flag(self, flag: str) -> int:
-        return sum(flag in flags for flags in self.frame.loc[self.ok, "flags"] if flags is not None)
-
-    def count(self, name: str, value: int | None, n: int, note: str = "") -> Metric:
-        return self.scope.metric(name, value, n, unit="count", n_failed=int(self._has_status("error").sum()), note=note)
+def _grounding(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    words = [len(samples[name].data["sentence"].split()) for name in rows["sample_id"]] if samples else [1] * len(rows)
+    with_chance = rows.with_columns(chance=1 / np.asarray(words, dtype=np.float64))
+    for definition in (_EXACT_MATCH, _EXACT_MATCH_STRICT, _RANDOM):
+        yield from _BY_KIND.measures(definition, with_chance)
 
 
-def _grounding(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    yield from rows.mean("exact_match", "correct")
-    yield from rows.mean("exact_match_strict", "strict")
-    word_counts = [len(samples[name].data["sentence"].split()) for name in rows.frame["sample_id"]]
-    random_rows = rows.frame.assign(correct=1 / np.asarray(word_counts, dtype=np.float64))
-    for metric in _ScopeRows(rows.scope, random_rows).mean("random_exact_match", "correct"):
-        yield replace(metric, n_failed=0, ci_low=None, ci_high=None)
+def _disambiguation(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    for definition in (_ACCURACY, _MARGIN, _TIE_RATE):
+        yield from _BY_KIND.measures(definition, rows)
+    pairs = _pairs(rows)
+    for definition in (_PAIR_ACCURACY, _SAME_OUTPUT):
+        yield from _BY_KIND.measures(definition, pairs)
 
 
-# --------------------------------------------------------------------------------------------- disambiguation
+def _pairs(rows: ScoredRows) -> ScoredRows:
+    """Return one row per pun and language: correct if both meanings are, `same` if both outputs are one text."""
+    first, second = aligned(rows.where(meaning="0"), rows.where(meaning="1"), "sample_id", "lang")
+    right, other = first.floats("correct"), second.floats("correct")
+    return first.with_columns(
+        status=worst_status(first["status"], second["status"]),
+        # One wrong answer decides a pair, whatever the other is.
+        correct=np.where((right == 0) | (other == 0), 0.0, right * other),
+        same=first.read & (first.texts("answer") == second.texts("answer")),
+    )
 
 
-def _disambiguation(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    no_scorer = "no scorer model"
-    yield from rows.mean("accuracy", "correct", missing_reason=no_scorer)
-    valid = rows.ok & rows.frame["answer"].notna().to_numpy()
-    yield from rows.mean("margin", "margin", missing_reason=no_scorer, counted=valid, unit="")
-    yield from rows.mean("tie_rate", "tie", missing_reason=no_scorer, counted=valid)
-    pairs = _ScopeRows(rows.scope, _pairs(rows.frame))
-    yield from pairs.mean("pair_accuracy", "correct", missing_reason=no_scorer)
-    yield from pairs.mean("same_output_rate", "same")
-    margins = rows.frame.loc[valid, "margin"].dropna().to_numpy(dtype=np.float64)
+def _disambiguation_counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    valid = _translated(rows)
+    margins = rows.floats("margin")[valid]
+    margins = margins[~np.isnan(margins)]
     has_margins = not valid.any() or bool(margins.size)
     histogram = np.bincount(np.searchsorted(MARGIN_BINS, margins, side="right"), minlength=len(MARGIN_BINS) + 1)
     for index, translations in enumerate(histogram.tolist()):
-        value, note = (translations, "") if has_margins else (None, no_scorer)
-        yield rows.count(margin_name(index), value, int(margins.size), note)
-    yield from agreement(rows.scope, rows.frame[rows.ok], "correct")
-    yield from translation_agreement(rows.scope, rows.frame[rows.ok], samples)
+        value, note = (translations, "") if has_margins else (None, _NO_SCORER)
+        yield rows.count(margin_name(index), value, int(margins.size), note=note)
+    yield from agreement(rows, "correct")
+    yield from translation_agreement(rows, samples)
 
 
-def _pairs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per pun and language: correct if both meanings are, `same` if both outputs are one text."""
-    names = ["sample_id", "lang"]
-    first, second = (frame[frame["meaning"] == meaning] for meaning in "01")
-    merged = first.merge(second, on=names, suffixes=("", "_1"))
-    status = np.where((merged["status"] == "ok") & (merged["status_1"] == "ok"), "ok", "excluded")
-    for worse in ("missing", "error"):
-        status = np.where((merged["status"] == worse) | (merged["status_1"] == worse), worse, status)
-    # One wrong answer decides a pair, whatever the other is.
-    correct = np.where(
-        (merged["correct"] == 0) | (merged["correct_1"] == 0), 0.0, merged["correct"] * merged["correct_1"]
-    )
-    same = merged["answer"].notna() & (merged["answer"] == merged["answer_1"])
-    return merged.assign(status=status, correct=correct, same=same.astype("float64"))
-
-
-# --------------------------------------------------------------------------------------------- reconstruction
-
-
-def _reconstruction(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    states = rows.frame["verdict_state"].to_numpy()
-    judged = bool(np.isin(states[rows.ok], ["ok", "invalid", "failed"]).any())
+def _reconstruction(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     # A verdict that failed in the judge's engine is no verdict: it is counted as failed, and in no denominator.
-    counted = rows.ok & (states != "failed")
-    judged_fields = {
-        "counted": counted,
-        "failed": np.asarray(rows.frame["status"] == "error") | (rows.ok & ~counted),
-        "missing_reason": "some answers were not judged" if judged else "no judge",
-    }
-    yield from rows.mean("correct_pct", "accepted", **judged_fields)
-    yield from _by_frequency(rows, samples, judged_fields)
-    note = "" if judged else "no judge"
-    answered = int(rows.ok.sum())
-    invalid = int((states[rows.ok] == "invalid").sum())
-    yield rows.count("judge_invalid", invalid if judged else None, answered, note)
-    yield rows.count("judged_by_rule", rows.count_flag("judged_by_rule") if judged else None, answered, note)
-    yield from rows.mean("bleu4_sentence", "bleu4_sentence")
-    yield from _bleu(rows, samples)
-    with_wordnet = not rows.frame["meteor"].isna().all()
-    name = "meteor" if with_wordnet or rows.frame["meteor_nowordnet"].isna().all() else "meteor_nowordnet"
-    yield from rows.mean(name, name)
-    yield from agreement(rows.scope, rows.frame[rows.ok], "accepted")
+    status = np.where(rows.ok & (rows["verdict_state"] == "failed"), "error", rows["status"])
+    judged = rows.with_columns(status=status)
+    correct = replace(_CORRECT, missing="some answers were not judged") if _is_judged(rows) else _CORRECT
+    yield from _BY_KIND.measures(correct, judged)
+    for category, part in _by_frequency(judged, samples).items():
+        yield Measure(definition=correct, parts=(part.named(category=category),), compared=False)
+    yield from _BY_KIND.measures(_SENTENCE_BLEU, rows)
+    if rows.subset and samples:  # a corpus of three languages is not meaningful
+        yield from _BY_KIND.measures(_BLEU, rows.with_columns(bleu=_bleu_counts(rows, samples)))
+    scored = [name for name in ("meteor", "meteor_nowordnet") if not np.isnan(rows.floats(name)).all()]
+    name = (scored or ["meteor"])[0]
+    yield from _BY_KIND.measures(_metric(name=name, value=name), rows)
 
 
-def _by_frequency(rows: _ScopeRows, samples: Mapping[str, Sample], fields: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield Correct % by whether the given translation is of the more frequent meaning, where the data tell."""
-    frequent = [samples[name].data.get("frequent") for name in rows.frame["sample_id"]]
+def _is_judged(rows: ScoredRows) -> bool:
+    """Return whether a judge was asked about any of these answers."""
+    return any(state in {"ok", "invalid", "failed"} for state in rows["verdict_state"][rows.ok])
+
+
+def _bleu_counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> np.ndarray:
+    answers = [answer or "" for answer in rows.texts("answer")]
+    return bleu_counts(answers, [[str(samples[name].data["sentence"])] for name in rows["sample_id"]])
+
+
+def _by_frequency(rows: ScoredRows, samples: Mapping[str, Sample]) -> Mapping[str, ScoredRows]:
+    """Return rows by whether the given translation is of the more frequent meaning, where the data tell."""
+    frequent = [samples[name].data.get("frequent") if samples else None for name in rows["sample_id"]]
     is_ranked = np.array([meaning is not None for meaning in frequent], dtype=np.bool_)
     if not is_ranked.any():
-        return
-    is_frequent = np.array([str(meaning) for meaning in frequent]) == rows.frame["meaning"].to_numpy()
-    for category, chosen in ((FREQUENT, is_ranked & is_frequent), (RARE, is_ranked & ~is_frequent)):
-        part = _ScopeRows(rows.scope, rows.frame[chosen])
-        part_fields = {**fields, "counted": fields["counted"][chosen], "failed": fields["failed"][chosen]}
-        yield replace(next(part.mean("correct_pct", "accepted", **part_fields)), category=category)
+        return {}
+    is_frequent = np.array([str(meaning) for meaning in frequent]) == rows["meaning"]
+    return {FREQUENT: rows.where(is_ranked & is_frequent), RARE: rows.where(is_ranked & ~is_frequent)}
 
 
-def _bleu(rows: _ScopeRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    if not rows.scope.subset:
-        return  # a corpus of three languages is not meaningful
-    answered = rows.frame[rows.ok]
-    yield from bleu_metrics(
-        rows.scope,
-        rows.frame["category"].to_numpy(),
-        sentence_counts(list(answered["answer"]), list(answered["sample_id"]), samples),
-        {
-            "answered": rows.ok,
-            "failed": np.asarray(rows.frame["status"] == "error"),
-            "cluster": rows.frame["cluster"].to_numpy(),
-        },
-        (rows.not_run_note(), rows.empty_reason()),
-    )
+def _reconstruction_counts(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    judged, invalid = _is_judged(rows), rows.ok & (rows["verdict_state"] == "invalid")
+    for name, value in (("judge_invalid", invalid.sum()), ("judged_by_rule", rows.flagged("judged_by_rule").sum())):
+        yield rows.count(name, int(value) if judged else None, note="" if judged else _NO_JUDGE)
+    yield from agreement(rows, "accepted")
+
+
+def _gains(computed: Sequence[Estimate]) -> Iterator[Estimate]:
+    """Yield the gain of a picture or its caption: the headline of `sm` and `vlm` minus that of `lm`, unrounded."""
+    headlines = [number for number in computed if number.metric.metric == _HEADLINES.get(number.metric.task)]
+    text_alone = {
+        (number.metric.task, number.metric.subset, number.metric.category): number
+        for number in headlines
+        if number.metric.setting == "lm"
+    }
+    for number in headlines:
+        metric = number.metric
+        base = text_alone.get((metric.task, metric.subset, metric.category))
+        if base is None or metric.setting == "lm":
+            continue
+        note = metric.note or base.metric.note
+        if None not in (metric.value, base.metric.value) and metric.n != base.metric.n:
+            note = "; ".join(filter(None, (note, f"over {metric.n:,} rows and {base.metric.n:,} of lm")))
+        yield number.minus(base, metric=_GAIN, n_failed=metric.n_failed + base.metric.n_failed, note=note)
+
+
+def _no_counts(_rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    return iter(())
+
+
+_MEASURES: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterator[Measure]]]] = {
+    "grounding": _grounding,
+    "disambiguation": _disambiguation,
+    "reconstruction": _reconstruction,
+}
+_COUNTS: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterator[Metric]]]] = {
+    "grounding": _no_counts,
+    "disambiguation": _disambiguation_counts,
+    "reconstruction": _reconstruction_counts,
+}

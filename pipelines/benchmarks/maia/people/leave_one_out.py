@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from models.messages import Step, user
 from pipelines.benchmarks.human import ANNOTATOR, human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.records import Metric, Prompt, Sample
+from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.results import Key
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from pipelines.benchmarks.aggregation import SharedDraws
 
 LEAVE_ONE_OUT: Final = "leave-one-out"  # the setting, and the name of the person who stands for all eight
 MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=f"{ANNOTATOR}{LEAVE_ONE_OUT}")
@@ -66,24 +66,9 @@ def as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def leave_one_out_metrics(frame: pd.DataFrame, draws: SharedDraws) -> list[Metric]:
-    """Compute the share of accepted answers for the whole and each category, from rows as of `prepare`."""
-    from pipelines.benchmarks.maia.aggregate import MeanMetric
-
+def leave_one_out_measures(frame: pd.DataFrame, grouping: Grouping) -> list[Measure]:
+    """Return the share of accepted answers for the whole and each category; none without such answers."""
     if frame.empty:
         return []
-    unjudged = "no judge: give one with --judge"
-    mean = MeanMetric(
-        draws=draws,
-        task=MEASURE.task,
-        setting=MEASURE.setting,
-        metric=MEASURE.metric,
-        values=frame["accepted"].to_numpy(dtype="float64"),
-        column=frame["column"].to_numpy(),
-        video=frame["video"].to_numpy(),
-        failed=(frame["status"] == "error").to_numpy(),
-        counted=(frame["status"] == "ok").to_numpy(),
-        note=_NOTE,
-        missing_reason=lambda _rows: unjudged,
-    )
-    return list(mean.metrics())
+    accepted = MetricDef(name=MEASURE.metric, value="accepted", missing="no judge: give one with --judge")
+    return grouping.measures(accepted, ScoredRows.of(frame, task=MEASURE.task, setting=MEASURE.setting, note=_NOTE))

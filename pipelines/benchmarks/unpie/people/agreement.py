@@ -7,18 +7,17 @@ and Pearson's correlation of the judge's on reconstructed puns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import numpy as np
+
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import MetricScope
 from pipelines.benchmarks.unpie.answers import verdict
 from pipelines.metrics.agreement import phi
 from pipelines.metrics.meteor import meteor_by_words
+from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import rouge_l, sentence_bleu
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BERTSCORE: Final = "BERTScore"
 GPTEVAL: Final = "GPTEval"
@@ -29,34 +28,31 @@ AGREEMENT: Final = tuple(f"agreement_{name}" for name in ("precision", "recall",
 """Metrics in the tables' order; of two binary verdicts phi is Pearson's correlation."""
 
 
-def translation_agreement(
-    scope: MetricScope, answered: pd.DataFrame, samples: Mapping[str, Sample]
-) -> Iterator[Metric]:
+def translation_agreement(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """Yield the agreement of each metric's verdicts on labelled translations, the metric's name as category."""
-    labelled = answered[answered["human"].isin([0.0, 1.0]) & answered["answer"].notna()]
-    if labelled.empty:
+    labelled = rows.where(rows.ok & rows.read & _is_verdict(rows.floats("human")))
+    if not len(labelled):
         return
-    texts, meanings = list(labelled["answer"]), [int(variant[-1]) for variant in labelled["variant"]]
+    texts, meanings = list(labelled["answer"]), [int(meaning) for meaning in labelled["meaning"]]
     targets = [
-        [str(translation[variant[:2]]) for translation in samples[name].data["translation"]]
-        for name, variant in zip(labelled["sample_id"], labelled["variant"], strict=True)
+        [str(translation[lang]) for translation in samples[name].data["translation"]]
+        for name, lang in zip(labelled["sample_id"], labelled["lang"], strict=True)
     ]
-    verdicts: dict[str, Any] = {BERTSCORE: labelled["correct"], GPTEVAL: labelled.get("gpteval")}
+    verdicts: dict[str, Any] = {BERTSCORE: labelled.floats("correct"), GPTEVAL: labelled.floats("gpteval")}
     for name, similarity in _SIMILARITIES.items():
         to_each = [similarity(texts, [[pair[index]] for pair in targets]) for index in range(2)]
         verdicts[name] = [float(verdict(*pair)) for pair in zip(*to_each, meanings, strict=True)]
     for name in VERDICT_METRICS:
-        if verdicts[name] is not None:
-            for metric in agreement(scope, labelled.assign(verdict=verdicts[name]), "verdict"):
-                yield replace(metric, category=name)
+        yield from agreement(labelled.named(category=name).with_columns(verdict=np.asarray(verdicts[name])), "verdict")
 
 
-def agreement(scope: MetricScope, answered: pd.DataFrame, column: str) -> Iterator[Metric]:
+def agreement(rows: ScoredRows, column: str) -> Iterator[Metric]:
     """Yield the agreement of `column` with `human` over the answers with both; nothing without human labels."""
-    rated = answered[answered["human"].isin([0.0, 1.0]) & answered[column].isin([0.0, 1.0])]
-    if rated.empty:
+    verdicts, labels = rows.floats(column), rows.floats("human")
+    rated = rows.ok & _is_verdict(verdicts) & _is_verdict(labels)
+    if not rated.any():
         return
-    ours, human = rated[column] == 1.0, rated["human"] == 1.0
+    ours, human = verdicts[rated] == 1.0, labels[rated] == 1.0
     hits, predicted, actual = int((ours & human).sum()), int(ours.sum()), int(human.sum())
     correlation = phi(ours.tolist(), human.tolist())
     values = {
@@ -70,4 +66,8 @@ def agreement(scope: MetricScope, answered: pd.DataFrame, column: str) -> Iterat
     for name, value in values.items():
         unit = "" if name in ("phi", "pearson") else "fraction"
         note = "" if value is not None else "undefined: one side has one verdict only"
-        yield scope.metric(f"agreement_{name}", value, len(rated), unit=unit, note=note)
+        yield rows.metric(f"agreement_{name}", value, len(ours), n_failed=0, unit=unit, note=note)
+
+
+def _is_verdict(values: FloatArray) -> Bools:
+    return np.isin(values, [0.0, 1.0])

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.benchmarks.unpie.aggregate import MetricScope
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.people.agreement import translation_agreement
 from tests.support.unpie_rows import (
@@ -48,7 +48,10 @@ def test_agreement_of_five_metrics_on_labelled_translations() -> None:
     rows = pd.DataFrame(
         {
             "sample_id": item.sample_id,
-            "variant": ["de/0", "de/1", "de/0", "de/1"],
+            "cluster": item.sample_id,
+            "status": "ok",
+            "lang": "de",
+            "meaning": ["0", "1", "0", "1"],
             # the last is as close to either translation: a tie is wrong
             "answer": ["der Stich der Biene", "der Betrug der Bande", "ein Betrug der Bande", "der der"],
             "human": [1.0, 1.0, 0.0, 1.0],
@@ -56,7 +59,7 @@ def test_agreement_of_five_metrics_on_labelled_translations() -> None:
             "gpteval": [1.0, 1.0, 1.0, np.nan],
         }
     )
-    metrics = translation_agreement(MetricScope("disambiguation", "vlm", ""), rows, {item.sample_id: item})
+    metrics = translation_agreement(ScoredRows.of(rows, task="disambiguation"), {item.sample_id: item})
     values = {(m.category, m.metric): (m.value, m.n) for m in metrics}
     for name in ("BLEU", "METEOR", "Rouge-L"):  # verdicts 1 1 0 0 against 1 1 0 1
         assert values[name, "agreement_accuracy"] == (3 / 4, 4)
@@ -64,7 +67,7 @@ def test_agreement_of_five_metrics_on_labelled_translations() -> None:
     assert values["BERTScore", "agreement_accuracy"] == (3 / 4, 4)
     assert values["GPTEval", "agreement_accuracy"] == (pytest.approx(2 / 3), 3)
     assert values["GPTEval", "agreement_phi"] == (None, 3)
-    assert list(translation_agreement(MetricScope("disambiguation", "vlm", ""), rows.assign(human=np.nan), {})) == []
+    assert list(translation_agreement(ScoredRows.of(rows.assign(human=np.nan)), {})) == []
 
 
 def test_the_judge_gets_only_translations_that_a_person_labelled() -> None:

@@ -21,5 +21,6 @@ def test_deltas_are_of_unrounded_values() -> None:
     assert homo.value == 0.75
     assert homo.ci_low is not None
     hetero = metric_of(metrics, "delta_vs_lm", category="Hetero")
-    assert (hetero.value, hetero.ci_low, hetero.n_failed) == (0.75, None, 1)
+    assert (hetero.value, hetero.n_failed) == (0.75, 1)
+    assert (hetero.ci_low or 1) < 0.75  # the settings differ in their rows, and still share puns
     assert "3 rows and 4 of lm" in hetero.note

@@ -1,0 +1,264 @@
+"""Definitions of metrics, and what follows from one: the number, its mean over groups, and its test for two models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.benchmarks.aggregation import Precision, Statistic, draw_sums, ratio
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
+from pipelines.benchmarks.paired import PairedMetric
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.metrics.stats import FloatArray, interval_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Reason: TypeAlias = str | Callable[[ScoredRows], str]  # why there is no number, from the rows that lack it
+Measures: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], Iterable[Measure]]"
+
+NO_ROW: Final = "no row to measure"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricDef:
+    """A metric: what rows are worth, which count, and how a number follows from their sums."""
+
+    name: str
+    value: str | Callable[[ScoredRows], NDArray[Any]]
+    """A column, or a function of rows: (rows,) scores whose mean is the metric, or (rows, K) columns whose sums
+    `statistic` takes. NaN is no score. A row with zeros in all columns is not counted in `n`."""
+    counted: Callable[[ScoredRows], Bools] = lambda rows: rows.ok  # rows of the denominator
+    failed_as: float | None = None  # score of failed rows, which then count
+    statistic: Statistic = ratio
+    of_totals: Callable[[FloatArray], float] | None = None  # the value by other code, from the sums of the columns
+    unit: str = "fraction"
+    missing: Reason = "not scored"  # why there is no value where a row that counts has no score
+    empty: Reason = NO_ROW  # why there is no value where no row counts
+    known: bool = False  # known without error, such as chance: no interval, no failed rows
+    corpus: bool = False  # no mean over rows, such as BLEU
+    form: Literal["single", "paired", "both"] = "single"  # for one model, for two models, or for both
+
+    def columns(self, rows: ScoredRows) -> tuple[FloatArray, Bools]:
+        """Return the columns of all rows, (rows, K), and which rows count."""
+        values = rows.floats(self.value) if isinstance(self.value, str) else np.asarray(self.value(rows), np.float64)
+        counted = self.counted(rows)
+        if self.failed_as is not None:
+            values, counted = np.where(rows.failed, self.failed_as, values), counted | rows.failed
+        return (np.stack([values, np.ones(len(rows))], axis=1) if values.ndim == 1 else values), counted
+
+    def estimate(self, rows: ScoredRows) -> Estimate:
+        """Compute the metric over rows; None with a note where a row has no score, or none counts."""
+        columns, counted = self.columns(rows)
+        columns = columns[counted]
+        unscored = _lacks_score(columns)
+        n = int(np.count_nonzero(columns.any(axis=1)))
+        reason = rows.blocked
+        if not reason and unscored.any():
+            reason = _text(self.missing, rows.at(np.flatnonzero(counted)[unscored]))
+        if not reason and not n:
+            reason = _text(self.empty, rows)
+        fields: dict[str, Any] = {"unit": self.unit, "note": reason or rows.note}
+        if self.known:
+            fields["n_failed"] = 0
+        value = None if reason else self._value(columns)
+        metric = rows.metric(self.name, value, n, **fields)
+        if value is None or self.known:
+            return Estimate(metric)
+        return Estimate(metric, columns, rows["cluster"][counted], self.statistic)
+
+    def _value(self, columns: FloatArray) -> float:
+        sums = np.array([column.sum() for column in np.ascontiguousarray(columns.T)])
+        return float(self.statistic(*sums[:, None])[0]) if self.of_totals is None else self.of_totals(sums)
+
+    def both(self, a: ScoredRows, b: ScoredRows) -> tuple[Estimate, Estimate]:
+        """Return the columns of two models over the rows that count and have a score for both, without a value."""
+        (columns_a, counted_a), (columns_b, counted_b) = self.columns(a), self.columns(b)
+        counts = counted_a & counted_b
+        scored = ~(_lacks_score(columns_a) | _lacks_score(columns_b))
+        is_whole = self.statistic is ratio or bool(scored[counts].all())
+        kept, clusters = counts & scored & is_whole, a["cluster"]
+        metric = a.metric(self.name, 0.0)
+        first, second = (
+            Estimate(metric, columns[kept], clusters[kept], self.statistic) for columns in (columns_a, columns_b)
+        )
+        return first, second
+
+
+def _lacks_score(columns: FloatArray) -> Bools:
+    return np.asarray(np.isnan(columns).any(axis=1), dtype=np.bool_)
+
+
+def _text(reason: Reason, rows: ScoredRows) -> str:
+    return reason if isinstance(reason, str) else reason(rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A metric and what its interval follows from: columns over rows, (rows, K), their clusters and the statistic."""
+
+    metric: Metric
+    columns: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    clusters: NDArray[Any] = field(default_factory=lambda: np.empty(0))
+    statistic: Statistic = ratio
+
+    def minus(self, other: Estimate, **labels: Any) -> Estimate:
+        """Return the difference of two estimates over clusters that may be the same ones."""
+        a, b = self.metric.value, other.metric.value
+        value = a - b if a is not None and b is not None else None
+        return combined([self, other], (1.0, -1.0), replace(self.metric, value=value, **labels))
+
+
+def mean_of(parts: Sequence[Estimate], **labels: Any) -> Estimate:
+    """Return the unweighted mean of several estimates; None where one of them is None, with its note."""
+    metrics = [part.metric for part in parts]
+    values = [metric.value for metric in metrics if metric.value is not None]
+    complete = len(values) == len(metrics)
+    fields = {
+        "value": float(np.mean(values)) if complete else None,
+        "n": sum(metric.n for metric in metrics),
+        "n_failed": sum(metric.n_failed for metric in metrics),
+        "note": next(metric.note for metric in metrics if complete or metric.value is None),
+    }
+    return combined(parts, (1.0 / len(parts),) * len(parts), replace(metrics[0], **{**fields, **labels}))
+
+
+def combined(parts: Sequence[Estimate], weights: Sequence[float], metric: Metric) -> Estimate:
+    """Return a weighted sum of estimates under the name of `metric`; without columns where it has no value."""
+    if metric.value is None or not all(part.columns.size for part in parts):
+        return Estimate(metric)
+    widths = [part.columns.shape[1] for part in parts]
+    columns = np.zeros((sum(len(part.columns) for part in parts), sum(widths)))
+    row, column = 0, 0
+    for part, width in zip(parts, widths, strict=True):
+        columns[row : row + len(part.columns), column : column + width] = part.columns
+        row, column = row + len(part.columns), column + width
+    ends = np.cumsum(widths).tolist()
+
+    def statistic(*sums: FloatArray) -> FloatArray:
+        values = (
+            weight * part.statistic(*sums[end - width : end])
+            for part, weight, width, end in zip(parts, weights, widths, ends, strict=True)
+        )
+        return np.asarray(sum(values))
+
+    return Estimate(metric, columns, np.concatenate([part.clusters for part in parts]), statistic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A definition over rows, or the mean of it over several parts of them."""
+
+    definition: MetricDef
+    parts: tuple[ScoredRows, ...]
+    labels: Mapping[str, str] = field(
+        default_factory=dict
+    )  # fields of the metric that differ from those of the first part
+    compared: bool = True  # whether it is the one of its group that stands for it between two models
+
+    def estimate(self) -> Estimate:
+        """Compute the metric."""
+        parts = [self.definition.estimate(rows) for rows in self.parts]
+        estimate = parts[0] if len(parts) == 1 else mean_of(parts)
+        return replace(estimate, metric=replace(estimate.metric, **dict[str, Any](self.labels)))
+
+    def paired(self, other: Measure) -> PairedMetric | None:
+        """Compare with the same measure of another model over the same rows; None where nothing can be compared.
+
+        Rows that do not count or have no score for both are left out; a statistic that is no mean needs all.
+        """
+        first = self.parts[0]
+        fields = {name: getattr(first, name) for name in ("task", "setting", "subset", "category")}
+        fields = {**fields, "metric": self.definition.name, **self.labels}
+        pairs = [self.definition.both(*rows) for rows in zip(self.parts, other.parts, strict=True)]
+        if not all(a.columns.size for a, _ in pairs):
+            return None
+        a, b = (side[0] if len(side) == 1 else mean_of(side) for side in zip(*pairs, strict=True))
+        return PairedMetric(
+            a=tuple(a.columns.T),
+            b=tuple(b.columns.T),
+            clusters=a.clusters,
+            statistic=a.statistic,
+            corpus=self.definition.corpus,
+            **fields,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """How a metric is split: over all rows, over each group of a column that occurs, and the mean of the groups."""
+
+    names: tuple[str, ...]  # groups in the order of tables
+    column: str = "category"  # of the rows; also the label of the metrics
+    mean_category: str = ""  # category of the mean, where every group occurs
+    mean_suffix: str = ""  # ending of the name of the mean, where groups differ in size
+
+    def groups(self, rows: ScoredRows) -> list[ScoredRows]:
+        """Return the rows of each group that occurs."""
+        groups = [rows.where(rows[self.column] == name).named(**{self.column: name}) for name in self.names]
+        return [group for group in groups if len(group)]
+
+    def measures(self, definition: MetricDef, rows: ScoredRows) -> list[Measure]:
+        """Return the measures of a metric; two models are compared by the mean of all groups where it has a name."""
+        groups = self.groups(rows)
+        measures = [Measure(definition=definition, parts=(part,)) for part in (rows, *groups)]
+        if self.mean_category and len(groups) == len(self.names):
+            labels = {self.column: self.mean_category}
+            measures.append(Measure(definition=definition, parts=tuple(groups), labels=labels))
+        elif self.mean_suffix and len({len(group) for group in groups}) > 1:
+            labels = {self.column: "", "metric": f"{definition.name}{self.mean_suffix}"}
+            measures.append(Measure(definition=definition, parts=tuple(groups), labels=labels))
+        headline = measures[-1] if self.mean_category else measures[0]
+        return [measure if measure is headline else replace(measure, compared=False) for measure in measures]
+
+
+def compared(
+    measures: Measures, a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]
+) -> Iterator[PairedMetric]:
+    """Yield the metrics of two models that their measures say are compared."""
+    sides = [
+        [m for m in measures(scores, samples) if m.compared and m.definition.form != "single"] for scores in (a, b)
+    ]
+    pairs = (first.paired(second) for first, second in zip(*sides, strict=True))
+    return (pair for pair in pairs if pair is not None)
+
+
+def estimates(measures: Iterable[Measure]) -> list[Estimate]:
+    """Compute the metrics of one model."""
+    return [measure.estimate() for measure in measures if measure.definition.form != "paired"]
+
+
+def with_intervals(
+    rows: Iterable[Estimate], drawn: NDArray[Any] | None = None, precision: Precision = "float64"
+) -> list[Metric]:
+    """Return the metrics with their intervals, from draws of the clusters `drawn`, by default of their own rows."""
+    items = list(rows)
+    names = [estimate.clusters for estimate in items if estimate.columns.size]
+    if not names:
+        return [estimate.metric for estimate in items]
+    pool = np.unique(np.concatenate(names)) if drawn is None else np.unique(drawn)
+    sums = [
+        np.bincount(np.searchsorted(pool, estimate.clusters), weights=column, minlength=len(pool))
+        for estimate in items
+        for column in estimate.columns.T
+    ]
+    if len(pool) < 2:
+        return [estimate.metric for estimate in items]
+    draws: Iterator[NDArray[Any]] = iter(draw_sums(np.stack(sums, axis=1), precision).T)
+    totals: Iterator[NDArray[Any]] = iter(sums)
+    return [
+        _with_ends(estimate, [next(draws) for _ in estimate.columns.T], [next(totals) for _ in estimate.columns.T])
+        for estimate in items
+    ]
+
+
+def _with_ends(estimate: Estimate, drawn: Sequence[NDArray[Any]], totals: Sequence[FloatArray]) -> Metric:
+    value = estimate.metric.value
+    if value is None or not drawn or np.count_nonzero(np.any(totals, axis=0)) < 2:
+        return estimate.metric
+    ends = interval_of(estimate.statistic(*drawn).astype(np.float64), value)
+    return replace(estimate.metric, ci_low=ends.low, ci_high=ends.high) if ends else estimate.metric
