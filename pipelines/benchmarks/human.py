@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -42,14 +42,45 @@ OutputKey: TypeAlias = tuple[str, str, str, str, str]
 """Model, task, setting, sample and variant of an output."""
 
 
+HumanRow: TypeAlias = dict[str, str]
+"""A row of a human file by column."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanKind:
-    """One form of file that `--human` takes, recognised by its columns."""
+    """One form of file that `--human` takes, recognised by its columns: what its rows may hold, and what they mean."""
 
     name: str
     columns: tuple[str, ...]  # required; others are ignored
     about: str  # what a row says, in a sentence
+    item: tuple[str, ...]  # columns of what a person has one row about
+    person: str = "annotator"
     optional: tuple[str, ...] = ()
+    may_be_empty: tuple[str, ...] = ()
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)  # column -> values
+    read: Callable[[HumanRow], HumanRow] = lambda row: row  # in our names; ValueError with what is wrong
+    sample: Callable[[HumanRow], str] | None = None  # id of the sample that must be in the data
+    sample_noun: str = "sample"
+    answer: Callable[[HumanRow], Mapping[str, str]] | None = None
+    """Task, setting, variant and output of a person's answer; None where rows are no answers."""
+    check_whole: Callable[[str], object] = lambda _text: None  # ValueError for what no single row shows
+
+    def rows(self, text: str) -> Iterator[tuple[int, HumanRow]]:
+        """Yield the rows by line; ValueError for an invalid one, or a person's second one about an item."""
+        return unique_rows(self._valid_rows(text), self.item, self.person)
+
+    def _valid_rows(self, text: str) -> Iterator[tuple[int, HumanRow]]:
+        for line, raw in csv_rows(text, self.columns, may_be_empty=self.may_be_empty, optional=self.optional):
+            try:
+                yield line, self._valid(self.read(raw))
+            except ValueError as error:
+                raise ValueError(f"line {line}: {error}") from error
+
+    def _valid(self, row: HumanRow) -> HumanRow:
+        for column, (*values, last) in self.values.items():
+            if row[column] not in (*values, last):
+                raise ValueError(f"{column} is {row[column]!r}, expected {', '.join(values)} or {last}")
+        return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +122,7 @@ class HumanInputs:
 class HumanBaseline:
     """A benchmark's knowledge of people; by default none, and no files."""
 
+    name: ClassVar[str] = ""  # of the benchmark
     kinds: ClassVar[Sequence[HumanKind]] = ()
     label_kind: ClassVar[str] = ""  # kind of file with people's labels of outputs, which the judge judges too
     agreement_headings: ClassVar[Mapping[str, str]] = {}
@@ -113,13 +145,31 @@ class HumanBaseline:
         """Return people's answers that the data hold, as rows of a predictions file in `people_settings`."""
         return []
 
+    def kind(self, name: str) -> HumanKind:
+        """Return a kind of file by its name."""
+        return next(kind for kind in self.kinds if kind.name == name)
+
+    def rows(self, files: Mapping[str, str], kind: str) -> Iterator[HumanRow]:
+        """Yield the rows of a kind; nothing where there is no such file."""
+        return (row for _, row in self.kind(kind).rows(files[kind])) if kind in files else iter(())
+
     def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
         """Check a file row by row; raise ValueError `line N: ...` with what is wrong and what is expected."""
-        raise NotImplementedError(f"no file of kind {kind!r}: {text[:20]!r} for {len(samples)} samples")
+        file = self.kind(kind)
+        for line, row in file.rows(text):
+            if file.sample is not None and (name := file.sample(row)) not in samples:
+                raise ValueError(f"line {line}: the data has no {file.sample_noun} {name!r}")
+        file.check_whole(text)
 
-    def predictions(self, _kind: str, _text: str, /) -> list[dict[str, str]]:
+    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
         """Return a file as rows of a predictions file, a model `human:NAME` an annotator; none without answers."""
-        return []
+        file = self.kind(kind)
+        if file.answer is None or file.sample is None:
+            return []
+        return [
+            human_prediction(self.name, row[file.person], sample_id=file.sample(row), **file.answer(row))
+            for _, row in file.rows(text)
+        ]
 
     def labelled(self, _files: Mapping[str, str], /) -> Collection[OutputKey]:
         """Return the models' outputs that people labelled, which the judge may judge to be compared with them."""
@@ -149,7 +199,7 @@ class HumanBaseline:
 
 
 def human_prediction(  # noqa: PLR0913 - the columns of a predictions file
-    benchmark: str, annotator: str, output: str, *, task: str, setting: str, sample_id: str, variant: str = ""
+    benchmark: str, annotator: str, *, output: str, task: str, setting: str, sample_id: str, variant: str = ""
 ) -> dict[str, str]:
     """Return a person's answer as a row of a predictions file."""
     return {

@@ -44,7 +44,7 @@ def answers_of(samples: Iterable[Sample]) -> list[dict[str, str]]:
         human_prediction(
             "maia",
             LEAVE_ONE_OUT,
-            answer,
+            output=answer,
             task="oevqa",
             setting=LEAVE_ONE_OUT,
             sample_id=sample.sample_id,

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import (
-    ANNOTATOR,
-    HumanBaseline,
-    HumanInputs,
-    HumanKind,
-    HumanLevel,
-    csv_rows,
-    csv_text,
-    human_prediction,
-    is_person,
-    unique_rows,
-)
+from pipelines.benchmarks.human import ANNOTATOR, HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text, is_person
 from pipelines.benchmarks.mate.metrics import KINDS
 from pipelines.benchmarks.mate.people.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
-from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.people.comparison import paired_metrics, shared_rows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.tables import Table
 
 _TASKS: Final = {
     "crossmodal": "Table 1",
@@ -40,28 +28,38 @@ _PUBLISHED_ITEMS: Final = 384
 _CROSSMODAL_SOURCE: Final = "five people, 2-shot, 384 cross-modal examples that are not named"
 _UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is not said"
 _GENERATED: Final = "ours are generated scenes and theirs are not"
-_COLUMNS: Final = ("example_id", "task", "setting", "evaluator", "prediction")
-_PEOPLE_COLUMNS: Final[Mapping[str, Key]] = {
-    **{task: Key("exact_match", task) for task in _TASKS},
-    "OSE": Key("ose", "crossmodal"),
-}
 
 
-class MateHumanBaseline(HumanBaseline):
+def _in_our_names(row: HumanRow) -> HumanRow:
+    return {**row, "task": canonical_task(row["task"])}
+
+
+_PREDICTIONS: Final = HumanKind(
+    name="predictions",
+    columns=("example_id", "task", "setting", "evaluator", "prediction"),
+    about=(
+        "A person's answer to the question of a scene in a task and setting, bare or as the JSON object that "
+        "the question demands. The authors' `predictions/<file>_human.jsonl` is read as it is."
+    ),
+    item=("example_id", "task", "setting"),
+    person="evaluator",
+    may_be_empty=("prediction",),
+    values={"setting": SETTINGS},
+    read=_in_our_names,
+    sample=lambda row: row["example_id"],
+    answer=lambda row: {"task": row["task"], "setting": row["setting"], "output": typed_answer(row["prediction"])},
+)
+
+
+class MateHumanBaseline(FileBaseline):
     """Human accuracy as published, and comparisons with the people of the files."""
 
-    kinds: ClassVar[tuple[HumanKind, ...]] = (
-        HumanKind(
-            name="predictions",
-            columns=_COLUMNS,
-            about=(
-                "A person's answer to the question of a scene in a task and setting, bare or as the JSON object that "
-                "the question demands. The authors' `predictions/<file>_human.jsonl` is read as it is."
-            ),
-        ),
-    )
-
-    agreement_headings: ClassVar[Mapping[str, str]] = dict(zip(TASKS, TASKS, strict=True))
+    name = "mate"
+    title = "MATE"
+    kinds = (_PREDICTIONS,)
+    agreement_headings: ClassVar = dict(zip(TASKS, TASKS, strict=True))
+    people_columns: ClassVar = {**{task: Key("exact_match", task) for task in _TASKS}, "OSE": Key("ose", "crossmodal")}
+    people_settings = SETTINGS
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return accuracy by task and mean of tasks; generated scenes are compared with no published model."""
@@ -75,7 +73,7 @@ class MateHumanBaseline(HumanBaseline):
                 HumanLevel(
                     task=task,
                     metric="exact_match",
-                    settings=("0-shot", "1-shot", "2-shot", "2-shot-cot"),
+                    settings=SETTINGS,
                     value=human,
                     n=_PUBLISHED_ITEMS if task == "crossmodal" else None,
                     chance_metric="chance",
@@ -97,30 +95,16 @@ class MateHumanBaseline(HumanBaseline):
                 raise ValueError(f"line {line}: no evaluator; give predictions of models to `score --predictions`")
             evaluator = row["model"].removeprefix(ANNOTATOR)
             fields = (row["sample_id"], row["task"], row["setting"], evaluator, row["output"] or "")
-            rows.append(dict(zip(_COLUMNS, fields, strict=True)))
-        return "predictions", csv_text(_COLUMNS, rows)
+            rows.append(dict(zip(_PREDICTIONS.columns, fields, strict=True)))
+        return "predictions", csv_text(_PREDICTIONS.columns, rows)
 
-    def check(self, _kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Check tasks, settings and duplicates, and that the data set has every question."""
-        for line, row in _answers(text):
-            sample = samples.get(row["example_id"])
-            if sample is None or find_row(sample, row["task"], row["setting"]) is None:
-                name = "/".join(row[field] for field in _COLUMNS[:3])
+    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
+        """Check also that the data have the question of every row."""
+        super().check(kind, text, samples)
+        for line, row in _PREDICTIONS.rows(text):
+            if find_row(samples[row["example_id"]], row["task"], row["setting"]) is None:
+                name = "/".join(row[field] for field in _PREDICTIONS.item)
                 raise ValueError(f"line {line}: the data has no question {name!r}")
-
-    def predictions(self, _kind: str, text: str, /) -> list[dict[str, str]]:
-        """Return answers as rows of a predictions file, bare ones as the JSON object that the question demands."""
-        return [
-            human_prediction(
-                "mate",
-                row["evaluator"],
-                typed_answer(row["prediction"]),
-                task=row["task"],
-                setting=row["setting"],
-                sample_id=row["example_id"],
-            )
-            for _, row in _answers(text)
-        ]
 
     def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compute exact match by task, and the mean over tasks, on people's questions, with the paired gap.
@@ -143,28 +127,6 @@ class MateHumanBaseline(HumanBaseline):
                 parts = [(combined["task"] == task).to_numpy() for task in tasks]
                 metrics += paired_metrics(combined, Key("exact_match", kind, setting), parts)
         return metrics
-
-    def display(
-        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
-    ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the table of people's accuracy."""
-        return people_table("mate", "MATE", results, _PEOPLE_COLUMNS, SETTINGS), ()
-
-
-def _answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the rows by line, tasks by our names; ValueError for a wrong value or a second answer of one person."""
-    return unique_rows(_valid_answers(text), _COLUMNS[:3], "evaluator")
-
-
-def _valid_answers(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    for line, row in csv_rows(text, _COLUMNS, may_be_empty=("prediction",)):
-        try:
-            row["task"] = canonical_task(row["task"])
-        except ValueError as error:
-            raise ValueError(f"line {line}: {error}") from error
-        if row["setting"] not in SETTINGS:
-            raise ValueError(f"line {line}: setting is {row['setting']!r}, expected one of {', '.join(SETTINGS)}")
-        yield line, row
 
 
 HUMAN_BASELINE: Final = MateHumanBaseline()

@@ -6,24 +6,14 @@ No human result on the tasks is published; labels measure the agreement of our v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Collection, Hashable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import (
-    HumanBaseline,
-    HumanInputs,
-    HumanKind,
-    HumanLevel,
-    OutputKey,
-    csv_rows,
-    human_prediction,
-    unique_rows,
-)
-from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.human import HumanKind, HumanLevel, HumanRow, OutputKey
+from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.people.comparison import paired_metrics
+from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.prompts import VARIANTS
@@ -32,60 +22,96 @@ from pipelines.benchmarks.unpie.results import HEADLINES, PAIRS
 if TYPE_CHECKING:
     import pandas as pd
 
-_COLUMNS: Final = ("sample_id", "variant", "model", "setting", "human")
-_OUTPUT_KEY: Final = ("task", "setting", "sample_id", "variant", "model")
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),
     "reconstruction": ("lm", "sm", "vlm"),
 }
-_ANSWER_COLUMNS: Final = ("sample_id", "task", "variant", "annotator", "answer")
 _SETTING: Final = "vlm"  # people see the picture
-_MEASURES: Final[Mapping[str, tuple[str, str]]] = {
-    "grounding": ("exact_match", "correct"),
-    "disambiguation": ("accuracy", "correct"),
-    "reconstruction": ("correct_pct", "accepted"),
+_MEASURES: Final[Mapping[Key, str]] = {
+    Key("exact_match", "grounding"): "correct",
+    Key("accuracy", "disambiguation"): "correct",
+    Key("correct_pct", "reconstruction"): "accepted",
 }
-"""Task -> metric, and the column of scores that it is the mean of."""
 _TABLES: Final = {"grounding": "Table 4", "disambiguation": "Table 5", "reconstruction": "Table 6"}
 _UNPUBLISHED: Final = "no human score on this task is published"
 
 
-class UnpieHumanBaseline(HumanBaseline):
+def _label(row: HumanRow) -> HumanRow:
+    """Return a label with its task: `lm` alone implies reconstruction."""
+    task = row["task"] or ("reconstruction" if row["setting"] == "lm" else "")
+    if row["setting"] not in _SETTINGS.get(task, ()):
+        raise ValueError(
+            f"setting {row['setting']!r} of task {task!r}: expected disambiguation "
+            "with sm or vlm, or reconstruction with lm, sm or vlm"
+        )
+    return {**row, "task": task}
+
+
+def _answer(row: HumanRow) -> HumanRow:
+    """Return an answer whose task has such a variant."""
+    variants = [""] if row["task"] == "grounding" else [f"{lang}/{meaning}" for lang, meaning in VARIANTS]
+    if row["task"] in _TABLES and row["variant"] not in variants:
+        expected = "an empty one" if row["task"] == "grounding" else f"one of {', '.join(variants)}"
+        raise ValueError(f"variant of {row['task']} is {row['variant']!r}, expected {expected}")
+    return row
+
+
+class UnpieHumanBaseline(FileBaseline):
     """Chance levels, and comparisons with the people of the files."""
 
-    label_kind: ClassVar[str] = "labels"
-    kinds: ClassVar[tuple[HumanKind, ...]] = (
+    name = "unpie"
+    title = "UNPIE"
+    label_kind = "labels"
+    kinds = (
         HumanKind(
             name="labels",
-            columns=_COLUMNS,
+            columns=("sample_id", "variant", "model", "setting", "human"),
             optional=("task", "annotator"),
             about=(
                 "A person's 0 or 1 on one output of a model: the right translation (task disambiguation), or the same"
                 " pun (task reconstruction). The column task may be left out where the setting is lm, the column"
                 " annotator where one person labels."
             ),
+            item=("task", "setting", "sample_id", "variant", "model"),
+            values={"human": ("0", "1")},
+            read=_label,
+            sample=lambda row: row["sample_id"],
         ),
         HumanKind(
             name="answers",
-            columns=_ANSWER_COLUMNS,
+            columns=("sample_id", "task", "variant", "annotator", "answer"),
             about="A person's own answer to a task with its picture, scored like a model's.",
+            item=("sample_id", "task", "variant"),
+            may_be_empty=("variant",),
+            values={"task": tuple(_TABLES)},
+            read=_answer,
+            sample=lambda row: row["sample_id"],
+            answer=lambda row: {
+                "task": row["task"],
+                "setting": _SETTING,
+                "variant": row["variant"],
+                "output": row["answer"],
+            },
         ),
     )
-
-    agreement_headings: ClassVar[Mapping[str, str]] = {"grounding": "Grounding"}  # no two free translations are equal
+    agreement_headings: ClassVar = {"grounding": "Grounding"}  # no two free translations are equal
+    measures: ClassVar = _MEASURES
+    people_columns: ClassVar = {key.task.capitalize(): key for key in _MEASURES}
+    people_settings = _SETTINGS["reconstruction"]
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance only, for no human result on these tasks is published."""
+        measured = {key._replace(model="", setting="") for key in results.ours}
         levels = []
         for task, (metric, subsets) in HEADLINES.items():
             for subset in subsets:
-                keys = {key._replace(model="", setting="") for key in results.ours}
-                has_both = Key(metric, task, "", subset, ALL) in keys or Key(metric, task, "", subset) not in keys
+                one_kind = Key(metric, task, subset=subset) in measured
+                one_kind &= Key(metric, task, subset=subset, category=ALL) not in measured
                 level = HumanLevel(
                     task=task,
                     metric=metric,
                     subset=subset,
-                    category=ALL if has_both else "",
+                    category="" if one_kind else ALL,
                     chance=0.5 if task == "disambiguation" else None,
                     chance_metric="random_exact_match" if task == "grounding" else "",
                     items="unpublished",
@@ -97,33 +123,14 @@ class UnpieHumanBaseline(HumanBaseline):
                 levels.append(level)
         return levels
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Check that every row answers a request, or labels a possible output with 0 or 1, and none twice."""
-        if kind == "answers":
-            for line, row in _answers(text):
-                if row["sample_id"] not in samples:
-                    raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
-            return
-        for line, row in unique_rows(_rows(text), _OUTPUT_KEY, "annotator"):
-            if row["human"] not in ("0", "1"):
-                raise ValueError(f"line {line}: human is {row['human']!r}, expected 0 or 1")
-            if row["sample_id"] not in samples:
-                raise ValueError(f"line {line}: the data has no sample {row['sample_id']!r}")
-            if row["setting"] not in _SETTINGS.get(row["task"], ()):
-                raise ValueError(
-                    f"line {line}: setting {row['setting']!r} of task {row['task']!r}: expected disambiguation "
-                    "with sm or vlm, or reconstruction with lm, sm or vlm"
-                )
-
     def labelled(self, files: Mapping[str, str], /) -> Collection[OutputKey]:
         """Return the outputs with a label."""
-        rows = (row for _, row in _rows(files["labels"])) if "labels" in files else ()
-        return frozenset(map(_output_key, rows))
+        return frozenset(map(_output_key, self.rows(files, "labels")))
 
     def labels(self, files: Mapping[str, str], /) -> dict[str, dict[str, Mapping[Hashable, Hashable]]]:
         """Return people's labels of translations and of reconstructed puns."""
         groups: dict[str, dict[str, dict[Hashable, Hashable]]] = {}
-        for _, row in _rows(files["labels"]) if "labels" in files else ():
+        for row in self.rows(files, "labels"):
             labels = groups.setdefault(f"Labels, {row['task']}", {}).setdefault(row["annotator"], {})
             labels[_output_key(row)] = row["human"]
         return {heading: {**by_person} for heading, by_person in groups.items()}
@@ -136,7 +143,7 @@ class UnpieHumanBaseline(HumanBaseline):
         if "labels" not in files:
             return scores
         votes: dict[tuple[str, ...], Counter[str]] = {}
-        for _, row in _rows(files["labels"]):
+        for row in self.rows(files, "labels"):
             if row["model"] == model:
                 votes.setdefault(_output_key(row)[1:], Counter())[row["human"]] += 1
         labels = {key: float(vote["1"] > vote["0"]) for key, vote in votes.items() if vote["1"] != vote["0"]}
@@ -146,67 +153,16 @@ class UnpieHumanBaseline(HumanBaseline):
         labelled = scores.assign(human=human)
         return labelled.astype({"human": "float64"})
 
-    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
-        """Return answers as rows of a predictions file; labels are none."""
-        if kind != "answers":
-            return []
-        return [
-            human_prediction(
-                "unpie",
-                row["annotator"],
-                row["answer"],
-                task=row["task"],
-                setting=_SETTING,
-                sample_id=row["sample_id"],
-                variant=row["variant"],
-            )
-            for _, row in _answers(text)
-        ]
-
-    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
-        """Compute each task in each setting on the items that people answered, and by language, with paired gaps."""
-        scores, people = inputs.scores, inputs.people
-        metrics: list[Metric] = []
-        for setting in map(str, dict.fromkeys(scores["setting"])):
-            setting_scores = scores[scores["setting"] == setting]
-            for task, (metric, value) in _MEASURES.items():
-                rows = shared_rows(setting_scores, people, value, task=task)
-                metrics += paired_metrics(rows, Key(metric, task, setting))
-                for lang, pair in zip(LANGUAGES, PAIRS.get(task, ()), strict=False):
-                    of_language = rows[rows["variant"].str.startswith(lang)]
-                    metrics += paired_metrics(of_language, Key(metric, task, setting, category=pair))
+    def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
+        """Compare a task also by language."""
+        metrics = super().compare(rows, key)
+        for lang, pair in zip(LANGUAGES, PAIRS.get(key.task, ()), strict=False):
+            metrics += paired_metrics(rows[rows["variant"].str.startswith(lang)], key._replace(category=pair))
         return metrics
 
-    def display(
-        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
-    ) -> tuple[Sequence[Table], Sequence[Figure]]:
-        """Build the table of people's values."""
-        columns = {task.capitalize(): Key(metric, task) for task, (metric, _) in _MEASURES.items()}
-        return people_table("unpie", "UNPIE", results, columns, _SETTINGS["reconstruction"]), ()
 
-
-def _rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows with their task: `lm` alone implies reconstruction."""
-    for line, row in csv_rows(text, _COLUMNS, optional=("task", "annotator")):
-        yield line, {**row, "task": row["task"] or ("reconstruction" if row["setting"] == "lm" else "")}
-
-
-def _output_key(row: Mapping[str, Any]) -> OutputKey:
+def _output_key(row: HumanRow) -> OutputKey:
     return row["model"], row["task"], row["setting"], row["sample_id"], row["variant"]
-
-
-def _answers(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the rows by line; ValueError for an unknown task or variant, or a second answer of one person."""
-    of_languages = [f"{lang}/{meaning}" for lang, meaning in VARIANTS]
-    rows = csv_rows(text, _ANSWER_COLUMNS, may_be_empty=("variant",))
-    for line, row in unique_rows(rows, ("sample_id", "task", "variant"), "annotator"):
-        if row["task"] not in _MEASURES:
-            raise ValueError(f"line {line}: task is {row['task']!r}, expected one of {', '.join(_MEASURES)}")
-        variants = [""] if row["task"] == "grounding" else of_languages
-        if row["variant"] not in variants:
-            expected = "an empty one" if row["task"] == "grounding" else f"one of {', '.join(variants)}"
-            raise ValueError(f"line {line}: variant of {row['task']} is {row['variant']!r}, expected {expected}")
-        yield line, row
 
 
 HUMAN_BASELINE: Final = UnpieHumanBaseline()

@@ -13,23 +13,19 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     ANNOTATOR,
     SAME_ITEMS,
-    HumanBaseline,
     HumanInputs,
     HumanKind,
     HumanLevel,
-    csv_rows,
     gap_metric,
     human_metric,
-    human_prediction,
-    unique_rows,
 )
-from pipelines.benchmarks.people.comparison import people_table
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
-from pipelines.benchmarks.vflute.people.judgement_study import COLUMNS, parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.results import HUMAN
 from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
 from pipelines.metrics.stats import FloatArray
@@ -41,29 +37,29 @@ _F1: Final = "f1_at_0"
 _PUBLISHED_ITEMS: Final = 99
 _MODEL_TABLES: Final = ("Table 4", "Table 17", "Table 18")
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"
-_PEOPLE_COLUMNS: Final = {"F1@0": Key(_F1, TASK), "Accuracy": Key("accuracy", TASK)}
-_LABEL_COLUMNS: Final = ("id", "annotator", "label")
 
 
-class VfluteHumanBaseline(HumanBaseline):
+class VfluteHumanBaseline(FileBaseline):
     """Human F1 of labels, and comparisons with the annotators of the files."""
 
-    kinds: ClassVar[tuple[HumanKind, ...]] = (
+    name = "vflute"
+    title = "V-FLUTE"
+    kinds = (
         HumanKind(
-            name="labels", columns=_LABEL_COLUMNS, about="A person's label of a row: entailment or contradiction."
+            name="labels",
+            columns=("id", "annotator", "label"),
+            about="A person's label of a row: entailment or contradiction.",
+            item=("id",),
+            values={"label": tuple(LABELS)},
+            sample=lambda row: row["id"],
+            sample_noun="row",
+            answer=lambda row: {"task": TASK, "setting": "label-only", "output": row["label"]},
         ),
-        HumanKind(
-            name="judgements",
-            columns=COLUMNS,
-            about=(
-                "A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
-                " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge"
-                " every explanation. The system is a model's name, or model/setting."
-            ),
-        ),
+        JUDGEMENTS,
     )
-
-    agreement_headings: ClassVar[Mapping[str, str]] = {TASK: "Labels"}
+    agreement_headings: ClassVar = {TASK: "Labels"}
+    people_columns: ClassVar = {"F1@0": Key(_F1, TASK), "Accuracy": Key("accuracy", TASK)}
+    people_settings = SETTINGS
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return macro F1 of labels, for the whole and each subset; of F1@53 and F1@60 people have none."""
@@ -90,26 +86,6 @@ class VfluteHumanBaseline(HumanBaseline):
             for subset, category in (GROUPS[-1], *GROUPS[:-1])
         ] + explained
 
-    def check(self, kind: str, text: str, samples: Mapping[str, Sample], /) -> None:
-        """Check values, duplicates, and that every row is one of the data set's."""
-        if kind == "labels":
-            parse_labels(text)
-        else:
-            parse_study(text)
-        for line, row in csv_rows(text, ("id",)):
-            if row["id"] not in samples:
-                raise ValueError(f"line {line}: the data has no row {row['id']!r}")
-
-    def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
-        """Return labels as rows of a predictions file, scored as labels without explanations."""
-        if kind != "labels":
-            return []
-        return [
-            human_prediction("vflute", annotator, label, task=TASK, setting="label-only", sample_id=item)
-            for annotator, labels in parse_labels(text).items()
-            for item, label in labels.items()
-        ]
-
     def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model with each annotator and their mean, on the rows that they labelled."""
         labels_by_annotator: dict[str, dict[str, str]] = {}
@@ -130,9 +106,9 @@ class VfluteHumanBaseline(HumanBaseline):
 
     def annotation_scores(self, scores: pd.DataFrame, files: Mapping[str, str], /) -> Mapping[str, float]:
         """Return the explanation scores of the judged rows by `setting/id`."""
-        if "judgements" not in files or "es" not in scores:
+        judged = {row["id"] for row in self.rows(files, "judgements")}
+        if not judged or "es" not in scores:
             return {}
-        judged = {row["id"] for _, row in csv_rows(files["judgements"], ("id",))}
         scored = scores[scores["sample_id"].isin(judged) & (scores["status"] == "ok")].dropna(subset=["es"])
         keys = zip(scored["setting"], scored["sample_id"], strict=True)
         return {f"{setting}/{name}": float(es) for (setting, name), es in zip(keys, scored["es"], strict=True)}
@@ -141,9 +117,9 @@ class VfluteHumanBaseline(HumanBaseline):
         self, files: Mapping[str, str], scores: Mapping[str, Mapping[str, float]], results: Results, /
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Build people's values, and Table 6, section 5.3 and figure 7 from judgements."""
-        tables = people_table("vflute", "V-FLUTE", results, _PEOPLE_COLUMNS, SETTINGS)
+        tables, figures = super().display(files, scores, results)
         if "judgements" not in files:
-            return tables, ()
+            return tables, figures
         by_system: dict[tuple[str, str], float] = {}
         for model, scores_by_row in scores.items():
             for setting in reversed(SETTINGS):  # so that the first setting decides for the model's name alone
@@ -153,16 +129,6 @@ class VfluteHumanBaseline(HumanBaseline):
                         by_system[name, f"{model}/{setting}"] = by_system[name, model] = value
         study = parse_study(files["judgements"], by_system)
         return (*tables, *study_tables(study)), study_figures(study)
-
-
-def parse_labels(text: str) -> dict[str, dict[str, str]]:
-    """Parse a CSV into annotator -> row id -> label; ValueError for a missing or wrong value or a repeated row."""
-    labels_by_annotator: dict[str, dict[str, str]] = {}
-    for line, row in unique_rows(csv_rows(text, _LABEL_COLUMNS), ("id",), "annotator"):
-        if row["label"] not in LABELS:
-            raise ValueError(f"line {line}: label is {row['label']!r}, expected entailment or contradiction")
-        labels_by_annotator.setdefault(row["annotator"], {})[row["id"]] = row["label"]
-    return labels_by_annotator
 
 
 def compare_with_annotator(rows: SettingRows, annotator: str, labels: Mapping[str, str]) -> Iterator[Metric]:

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.human import csv_rows, unique_rows
+from pipelines.benchmarks.human import HumanKind, HumanRow
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
 
-COLUMNS: Final = ("id", "system", "annotator", "adequate", "error_type", "preferred")
 ERRORS: Final = ("hallucination", "unsound", "incomplete", "verbosity")
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _PR_HEADS: Final = ("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at")
@@ -66,7 +65,7 @@ class _Judgements:
 
 
 def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None) -> Study:
-    """Parse judgements (CSV of `COLUMNS`) and compute the rates of each system; `scores` is by (id, system).
+    """Parse a file of `JUDGEMENTS` and compute the rates of each system; `scores` is by (id, system).
 
     Raises:
         ValueError: a column or a value is missing or wrong, an explanation has not two annotators, or an annotator
@@ -131,21 +130,39 @@ def _score_as_predictor(
 
 def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:
     judgements: dict[tuple[str, str], _Judgements] = {}
-    rows = csv_rows(text, COLUMNS, may_be_empty=("error_type",))
-    for line, row in unique_rows(rows, ("id", "system"), "annotator"):
-        for name in ("adequate", "preferred"):
-            if row[name] not in ("0", "1"):
-                raise ValueError(f"line {line}: {name} is {row[name]!r}, expected 0 or 1")
+    for _, row in JUDGEMENTS.rows(text):
         judged, annotator = judgements.setdefault((row["id"], row["system"]), _Judgements()), row["annotator"]
         judged.adequate[annotator], judged.preferred[annotator] = int(row["adequate"]), int(row["preferred"])
         if row["adequate"] == "0":
-            if row["error_type"] not in ERRORS:
-                raise ValueError(f"line {line}: error_type is {row['error_type']!r}, expected {', '.join(ERRORS)}")
             judged.errors[annotator] = row["error_type"]
     for (item, system), judged in judgements.items():
         if len(judged.adequate) != 2:
             raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, expected two")
     return judgements
+
+
+def _judgement(row: HumanRow) -> HumanRow:
+    if row["adequate"] == "0" and row["error_type"] not in ERRORS:
+        raise ValueError(f"error_type is {row['error_type']!r}, expected {', '.join(ERRORS)}")
+    return row
+
+
+JUDGEMENTS: Final = HumanKind(
+    name="judgements",
+    columns=("id", "system", "annotator", "adequate", "error_type", "preferred"),
+    about=(
+        "A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
+        " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge"
+        " every explanation. The system is a model's name, or model/setting."
+    ),
+    item=("id", "system"),
+    may_be_empty=("error_type",),
+    values={"adequate": ("0", "1"), "preferred": ("0", "1")},
+    read=_judgement,
+    sample=lambda row: row["id"],
+    sample_noun="row",
+    check_whole=parse_study,
+)
 
 
 def study_tables(study: Study) -> list[Table]:

@@ -5,12 +5,7 @@ import pytest
 
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
-from pipelines.benchmarks.maia.people.human import (
-    answers_as_predictions,
-    judge_kappa,
-    letters_as_predictions,
-    with_judge,
-)
+from pipelines.benchmarks.maia.people.human import judge_kappa, with_judge
 from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
 from pipelines.report.tables.layout import value_of
 from tests.support import maia_rows
@@ -61,7 +56,7 @@ def test_judge_kappa_rejects_unusable_ratings(text: str, reason: str) -> None:
 
 def test_answers_as_predictions_returns_one_row_per_answer() -> None:
     text = '\ufeffquestion_id,annotator,answer\nvideo7/Incertezza_B,anna,"Sì, forse"\nvideo7/Incertezza_B,ugo,No\n'
-    first, second = answers_as_predictions(text)
+    first, second = MAIA.predictions("answers", text)
     assert first == {
         "benchmark": "maia",
         "model": "human:anna",
@@ -75,7 +70,7 @@ def test_answers_as_predictions_returns_one_row_per_answer() -> None:
 
 
 def test_letters_as_predictions_returns_one_row_per_pair() -> None:
-    (row,) = letters_as_predictions("pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
+    (row,) = MAIA.predictions("letters", "pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
     assert (row["task"], row["setting"], row["sample_id"]) == ("vsv", "32-frames", "video7/Incertezza_B")
     assert (row["variant"], row["output"]) == ("3", "B")
 
@@ -83,7 +78,7 @@ def test_letters_as_predictions_returns_one_row_per_pair() -> None:
 @pytest.mark.parametrize("row", ["video7/X_A/8,anna,B", "video7/X_A/3,anna,C", "3,anna,A"])
 def test_letters_as_predictions_rejects_invalid_letters(row: str) -> None:
     with pytest.raises(ValueError, match=r"line 2: pair_id .* expected such as"):
-        letters_as_predictions(f"pair_id,annotator,letter\n{row}")
+        MAIA.predictions("letters", f"pair_id,annotator,letter\n{row}")
 
 
 def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:

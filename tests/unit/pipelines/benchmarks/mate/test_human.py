@@ -11,6 +11,7 @@ import pytest
 from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.mate.people.authors_files import READER, read_prediction, typed_answer
 from pipelines.benchmarks.mate.people.human import HUMAN_BASELINE as MATE
+from pipelines.benchmarks.mate.scene import TASKS
 from tests.support import mate_scenes
 from tests.support.people_results import values
 
@@ -56,9 +57,12 @@ def test_mate_people_are_paired_within_their_setting_and_averaged_over_tasks() -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("example_id,task,setting,evaluator,prediction\nx,img2img,3-shot,a,b\n", "expected one of 0"),
+        (
+            "example_id,task,setting,evaluator,prediction\nx,img2img,3-shot,a,b\n",
+            "setting is '3-shot', expected 0-shot, 1-shot, 2-shot or 2-shot-cot",
+        ),
         ("example_id,task,setting,evaluator,prediction\nx,img,2-shot,a,b\n", "line 2: unknown task"),
-        ("example_id,task,setting,evaluator,prediction\nx,img2img,2-shot,a,b\n", "no question 'x/"),
+        ("example_id,task,setting,evaluator,prediction\nx,img2img,2-shot,a,b\n", "no sample 'x'"),
     ],
 )
 def test_unusable_predictions_are_refused(text: str, message: str) -> None:
@@ -126,6 +130,9 @@ def test_mate_reads_people_from_the_authors_file() -> None:
     kind, text = MATE.from_json_lines("mm_2shot_human.jsonl", "\n".join(lines))
     assert kind == "predictions"
     MATE.check(kind, text, {sample.sample_id: sample})
+    absent = next(name for name in TASKS if name not in {row["task"] for row in sample.data["rows"]})
+    with pytest.raises(ValueError, match=f"line 2: the data has no question '{sample.sample_id}/{absent}/2-shot'"):
+        MATE.check(kind, text.replace(f",{task},", f",{absent},"), {sample.sample_id: sample})
     first, second = MATE.predictions(kind, text)
     assert (first["model"], first["task"], first["setting"]) == ("human:9f", task, "2-shot")
     assert second["output"] == '{"answer": "red"}'

@@ -10,7 +10,7 @@ from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE, parse_labels
+from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE
 from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE as VFLUTE
 from pipelines.benchmarks.vflute.people.judgement_study import parse_study, study_figures, study_tables
 from tests.support import vflute_rows
@@ -26,9 +26,9 @@ ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
     scores = frame([replace(row, setting=setting) for row in rows])
+    labels = pd.DataFrame(HUMAN_BASELINE.predictions("labels", LABELS)).assign(status="ok")
     people = {
-        f"human:{annotator}": pd.DataFrame({"sample_id": [*labels], "status": "ok", "answer": [*labels.values()]})
-        for annotator, labels in parse_labels(LABELS).items()
+        str(name): rows.rename(columns={"output": "answer"}) for name, rows in labels.groupby("model", sort=False)
     }
     metrics = HUMAN_BASELINE.metrics(HumanInputs(scores=scores, samples=samples(of_samples), people=people))
     return {metric.metric: metric for metric in metrics}
@@ -81,9 +81,9 @@ def test_metrics_have_no_gap_without_explanation_scores() -> None:
         ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: a second row of 'a' for 'row 0'"),
     ],
 )
-def test_parse_labels_refuses_bad_files(text: str, message: str) -> None:
+def test_labels_that_cannot_be_used_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parse_labels(text)
+        HUMAN_BASELINE.predictions("labels", text)
 
 
 def test_check_refuses_labels_of_unknown_rows() -> None:

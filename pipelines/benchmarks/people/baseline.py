@@ -1,0 +1,46 @@
+"""People of files whose answers are scored like a model's: compared with models measure by measure, and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import HumanBaseline, HumanInputs
+from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
+from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class FileBaseline(HumanBaseline):
+    """Comparison and table that need no more than the names of measures."""
+
+    title: ClassVar[str]
+    measures: ClassVar[Mapping[Key, str]] = {}  # measure -> the column of scores that it is the mean of
+    compared_settings: ClassVar[Sequence[str]] = ()  # of models; empty: all
+    people_columns: ClassVar[Mapping[str, Key]]  # heads and measures of the table of people's own values
+    people_settings: ClassVar[Sequence[str]]  # settings that people may have answered
+
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
+        """Compute each measure in each setting on the rows that people answered, with the paired gap."""
+        scores, metrics = inputs.scores, list[Metric]()
+        for setting in self.compared_settings or map(str, dict.fromkeys(scores["setting"])):
+            setting_scores = scores[scores["setting"] == setting]
+            for key, value in self.measures.items():
+                rows = shared_rows(setting_scores, inputs.people, value, task=key.task)
+                metrics += self.compare(rows, key.of("", setting))
+        return metrics
+
+    def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
+        """Return the metrics of one measure from `shared_rows`."""
+        return paired_metrics(rows, key)
+
+    def display(
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Build the table of people's own values."""
+        return people_table(self.name, self.title, results, self.people_columns, self.people_settings), ()
