@@ -139,7 +139,7 @@ def _missing_files(spec: ModelSpec) -> str:
     path = gguf_file(spec.model) if spec.runs_locally else None
     if path is None:
         is_path = spec.model.startswith((".", "/", "~"))
-        if spec.uses_transformers and is_path and not Path(spec.model).expanduser().is_dir():
+        if spec.runs_locally and is_path and not Path(spec.model).expanduser().is_dir():
             return f"no folder {spec.model}; give a checkpoint's folder or a hub id"
         return ""
     if not path.is_file():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from models.engines import build_engine
     from models.engines.base import Engine
     from models.engines.conversation import answer_requests
+    from models.entry_fields import GenerationSpec, Limits, Replicas
     from models.errors import (
         EngineContractError,
         EngineDiedError,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         Turn,
         user,
     )
-    from models.spec import GenerationSpec, Limits, ModelSpec, Replicas
+    from models.spec import ModelSpec
 
 __all__ = [
     "Answer",
@@ -92,7 +93,8 @@ _MODULES: Final = {
     "models.messages": (
         "Answer Call CallReply Failure Frames Generation Media Reply Request Step StepOutput Text Turn user"
     ),
-    "models.spec": "GenerationSpec Limits ModelSpec Replicas",
+    "models.entry_fields": "GenerationSpec Limits Replicas",
+    "models.spec": "ModelSpec",
 }
 """Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from models.environment import secret
 from models.errors import MissingSecretError
 from models.gguf_header import gguf_file
-from models.spec import ModelSpec
+from models.spec import ModelSpec, TransformersEntry
 
 GGUF_NOT_INSTALLED = "GGUF files are read with the package gguf, which is not installed: pip install 'vlmsweep[gguf]'"
 PICKLES_REFUSED = (
@@ -50,11 +50,12 @@ def pickled_weights(spec: ModelSpec) -> str:
 
 
 def _missing_package(spec: ModelSpec) -> str:
-    if spec.uses_vllm and importlib.util.find_spec("vllm") is None:
-        return "it runs on vllm alone, which is not installed here: pip install 'vlmsweep[vllm]' on a machine with GPUs"
+    if spec.package and importlib.util.find_spec(spec.package) is None:
+        install = f"pip install 'vlmsweep[{spec.package}]' on a machine with GPUs"
+        return f"it runs on {spec.package} alone, which is not installed here: {install}"
     if spec.runs_locally and gguf_file(spec.model) and importlib.util.find_spec("gguf") is None:
         return GGUF_NOT_INSTALLED
-    if spec.uses_transformers and spec.architecture and not spec.trust_remote_code:
+    if isinstance(spec, TransformersEntry) and spec.architecture and not spec.trust_remote_code:
         architectures = known_architectures()
         if architectures and spec.architecture not in architectures:
             version = importlib.metadata.version("transformers")

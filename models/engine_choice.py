@@ -37,11 +37,11 @@ _REGISTRY = ("model_executor", "models", "registry.py")
 
 def choose_engine(spec: ModelSpec) -> ModelSpec:
     """Return the entry with an engine in place of `auto`, and why; another entry unchanged."""
-    if spec.engine != "auto":
+    if spec.builder:
         return spec
     unsupported_reason = _vllm_unsupported_reason(spec)
     reason = unsupported_reason or f"vllm is installed and has code for {spec.architecture}"
-    return spec.model_copy(update={"engine": "transformers" if unsupported_reason else "vllm", "engine_reason": reason})
+    return spec.with_engine("transformers" if unsupported_reason else "vllm", engine_reason=reason)
 
 
 def _vllm_unsupported_reason(spec: ModelSpec) -> str:

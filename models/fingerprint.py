@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from models.spec import REQUEST_OPTIONS, ModelSpec, ReasoningMarkers
+from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
+from models.spec import ModelSpec
 
 _WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
 _END = 1 << 20  # bytes hashed at each end of a larger file

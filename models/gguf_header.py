@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
+from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
-from models.spec import Shape
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)

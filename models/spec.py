@@ -2,253 +2,84 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date
-from typing import Literal
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PositiveFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
+from pydantic import AliasChoices, Field, ModelWrapValidatorHandler, model_validator
+
+from models.entry_fields import (
+    REQUEST_OPTIONS,
+    CatalogFacts,
+    EndpointSettings,
+    FaultInjection,
+    GenerationSpec,
+    Limits,
+    LocalSettings,
+    ReasoningMarkers,
+    Replicas,
 )
-
 from models.messages import DEFAULT_SEED
-
-REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
-"""Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
 
 REASONING_TOKENS = 1024  # of a reasoning model whose entry states no number
 
-_REQUEST_FIELDS = frozenset(
-    {
-        *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n"),
-        *REQUEST_OPTIONS,
-    }
-)
 
+class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
+    """One entry of a models file: engine, weights and limits of a model. Old spellings of keys stay valid.
 
-class _StrictModel(BaseModel):
-    # Values stay out of messages: someone will write a key where its variable's name belongs.
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
+    An entry is of the class of its engine, which knows what the engine does. Settings of other engines have no effect.
+    """
 
-
-class Replicas(_StrictModel):
-    """Bounds on concurrent engines of one model."""
-
-    min: int = Field(default=0, ge=0)
-    max: PositiveInt = 1
-
-
-class GenerationSpec(_StrictModel):
-    """Settings that replace a benchmark's for this model; None keeps the benchmark's."""
-
-    max_new_tokens: PositiveInt | None = None
-    temperature: float | None = Field(default=None, ge=0.0)
-    num_beams: PositiveInt | None = None
-    seed: int | None = None
-
-
-class Limits(_StrictModel):
-    """Limits on a model's input."""
-
-    max_pixels: PositiveInt | None = None  # pixels of one picture or frame; larger ones are shrunk, aspect ratio kept
-    max_frames: PositiveInt | None = None  # frames of one clip; longer clips are sampled uniformly
-    max_model_len: PositiveInt | None = None  # tokens of prompt and answer together
-    max_image_bytes: PositiveInt | None = None  # bytes of one encoded picture at an endpoint; larger ones are shrunk
-
-
-class ReasoningMarkers(_StrictModel):
-    """The markers that a model writes around its reasoning."""
-
-    start: str = Field(default="<think>", min_length=1)
-    end: str = Field(default="</think>", min_length=1)
-    opened: bool = False  # its chat template writes the start into the prompt
-
-
-class Shape(_StrictModel):
-    """Dimensions of the language model, named as in config.json; `models.gpu_memory` computes with them."""
-
-    layers: PositiveInt
-    hidden: PositiveInt
-    heads: PositiveInt
-    kv_heads: PositiveInt
-    head_dim: PositiveInt
-    intermediate: PositiveInt
-    vocab: PositiveInt
-
-
-class PublishedName(_StrictModel):
-    """A name under which a paper prints this model's numbers."""
-
-    benchmark: str
-    name: str
-    settings: tuple[str, ...] = ()  # as published, where rows of this name in others are of another model
-
-
-class Unsupported(_StrictModel):
-    """The reason why no engine here runs a model as it is listed, and the software that does."""
-
-    reason: str = Field(validation_alias=AliasChoices("reason", "why"))
-    runs_with: str
-
-
-class Price(_StrictModel):
-    """Dollars for a million tokens."""
-
-    input_per_million: float = Field(ge=0.0)
-    output_per_million: float = Field(ge=0.0)
-    as_of: date | None = None  # the day on which the list price was looked up
-
-    def dollars(self, input_tokens: float, output_tokens: float) -> float:
-        """Return the cost of these tokens; cached ones count in full, so that a limit errs to the safe side."""
-        return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
-
-    def scaled(self, factor: float) -> Price:
-        """Return this price times a factor."""
-        scaled = {name: getattr(self, name) * factor for name in ("input_per_million", "output_per_million")}
-        return self.model_copy(update=scaled)
-
-
-class FaultInjection(_StrictModel):
-    """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
-
-    answer: str | None = None  # always answer this text instead of guessing
-    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)  # share of calls, drawn by id, that fail
-    fail_ids: tuple[str, ...] = ()  # requests that always fail, by request id: a call's id up to its last `/`
-    die_after: int | None = Field(default=None, ge=0)  # the process exits at the call after this many
-    die_on: str | None = None  # the process exits on a prompt that holds this text
-    hang_on: str | None = None  # a prompt that holds this text is never answered
-    stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
-    call_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each call
-    reverse: bool = False  # answer each group of calls in reverse order
-    journal: str | None = None  # local file to which call ids are appended before the answers: shows repeats
-    drop_every: int | None = Field(default=None, ge=1)  # leave every n-th call unanswered, against the contract
-
-
-class ModelSpec(_StrictModel):
-    """One entry of a models file: engine, weights and limits of a model. Old spellings of keys stay valid."""
+    runs_locally: ClassVar[bool] = False  # weights are loaded and answers computed on machines of the cluster
+    is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
+    is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
+    package: ClassVar[str] = ""  # an optional package, without which the engine does not run
+    builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
+    ranks_builder: ClassVar[str] = ""  # the same where a replica has a process for each rank; '' where it has one
+    can_offload: ClassVar[bool] = False  # layers that do not fit can be kept in CPU memory or on disk
 
     engine: Literal["auto", "transformers", "vllm", "openai", "random"]
     engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
     model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
     revision: str | None = None
     requested_revision: str | None = None  # what `revision` was before a run resolved it to this commit; set by runs
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    tensor_parallel: PositiveInt = 1
     replicas: Replicas = Replicas()
-    offload: bool = False  # layers that do not fit are kept in CPU memory or on disk: equal answers, slowly
-    share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
-    batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
-    adapter: str | None = None  # LoRA: a folder, `s3://` folder or hub id
-    adapter_revision: str | None = None  # branch, tag or commit of an adapter at the hub
-    requested_adapter_revision: str | None = None  # what `adapter_revision` was before a run resolved it; set by runs
-    checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
-    remote_code: bool = False  # published with code that its engine runs: refused unless trusted
-    trust_remote_code: bool = False  # run code that comes with the weights; set by `--trust-remote-code` too
     generation: GenerationSpec = GenerationSpec()
     limits: Limits = Limits()
-    base_url: str | None = None  # parent of `/chat/completions`; stored without a trailing slash
-    api_key_env: str | None = None  # name of the variable that holds the key; the key is never written anywhere
-    requests_per_minute: PositiveFloat | None = None  # evenly spaced, retries included; replicas do not coordinate
-    concurrency: PositiveInt = 16  # calls in flight at an endpoint
-    timeout_s: PositiveFloat = 120.0  # seconds for one attempt at an endpoint, from first byte sent to last one read
-    stall_timeout_s: PositiveFloat = Field(
-        default=1800.0, validation_alias=AliasChoices("stall_timeout_s", "patience_s")
-    )
-    """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
-    is restarted, and a request that was alone in it fails with `timeout`."""
-    retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
-    omit_parameters: tuple[Literal["temperature", "seed"], ...] = ()  # rejected by the endpoint: not sent
-    top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     reasoning_tokens: int | None = Field(default=None, ge=0)
     """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
     reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
-    detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures
-    logprobs: bool = False  # the mean over an answer's tokens goes into the column `mean_logprob`
-    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
-    """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
-    `run.json`: no secrets."""
-    chat_format: Literal["plain", "vicuna"] | None = Field(
-        default=None, validation_alias=AliasChoices("chat_format", "form")
-    )
-    """How turns are written for a tokenizer without a chat template; overrides an existing template."""
     system: str | None = None  # a system prompt; none by default
-    price: Price | None = None
-    batch: bool = False  # send requests through the provider's batch endpoint; set by `--batch` too
-    batch_price_factor: float = Field(default=0.5, ge=0.0, le=1.0)  # of `price`, in batches
-    batch_max_requests: PositiveInt = 50_000  # of one batch; this and the next are limits of the provider
-    batch_max_bytes: PositiveInt = 200_000_000  # of one batch's file
-    batch_max_in_flight: PositiveInt = 10  # batches at the provider at one time
-    batch_window: str = "24h"  # within which the provider is to finish a batch
-    batch_poll_s: PositiveFloat = 60.0  # longest pause between two looks at the batches in flight
-    cost_limit: PositiveFloat | None = None  # dollars of one engine, by `price`; then calls fail with `cost_limit`
     fault_injection: FaultInjection = Field(
         default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
     )
     seed: int = DEFAULT_SEED
-    papers: tuple[str, ...] = ()
-    published_as: tuple[PublishedName, ...] = ()  # names in the published tables, for comparison
-    architecture: str | None = None  # `model_type` of config.json, looked up in the installed transformers
-    parameters_b: PositiveFloat | None = None  # billions of parameters, for estimates of memory
-    shape: Shape | None = None  # for estimates of memory; a local folder's config.json overrides it
-    unsupported: Unsupported | None = Field(default=None, validation_alias=AliasChoices("unsupported", "elsewhere"))
-    """Set where the entry cannot run as it stands: it is listed, and refused with this reason."""
-    license: str | None = None  # of the weights; None where it was not looked up
-    source: str | None = None  # where size, context, license and price were looked up
-    checked: date | None = None  # when that was
-    withdrawn: bool = False  # no longer offered by its maker: kept for its published numbers, left out by selectors
-    notes: str | None = None
 
-    @field_validator("base_url")
-    @classmethod
-    def _web_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        address = urlsplit(value)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise ValueError("base_url must be an http or https address, such as https://api.openai.com/v1")
-        if "@" in address.netloc:
-            raise ValueError("base_url must not hold a user or password; name a variable in api_key_env")
-        return value.rstrip("/")
+    if not TYPE_CHECKING:  # its signature would hide the fields
 
-    @field_validator("api_key_env")
-    @classmethod
-    def _variable_name(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-            raise ValueError("api_key_env must be the name of a variable, such as OPENAI_API_KEY, never the key")
-        return value
+        def __new__(cls, **values: Any) -> Self:
+            """Return an empty entry of the engine's class."""
+            return super().__new__(_entry_class(cls, values))
 
-    @field_validator("extra_body")
+    @model_validator(mode="wrap")
     @classmethod
-    def _only_further_fields(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        taken = sorted(_REQUEST_FIELDS & value.keys())
-        if taken:
-            raise ValueError(f"extra_body must not hold {', '.join(taken)}: the engine or another key sets that")
-        return value
+    def _of_engine(cls, values: Any, handler: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
+        entry = _entry_class(cls, values)
+        return handler(values) if entry is cls else entry.model_validate(values)
 
     @model_validator(mode="after")
     def _complete(self) -> ModelSpec:
-        if self.engine != "random" and not self.model:
+        if not self.is_random and not self.model:
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
-        if self.engine == "openai" and not self.base_url:
+        if self.is_endpoint and not self.base_url:
             raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
         unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
-        if unsent and self.engine != "openai":
+        if unsent and not self.is_endpoint:
             raise ValueError(f"{', '.join(unsent)}: only engine openai sends requests")
-        if self.batch and self.engine != "openai":
+        if self.batch and not self.is_endpoint:
             raise ValueError("batch: only engine openai has a batch endpoint")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
-        if self.offload and self.engine not in ("auto", "transformers"):
+        if self.offload and not self.can_offload:
             raise ValueError("offload: only engine transformers keeps layers in CPU memory or on disk")
         if self.offload and (self.tensor_parallel > 1 or self.adapter):
             raise ValueError("offload: a model whose layers are offloaded has tensor_parallel 1 and no adapter")
@@ -269,39 +100,9 @@ class ModelSpec(_StrictModel):
         return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens
 
     @property
-    def billed_price(self) -> Price | None:
-        """The price of a token as requests are sent: in batches, `batch_price_factor` of the list price."""
-        return self.price.scaled(self.batch_price_factor) if self.price and self.batch else self.price
-
-    @property
-    def is_endpoint(self) -> bool:
-        """Whether calls go to an HTTP endpoint."""
-        return self.engine == "openai"
-
-    @property
-    def is_random(self) -> bool:
-        """Whether answers are guesses: the chance baseline."""
-        return self.engine == "random"
-
-    @property
     def needs_no_isolation(self) -> bool:
         """Whether answering can neither end nor stall its process: small jobs may run in the driver."""
-        return self.is_random and self.fault_injection == FaultInjection()
-
-    @property
-    def runs_locally(self) -> bool:
-        """Whether weights are loaded and answers computed on machines of the cluster."""
-        return self.engine in ("auto", "transformers", "vllm")
-
-    @property
-    def uses_transformers(self) -> bool:
-        """Whether the `transformers` engine computes the answers."""
-        return self.engine == "transformers"
-
-    @property
-    def uses_vllm(self) -> bool:
-        """Whether the `vllm` engine computes the answers."""
-        return self.engine == "vllm"
+        return False
 
     @property
     def can_use_gpu(self) -> bool:
@@ -316,3 +117,71 @@ class ModelSpec(_StrictModel):
     def needs_gpu(self, *, has_gpus: bool) -> bool:
         """Return whether a replica must be placed on GPUs, in a cluster that has some or none."""
         return self.can_use_gpu and (has_gpus or self.device == "cuda")
+
+    def with_engine(self, engine: str, **changes: Any) -> ModelSpec:
+        """Return the entry on another engine, with other changes."""
+        return ModelSpec.model_validate({**self.model_dump(exclude_unset=True), "engine": engine, **changes})
+
+
+class AutoEntry(ModelSpec):
+    """An entry whose engine is chosen by what is installed (`models.engine_choice`)."""
+
+    engine: Literal["auto"]
+    runs_locally = True
+    can_offload = True
+
+
+class TransformersEntry(ModelSpec):
+    """An entry that transformers runs, in one process or in a process for each rank."""
+
+    engine: Literal["transformers"]
+    runs_locally = True
+    can_offload = True
+    builder = "models.engines.transformers.engine:TransformersEngine"
+    ranks_builder = "models.engines.tensor_parallel.engine:open_tensor_parallel"
+
+
+class VLLMEntry(ModelSpec):
+    """An entry that vLLM runs."""
+
+    engine: Literal["vllm"]
+    runs_locally = True
+    package = "vllm"
+    builder = "models.engines.vllm.engine:VLLMEngine"
+
+
+class OpenAIEntry(ModelSpec):
+    """An entry behind an OpenAI-compatible endpoint."""
+
+    engine: Literal["openai"]
+    is_endpoint = True
+    builder = "models.engines.openai.engine:OpenAIEngine"
+
+
+class RandomEntry(ModelSpec):
+    """The chance baseline."""
+
+    engine: Literal["random"]
+    is_random = True
+    builder = "models.engines.random_baseline:RandomEngine"
+
+    @property
+    def needs_no_isolation(self) -> bool:
+        """Whether nothing of `fault_injection` ends or stalls the process."""
+        return self.fault_injection == FaultInjection()
+
+
+_CLASSES: Mapping[object, type[ModelSpec]] = {
+    "auto": AutoEntry,
+    "transformers": TransformersEntry,
+    "vllm": VLLMEntry,
+    "openai": OpenAIEntry,
+    "random": RandomEntry,
+}
+
+
+def _entry_class(cls: type[ModelSpec], values: Any) -> type[ModelSpec]:
+    """Return the class of the entry that these values make: for `ModelSpec` that of their engine."""
+    if cls is not ModelSpec or not isinstance(values, dict) or not isinstance(values.get("engine"), str):
+        return cls
+    return _CLASSES.get(values["engine"], cls)

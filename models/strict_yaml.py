@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,31 @@ import yaml
 
 from models.errors import YamlFileError
 
+MAX_BYTES = 64 << 20
+"""Bytes up to which a text file is read: what is larger, or has no end, is not what its name should be."""
 
-class _VerbatimLoader(yaml.SafeLoader):
+
+class _StrictLoader(yaml.SafeLoader):
+    """A loader that rejects repeated keys: YAML silently lets the last of two equal keys win."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Compose a mapping; the error of a repeated key names both lines."""
+        node = super().compose_mapping_node(anchor)
+        first: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in first:
+                problem = f"key {key.value!r} is given twice, first on line {first[key.value]}"
+                raise _RepeatedKeyError(problem=problem, problem_mark=key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                first[key.value] = key.start_mark.line + 1
+        return node
+
+
+class _RepeatedKeyError(yaml.MarkedYAMLError):
+    pass
+
+
+class _VerbatimLoader(_StrictLoader):
     """A loader that keeps numbers and dates as text: YAML 1.1 reads `1:30` as 90 and `010` as 8."""
 
 
@@ -28,61 +50,35 @@ def read_yaml(path: Path, file_kind: str, *, verbatim: bool = False) -> tuple[An
 
     `file_kind` names it in messages (`models file`); `verbatim` returns numbers and dates as text.
     """
-    text = _read_text(path, file_kind)
+    text = read_text(path, file_kind)
+    loader: yaml.SafeLoader | None = None
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        _reject_duplicate_keys(path, tree)
-        return yaml.load(text, Loader=_VerbatimLoader if verbatim else yaml.SafeLoader), tree  # noqa: S506  both are safe
+        loader = (_VerbatimLoader if verbatim else _StrictLoader)(text)
+        tree = loader.get_single_node()
+        return (loader.construct_document(tree) if tree else None), tree
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: text in the form of a date that no calendar has; RecursionError: a thousand brackets.
-        if isinstance(error, YamlFileError):
-            raise
-        raise YamlFileError(_describe_yaml_error(path, error)) from error
+        problem, line = " ".join(str(error).split()), ""
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+            problem, line = error.problem or str(error.context), f":{error.problem_mark.line + 1}"
+        prefix = "" if isinstance(error, _RepeatedKeyError) else "not valid YAML: "
+        raise YamlFileError(f"{path}{line}: {prefix}{problem}") from error
+    finally:
+        if loader:
+            loader.dispose()
 
 
-def _read_text(path: Path, file_kind: str) -> str:
+def read_text(path: Path, file_kind: str) -> str:
+    """Return the text of a file of at most `MAX_BYTES`, or raise `YamlFileError`."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise YamlFileError(f"{path}: larger than {MAX_BYTES >> 20} MiB: that is no {file_kind}")
+        return content.decode()
     except FileNotFoundError:
         raise YamlFileError(f"{path}: no such {file_kind}") from None
     except UnicodeDecodeError as error:
         raise YamlFileError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except OSError as error:
         raise YamlFileError(f"{path}: the {file_kind} cannot be read: {error.strerror}") from None
-
-
-def _describe_yaml_error(path: Path, error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
-        return f"{path}:{error.problem_mark.line + 1}: not valid YAML: {error.problem or error.context}"
-    return f"{path}: not valid YAML: {' '.join(str(error).split())}"
-
-
-def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """Yield every mapping of the file once, also where anchors form a cycle."""
-    seen: set[int] = set()
-    stack = [root] if root else []
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            yield node
-            stack.extend(value for _, value in node.value)
-        elif isinstance(node, yaml.SequenceNode):
-            stack.extend(node.value)
-
-
-def _reject_duplicate_keys(path: Path, root: yaml.Node | None) -> None:
-    """Raise an error that names both lines; YAML silently lets the last of two equal keys win."""
-    for mapping in _mappings(root):
-        first: dict[str, int] = {}
-        for key, _ in mapping.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            line = key.start_mark.line + 1
-            if key.value in first:
-                raise YamlFileError(
-                    f"{path}:{line}: key {key.value!r} is given twice, first on line {first[key.value]}"
-                )
-            first[key.value] = line

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from jobs.demo.checkpoint import TRAINED_MODEL
 from jobs.demo.samples import BENCHMARKS, write_sample
-from models.spec import GenerationSpec, Limits, ModelSpec
+from models.entry_fields import GenerationSpec, Limits
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.ingest import ingest_benchmark

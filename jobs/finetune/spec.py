@@ -100,4 +100,4 @@ def _base(name: str, model: ModelSpec, flags: FinetuneFlags) -> ModelSpec:
         )
     folder = Path(model.model).expanduser()
     path = str(folder.absolute()) if folder.is_dir() else model.model  # workers have another working directory
-    return model.model_copy(update={"engine": "transformers", "model": path, "dtype": flags.dtype, "offload": False})
+    return model.with_engine("transformers", model=path, dtype=flags.dtype, offload=False)

@@ -10,19 +10,13 @@ from models.engines.base import Engine
 from models.engines.frame_reduction import FrameReductionEngine
 from models.engines.reasoning import ReasoningEngine
 from models.engines.watchdog import WatchdogEngine
+from models.entry_fields import ReasoningMarkers
 from models.errors import EngineStalledError, EngineUnreachableError
-from models.spec import ModelSpec, ReasoningMarkers
+from models.spec import ModelSpec
 
 __all__ = ["build_engine", "load_engine", "wrap_engine"]
 
 OnStall = Callable[[EngineStalledError], object]
-
-_ENGINES = {
-    "openai": ("models.engines.openai.engine", "OpenAIEngine"),
-    "random": ("models.engines.random_baseline", "RandomEngine"),
-    "transformers": ("models.engines.transformers.engine", "TransformersEngine"),
-    "vllm": ("models.engines.vllm.engine", "VLLMEngine"),
-}
 
 
 def build_engine(name: str, spec: ModelSpec, *, on_stall: OnStall | None = None) -> Engine:
@@ -38,16 +32,15 @@ def load_engine(name: str, spec: ModelSpec) -> Engine:
         MissingSecretError: the endpoint needs a key that is not set.
     """
     spec = choose_engine(spec)
-    module, cls = _ENGINES[spec.engine]
-    if spec.uses_transformers and spec.tensor_parallel > 1:
-        module, cls = "models.engines.tensor_parallel.engine", "open_tensor_parallel"
+    builder = spec.ranks_builder if spec.tensor_parallel > 1 and spec.ranks_builder else spec.builder
+    module, _, function = builder.partition(":")
     try:
-        engine: Engine = getattr(importlib.import_module(module), cls)(spec)
+        engine: Engine = getattr(importlib.import_module(module), function)(spec)
     except ModuleNotFoundError as error:
-        if not spec.uses_vllm or error.name not in ("vllm", module):
+        if not spec.package or error.name not in (spec.package, module):
             raise
         raise EngineUnreachableError(
-            f"model {name!r} runs on vllm, which is not installed: pip install 'vlmsweep[vllm]'; "
+            f"model {name!r} runs on {spec.package}, which is not installed: pip install 'vlmsweep[{spec.package}]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
     return engine

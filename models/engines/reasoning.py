@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from models.engines.base import Engine
+from models.entry_fields import ReasoningMarkers
 from models.messages import Answer, Call, CallReply, Frames, Media
-from models.spec import ReasoningMarkers
 
 
 class ReasoningEngine:

@@ -12,7 +12,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from models.spec import Limits, ModelSpec
+from models.entry_fields import Limits
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder

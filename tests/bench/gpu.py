@@ -26,8 +26,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.engines.transformers.engine import TransformersEngine
+from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Generation, Media, user
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.bench.results import FILE, record, show, spread
 from tests.bench.shapes import SHAPES, engine_on, memory_by_degree, random_model, write_config
 

@@ -22,8 +22,9 @@ from typing import Any
 from torch.utils.flop_counter import FlopCounterMode
 
 from models.engines.transformers.engine import TransformersEngine
+from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Media
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark

@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.spec import FaultInjection, ModelSpec, Replicas
+from models.entry_fields import FaultInjection, Replicas
+from models.spec import ModelSpec
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import NullProgress

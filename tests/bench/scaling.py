@@ -9,7 +9,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from models.spec import FaultInjection, ModelSpec, Replicas
+from models.entry_fields import FaultInjection, Replicas
+from models.spec import ModelSpec
 from tests.bench.jobs import run_units
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread

@@ -15,8 +15,9 @@ from unittest import mock
 import torch
 
 from models.engines.transformers.engine import TransformersEngine
+from models.entry_fields import Shape
 from models.gpu_memory import ModelSize, memory_need
-from models.spec import ModelSpec, Shape
+from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
 
 VOCAB = 152_064

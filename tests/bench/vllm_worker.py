@@ -17,8 +17,9 @@ import psutil
 from PIL import Image
 
 from models.engines.base import Engine
+from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Media, Turn
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.bench.group import group
 
 MAX_LEN = 4_096

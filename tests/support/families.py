@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from models.catalog_loader import load_models
+from models.spec import TransformersEntry, VLLMEntry
 from tests.support.checkpoints import ARCHITECTURES, RECENT_ARCHITECTURES, build_tiny
 from tests.support.family_media import BEGIN, END
 from tests.support.ray_head import RayHead, ray_head
@@ -115,13 +116,13 @@ def covered(architecture: str) -> list[str]:
     return [
         name
         for name, spec in load_models().items()
-        if spec.uses_transformers and not spec.unsupported and spec.architecture == architecture
+        if isinstance(spec, TransformersEntry) and not spec.unsupported and spec.architecture == architecture
     ]
 
 
 def only_vllm() -> list[str]:
     """Return the entries that run on vLLM alone."""
-    return [name for name, spec in load_models().items() if spec.uses_vllm and not spec.unsupported]
+    return [name for name, spec in load_models().items() if isinstance(spec, VLLMEntry) and not spec.unsupported]
 
 
 def untried() -> list[str]:
@@ -129,7 +130,7 @@ def untried() -> list[str]:
     return [
         name
         for name, spec in load_models().items()
-        if spec.uses_transformers and not spec.unsupported and spec.architecture not in ARCHITECTURES
+        if isinstance(spec, TransformersEntry) and not spec.unsupported and spec.architecture not in ARCHITECTURES
     ]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from models.engines.base import Engine
-from models.spec import Limits, ModelSpec
+from models.entry_fields import Limits
+from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints, checkpoint_of, one_thread, reference_answers
 
 __all__ = ["checkpoint_of", "one_thread", "reference_answers"]

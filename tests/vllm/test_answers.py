@@ -11,8 +11,9 @@ import pytest
 
 from models.availability import known_architectures
 from models.engines.base import Engine
+from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Media
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.support.checkpoints import ARCHITECTURES
 from tests.unit.models.engines.conftest import AnswersById, Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (

@@ -9,7 +9,7 @@ import pytest
 from models.availability import unavailable_reason
 from models.catalog_loader import load_models, trust_remote_code
 from models.engine_choice import choose_engine, vllm_classes
-from models.spec import ModelSpec
+from models.spec import ModelSpec, VLLMEntry
 from tests.support.checkpoints import ARCHITECTURES
 
 pytestmark = [
@@ -34,7 +34,11 @@ def test_vllm_is_chosen_for_what_its_registry_runs() -> None:
     assert {name for name, spec in chosen.items() if spec.engine == "transformers"} == {*ABSENT, *LACKING}
     for name in sorted(set(chosen) - LACKING):
         spec = chosen[name]
-        reason = "vllm is installed and has code for" if spec.uses_vllm else "the installed vllm has no code for"
+        reason = (
+            "vllm is installed and has code for"
+            if isinstance(spec, VLLMEntry)
+            else "the installed vllm has no code for"
+        )
         assert spec.engine_reason == f"{reason} {name}"
 
 

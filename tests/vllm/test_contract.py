@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.engines.base import Engine
-from models.spec import Limits
+from models.entry_fields import Limits
 from tests.unit.models.engines.contract import EngineContract
 from tests.vllm.conftest import OpenEngine
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.engines.openai.failures import FailedAttempt
+from models.entry_fields import Price
 from models.messages import Answer, Failure
-from models.spec import Price
 
 _CHARS_PER_TOKEN = 3.5
 _TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only

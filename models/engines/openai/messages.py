@@ -8,9 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from models.entry_fields import Limits
 from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Call, Failure, Frames, Media, Text, Turn
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from PIL import Image

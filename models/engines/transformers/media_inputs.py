@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from models.entry_fields import Limits
 from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Call, Frames, Media
-from models.spec import Limits
 
 _PAIRED_FRAMES = ("Qwen3VL", "Glm4v")  # video processors that reject fewer frames than one temporal patch
 PixelLimit = Literal["none", "processor", "before"]  # where `max_pixels` is enforced; `before`: shrunk here

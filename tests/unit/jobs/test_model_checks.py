@@ -10,8 +10,9 @@ import pytest
 from jobs.flags import SweepFlags
 from jobs.model_checks import ModelChecks, checked_model, runnable_models
 from jobs.spec_builder import build_run_spec, external_spec, validate_remote_flags
+from models.entry_fields import Unsupported
 from models.errors import UnknownModelError
-from models.spec import ModelSpec, Unsupported
+from models.spec import ModelSpec
 from pipelines.errors import UsageError
 
 ENDPOINT = {"engine": "openai", "model": "m", "base_url": "http://x/v1"}

@@ -13,7 +13,7 @@ from models.catalog_loader import CATALOG, load_models, select_models, trust_rem
 from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
-from models.spec import ModelSpec
+from models.spec import ModelSpec, TransformersEntry, VLLMEntry
 from tests.support.published_frames import published, published_benchmarks
 from tests.support.published_models import NO_MODEL, models_published_as
 
@@ -78,11 +78,13 @@ class TestCatalog:
         assert known_architectures() == architectures
         for name, spec in load_models().items():
             if spec.runs_locally and spec.architecture not in architectures:
-                assert spec.unsupported or spec.uses_vllm, name
+                assert spec.unsupported or isinstance(spec, VLLMEntry), name
             if spec.unsupported is None and spec.runs_locally and not spec.remote_code:
-                reason = "" if spec.uses_transformers else "it runs on vllm alone, which is not installed here"
+                reason = (
+                    "" if isinstance(spec, TransformersEntry) else "it runs on vllm alone, which is not installed here"
+                )
                 assert unavailable_reason(spec).startswith(reason), name
-                assert bool(unavailable_reason(spec)) == spec.uses_vllm, name
+                assert bool(unavailable_reason(spec)) == isinstance(spec, VLLMEntry), name
 
     def test_models_fit_80_gb_gpus_at_their_degree(self) -> None:
         for name, spec in load_models().items():
@@ -127,7 +129,7 @@ class TestCatalog:
 
     def test_architectures_of_entries_outside_the_papers_are_known_to_the_engine(self) -> None:
         for name, spec in load_models().items():
-            if spec.uses_transformers and not spec.unsupported and not spec.papers:
+            if isinstance(spec, TransformersEntry) and not spec.unsupported and not spec.papers:
                 assert spec.architecture in known_architectures(), name
 
     def test_notes_that_call_a_model_withdrawn_agree_with_its_mark(self) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from models import engine_choice
 from models.engine_choice import choose_engine
-from models.spec import GenerationSpec, ModelSpec
+from models.entry_fields import GenerationSpec
+from models.spec import ModelSpec
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from models.catalog_loader import load_models
+from models.entry_fields import Shape
 from models.gpu_memory import DEGREES, BatchShape, ModelSize, memory_need, model_size, plan_placement
-from models.spec import ModelSpec, Shape
+from models.spec import ModelSpec
 
 SEVEN_B = ModelSize(
     8.3e9, Shape(layers=28, hidden=3584, heads=28, kv_heads=4, head_dim=128, intermediate=18944, vocab=152064)

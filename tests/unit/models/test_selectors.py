@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from models.catalog_loader import load_models, select_models
+from models.entry_fields import Unsupported
 from models.errors import UnknownModelError
-from models.spec import ModelSpec, Unsupported
+from models.spec import ModelSpec
 
 LOCAL = {"engine": "transformers", "model": "org/name"}
 REMOTE = {"engine": "openai", "model": "m", "base_url": "http://x/v1"}

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from models.entry_fields import FaultInjection
 from models.fingerprint import answer_fingerprint, content_fingerprint, resolved_revision
-from models.spec import FaultInjection, ModelSpec
+from models.spec import ModelSpec
 
 
 def endpoint(**settings: Any) -> ModelSpec:

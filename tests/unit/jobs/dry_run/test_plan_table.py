@@ -6,7 +6,8 @@ from datetime import date
 import pytest
 
 from jobs.dry_run import plan_table
-from models.spec import ModelSpec, Price
+from models.entry_fields import Price
+from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 from tests.support.requests import target_of

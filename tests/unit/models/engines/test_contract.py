@@ -8,7 +8,8 @@ import pytest
 
 from models.engines import build_engine
 from models.engines.base import Engine
-from models.spec import FaultInjection, Limits, ModelSpec
+from models.entry_fields import FaultInjection, Limits
+from models.spec import ModelSpec
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import EndpointRequest, Status, always
 from tests.unit.models.engines.contract import BAD, EngineContract

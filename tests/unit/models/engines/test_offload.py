@@ -9,7 +9,7 @@ import pytest
 from models.engine_choice import choose_engine
 from models.engines.offload import DISK_BYTES_PER_S, HOST_BYTES_PER_S, WEIGHTS_SHARE, plan_offload
 from models.engines.weights import weights_bytes
-from models.spec import ModelSpec
+from models.spec import ModelSpec, TransformersEntry
 from tests.unit.models.engines.conftest import Checkpoints
 
 GB = 10**9
@@ -64,4 +64,5 @@ def test_offload_is_refused_where_it_cannot_work(more: dict[str, object]) -> Non
 
 
 def test_engine_auto_runs_an_offloaded_model_on_transformers() -> None:
-    assert choose_engine(ModelSpec(engine="auto", model="org/name", offload=True)).uses_transformers
+    chosen = choose_engine(ModelSpec(engine="auto", model="org/name", offload=True))
+    assert isinstance(chosen, TransformersEntry)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from models.engines.conversation import answer_requests
 from models.engines.random_baseline import RandomEngine
+from models.entry_fields import FaultInjection
 from models.errors import EngineContractError
 from models.messages import Answer, Call, Failure, Generation, Request, Step, Text, Turn, user
-from models.spec import FaultInjection, ModelSpec
+from models.spec import ModelSpec
 from tests.support.calls import PICTURE, call
 
 

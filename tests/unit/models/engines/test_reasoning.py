@@ -9,9 +9,10 @@ import pytest
 
 from models.engines import wrap_engine
 from models.engines.reasoning import ReasoningEngine, split_reasoning
+from models.entry_fields import ReasoningMarkers
 from models.fingerprint import answer_fingerprint
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, user
-from models.spec import ModelSpec, ReasoningMarkers
+from models.spec import ModelSpec
 
 MARKERS = ReasoningMarkers()
 

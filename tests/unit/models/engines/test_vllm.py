@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.entry_fields import Limits
 from models.errors import EngineDiedError, EngineUnreachableError
 from models.messages import Answer, Call, Failure, Generation
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models.spec import ModelSpec, Price
+from models.entry_fields import Price
+from models.spec import ModelSpec
 from pipelines.nightly.budget import Budget, Estimate, estimate_pairs, plan_due
 from pipelines.nightly.due import due_pairs
 from pipelines.nightly.history import History, Pair

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from models.spec import ModelSpec, Price
+from models.entry_fields import Price
+from models.spec import ModelSpec
 from pipelines.nightly.cost import cost, token_difference
 from pipelines.plan.run_spec import RunSpec
 from tests.unit.pipelines.nightly.cases import random

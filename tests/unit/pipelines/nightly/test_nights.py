@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from models.spec import Price
+from models.entry_fields import Price
 from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import read_human

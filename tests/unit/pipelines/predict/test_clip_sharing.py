@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from cluster.lazy import LazyCluster
+from models.entry_fields import Limits
 from models.messages import Frames, Media
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder
 from pipelines.plan.context import SweepContext

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from cluster.lazy import open_cluster
-from models.spec import FaultInjection, ModelSpec, Replicas
+from models.entry_fields import FaultInjection, Replicas
+from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep

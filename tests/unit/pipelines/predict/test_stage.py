@@ -15,7 +15,8 @@ from cluster.connect import ClusterInfo
 from cluster.lazy import LazyCluster
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
-from models.spec import ModelSpec, Replicas
+from models.entry_fields import Replicas
+from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload

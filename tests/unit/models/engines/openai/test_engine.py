@@ -8,9 +8,10 @@ import pytest
 
 from models.engines.openai.engine import OpenAIEngine
 from models.engines.openai.messages import data_uris
+from models.entry_fields import Limits
 from models.errors import MissingSecretError
 from models.messages import Answer, Failure, Frames, Media
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
 from tests.support.endpoint_script import Action, EndpointRequest, Raw, Say, Status, always
 from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from models.engines.openai.messages import chat_messages, data_uris
+from models.entry_fields import Limits
 from models.messages import Call, Frames, Generation, Media, Text, Turn, user
-from models.spec import Limits
 from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE, noise
 
 NO_LIMITS = Limits()

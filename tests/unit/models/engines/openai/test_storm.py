@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from models.engines.openai.failures import FailedAttempt, FailureScope
 from models.engines.openai.messages import data_uris
 from models.engines.openai.rate_limit import AdaptiveConcurrency
+from models.entry_fields import Limits
 from models.messages import Answer, Failure, Frames, Media
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.support.endpoint_script import EndpointRequest, Half, Say, Status
 from tests.support.storm import figures
 from tests.unit.models.engines.openai.rig import kinds, many, rig

@@ -16,8 +16,8 @@ from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.engines.transformers.sampling import GeneratedTokens
+from models.entry_fields import Limits
 from models.messages import Answer, Call, Failure, Generation, Media, Text, Turn, user
-from models.spec import Limits
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,

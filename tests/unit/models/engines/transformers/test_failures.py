@@ -15,9 +15,10 @@ import torch
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.row_errors import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
+from models.entry_fields import Limits
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
-from models.spec import Limits, ModelSpec
+from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, calls_about, texts

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from models.engines.transformers.media_inputs import MediaRules, media_inputs, media_rules, template_parts
+from models.entry_fields import Limits
 from models.messages import Frames, Media
-from models.spec import Limits
 
 CLIP = Media("video", "1" * 64, 4)
 PICTURE = Media("image", "2" * 64)

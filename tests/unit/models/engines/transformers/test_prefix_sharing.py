@@ -13,9 +13,9 @@ import torch
 
 from models.engines.transformers import prefix_sharing
 from models.engines.transformers.engine import TransformersEngine
+from models.entry_fields import Limits
 from models.errors import PrefixSharingUnsupportedError
 from models.messages import Answer, Call, Generation, Text, Turn, user
-from models.spec import Limits
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
