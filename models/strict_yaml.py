@@ -51,11 +51,9 @@ def read_yaml(path: Path, file_kind: str, *, verbatim: bool = False) -> tuple[An
     `file_kind` names it in messages (`models file`); `verbatim` returns numbers and dates as text.
     """
     text = read_text(path, file_kind)
-    loader: yaml.SafeLoader | None = None
     try:
-        loader = (_VerbatimLoader if verbatim else _StrictLoader)(text)
-        tree = loader.get_single_node()
-        return (loader.construct_document(tree) if tree else None), tree
+        tree = yaml.compose(text, Loader=_StrictLoader)
+        return yaml.load(text, Loader=_VerbatimLoader if verbatim else _StrictLoader), tree  # noqa: S506  both are safe
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # ValueError: text in the form of a date that no calendar has; RecursionError: a thousand brackets.
         problem, line = " ".join(str(error).split()), ""
@@ -63,9 +61,6 @@ def read_yaml(path: Path, file_kind: str, *, verbatim: bool = False) -> tuple[An
             problem, line = error.problem or str(error.context), f":{error.problem_mark.line + 1}"
         prefix = "" if isinstance(error, _RepeatedKeyError) else "not valid YAML: "
         raise YamlFileError(f"{path}{line}: {prefix}{problem}") from error
-    finally:
-        if loader:
-            loader.dispose()
 
 
 def read_text(path: Path, file_kind: str) -> str:
