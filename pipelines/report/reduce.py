@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +12,8 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs, is_person
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
-from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.reply_cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
@@ -49,7 +51,7 @@ def reduce_entry(
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
     by_judge = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
     frame = without_verdicts(frame)
-    metrics = definition.reporter.reduce(frame, requests.samples) + by_judge
+    metrics = definition.reporter.reduce(frame, requests.samples) + by_judge + _cleaned_replies(frame)
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
@@ -167,6 +169,27 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     rows = [{**metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
     replaced = tuple(frames) if rows and benchmark(first.benchmark).ensemble_replaces_members else ()
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
+
+
+def _cleaned_replies(frame: pd.DataFrame) -> list[Metric]:
+    """Count the replies from which something was removed before they were read, by what it was."""
+    answered = frame[frame["status"] == "ok"]
+    metrics: list[Metric] = []
+    for (task, setting), rows in answered.groupby(["task", "setting"], sort=True):
+        dropped = Counter(name for flags in rows["flags"] for name in flags if name in DROPPED)
+        metrics += [
+            Metric(
+                task=str(task),
+                setting=str(setting),
+                category=name,
+                metric="cleaned_replies",
+                value=float(count),
+                unit="count",
+                n=len(rows),
+            )
+            for name, count in sorted(dropped.items())
+        ]
+    return metrics
 
 
 def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, Sample]]:

@@ -17,6 +17,7 @@ from models.message_codec import dump_steps, load_steps
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
+from pipelines.benchmarks.reply_cleaning import clean_reply
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
@@ -73,7 +74,7 @@ class JudgeReplies:
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one committed row."""
         if row["status"] == "ok":
-            self.replies[row["request_id"]] = row["output"]
+            self.replies[row["request_id"]] = clean_reply(row["output"])[0]
         else:
             self.failed.add(row["request_id"])
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
+from pipelines.benchmarks.reply_cleaning import CLEANING_VERSION
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
@@ -119,13 +120,21 @@ class PartScorer:
 
     def _inputs(self, rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, float]]) -> str:
         answers = [
-            (row.request_id, row.status, row.output, row.verdict.state, row.verdict.accepted, sorted(row.given.items()))
+            (
+                row.request_id,
+                row.status,
+                row.output,
+                row.verdict.state,
+                row.verdict.accepted,
+                sorted(row.given.items()),
+                row.dropped,
+            )
             for row in rows
         ]
         return stable_id(
             {
                 "rows": hashlib.sha256(json.dumps(answers).encode()).hexdigest(),
-                "benchmark": [self._benchmark.name, self._benchmark.version],
+                "benchmark": [self._benchmark.name, self._benchmark.version, CLEANING_VERSION],
                 "scorers": [_identity(spec) for spec in self._spec.scorers],
                 "seed": self._spec.prompts.seed,
                 **(
@@ -210,7 +219,7 @@ class PartScorer:
             "status": row.status,
             "answer": reading.answer,
             "rule": reading.rule,
-            "flags": list(reading.flags),
+            "flags": [*row.dropped, *reading.flags],
             "finish_reason": row.finish_reason,
             "verdict_state": row.verdict.state,
             "values": [*reading.values.items(), *by_judge.items()],

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.reply_cleaning import clean_reply
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan
@@ -63,6 +64,7 @@ def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
 
 def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
+    output, dropped = (None, ()) if raw["output"] is None else clean_reply(raw["output"])
     return Row(
         request_id=raw["request_id"],
         sample=context.samples[raw["sample_id"]],
@@ -71,7 +73,8 @@ def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         setting=raw["setting"],
         variant=raw["variant"],
         status=raw["status"],
-        output=raw["output"],
+        output=output,
+        dropped=dropped,
         finish_reason=raw["finish_reason"] or "",
         steps=tuple(raw["steps"] or ()),
         given=dict(raw["given"] or ()),

@@ -68,6 +68,20 @@ def values(out: Store) -> list[dict[str, float]]:
     return [dict(row) for row in read_part(out, SCORES)["values"].to_pylist()]
 
 
+def test_chat_tokens_and_preambles_are_no_part_of_an_answer(maia_data: str, out: Store) -> None:
+    PartScorer(spec(maia_data, out)).score(PART)
+    before = read_part(out, SCORES).to_pylist()
+    rows = read_part(out, PART).to_pylist()
+    for row in rows:
+        if row["output"] is not None:
+            row["output"] = "Ecco la risposta:\n" + row["output"] + "<|im_end|>"
+    out.put(PART, to_parquet(rows, PREDICTIONS))
+    PartScorer(spec(maia_data, out)).score(PART)
+    after = read_part(out, SCORES).to_pylist()
+    assert [row["values"] for row in after] == [row["values"] for row in before]
+    assert {tuple(row["flags"][:2]) for row in after if row["status"] == "ok"} == {("chat_tokens", "preamble")}
+
+
 def test_rows_are_scored_by_id(maia_data: str, out: Store) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     table = read_part(out, SCORES).to_pylist()
