@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
@@ -26,7 +26,7 @@ Source: TypeAlias = Literal["ours", "published"]
 class Key(NamedTuple):
     """The key of a number: what it measures, and of which model."""
 
-    metric: str
+    metric: str = ""
     task: str = ""
     setting: str = ""
     subset: str = ""
@@ -36,6 +36,10 @@ class Key(NamedTuple):
     def of(self, model: str, setting: str | None = None) -> Key:
         """Return the same measure of a model, in another setting where one is given."""
         return self._replace(model=model, setting=self.setting if setting is None else setting)
+
+    def within(self, outer: Key) -> Key:
+        """Return the key with its empty fields filled in from another."""
+        return Key(*(inner or other for inner, other in zip(self, outer, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ class Results:
     def without_published(self) -> Results:
         """Return our numbers alone."""
         return Results(self.benchmark, self.ours)
+
+    def without_people(self) -> Results:
+        """Return the numbers of models alone."""
+        ours = {key: number for key, number in self.ours.items() if not key.model.startswith(ANNOTATOR)}
+        return replace(self, ours=ours)
 
     def index(self, source: Source = "ours", table: str = "") -> Mapping[Key, TableValue]:
         """Return all numbers of a source, or those of one published table."""
@@ -126,7 +135,7 @@ def without_interval(number: TableValue | None, change: TableValue | None = None
     delta = None if change is None else change.value
     note = number.note if number.doubtful or number.value is None else ""
     if change is not None and change.doubtful:
-        note = "; ".join(filter(None, (note, f"change: {change.note}")))
+        note = "; ".join(filter(None, (note, change.note)))
     if delta is None and not note:
         return number.value
     return TableValue(value=number.value, delta=delta, note=note, doubtful=number.doubtful)

@@ -7,7 +7,7 @@ from typing import Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.results import CATEGORY_HEADS, OEVQA, POOLS, SETTING_HEADS, STATEMENTS, MaiaResults
+from pipelines.benchmarks.maia.results import CATEGORY_HEADS, OEVQA, POOLS, SETTING_HEADS, STATEMENTS, subset_notes
 from pipelines.benchmarks.maia.tables import TITLES
 from pipelines.benchmarks.results import Key, Results, Source
 
@@ -22,25 +22,25 @@ _SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
 
 def make_figures(results: Results) -> list[Figure]:
     """Lay out radars with a curve per setting, ours first; a model without any value of a metric has none of it."""
-    maia = MaiaResults(results)
+    results = results.without_people()
     figures: list[Figure] = []
     for key, (_, _, name) in _FIGURES.items():
-        for model, slug in model_slugs(maia.models()).items():
-            figures += _radar(maia, "ours", key.of(model), figure=(f"maia_radar_{name}_{slug}", ""))
+        for model, slug in model_slugs(results.models()).items():
+            figures += _radar(results, "ours", key.of(model), figure=(f"maia_radar_{name}_{slug}", ""))
     for key, (number, _, _) in _FIGURES.items():
         figure = (f"maia_figure{number}", f" Figure {number}")
-        figures += _radar(maia, "published", key.of(_SHOWN_IN_TEXT), figure=figure)
-    slugs = model_slugs(model for model in maia.models("published") if model != _SHOWN_IN_TEXT)
+        figures += _radar(results, "published", key.of(_SHOWN_IN_TEXT), figure=figure)
+    slugs = model_slugs(model for model in results.models("published") if model != _SHOWN_IN_TEXT)
     for key, (_, appendix_number, _) in _FIGURES.items():
         for model, slug in slugs.items():
             figure = (f"maia_figure{appendix_number}_{slug}", f" Figure {appendix_number}")
-            figures += _radar(maia, "published", key.of(model), figure=figure)
+            figures += _radar(results, "published", key.of(model), figure=figure)
     return figures
 
 
-def _radar(maia: MaiaResults, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
+def _radar(results: Results, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
     numbers = {
-        heading: [maia.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
+        heading: [results.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
         for setting, heading in SETTING_HEADS.items()
     }
     curves = {heading: tuple(n.value if n else None for n in points) for heading, points in numbers.items()}
@@ -57,5 +57,5 @@ def _radar(maia: MaiaResults, source: Source, key: Key, *, figure: tuple[str, st
         title=f"MAIA{figure[1]}: {key.model}, {TITLES[key.of('', '')]}",
         axes=CATEGORY_HEADS,
         series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
-        notes=(*doubts, *(maia.subset_notes() if source == "ours" else ())),
+        notes=(*doubts, *(subset_notes(results) if source == "ours" else ())),
     )

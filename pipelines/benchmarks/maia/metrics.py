@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
-from pipelines.benchmarks.maia.gains import BASELINES, FULL, MEASURES, gain_key
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_measures
+from pipelines.benchmarks.maia.results import BASELINES, FULL, MEASURES, gain_key
 from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,

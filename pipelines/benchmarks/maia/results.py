@@ -1,15 +1,13 @@
-"""Look up our numbers and the published ones, for MAIA's tables and figures."""
+"""What MAIA's tables and figures show: measures, settings, categories, and how many questions the paper has."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
-from pipelines.benchmarks.human import ANNOTATOR
+from pipelines.benchmarks.layout import coverage_notes
 from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.results import Key, Results, Source
-from pipelines.benchmarks.tables import TableValue
+from pipelines.benchmarks.results import Key, Results
 
 STATEMENTS: Final = Key("statement_accuracy", "vsv")
 POOLS: Final = Key("pool_accuracy", "vsv")
@@ -23,39 +21,31 @@ SETTING_HEADS: Final[Mapping[str, str]] = {
 }
 """Settings with a video and their headings, in the paper's order."""
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
+CATEGORIES: Final = {
+    "Avg.": Key(),
+    **{head: Key(category=name) for head, name in zip(CATEGORY_HEADS, COLUMNS, strict=True)},
+}
+"""Columns of tables by category."""
+FULL: Final = "32-frames"
+BASELINES: Final[Mapping[str, str]] = {"1-frame": "1_frame", "black-video": "black_video"}
+"""Settings that the full one is compared with, and their names in metrics."""
+MEASURES: Final[Mapping[str, tuple[str, str]]] = {
+    "statement": ("vsv", "Statement accuracy"),
+    "pool": ("vsv", "Pool accuracy"),
+    "oevqa": ("oevqa", "Accuracy of open answers"),
+}
+"""Measure -> task and words."""
 FULL_SET: Final = 2400  # questions behind the published numbers
 
 
-@dataclass(frozen=True, slots=True)
-class MaiaResults:
-    """The numbers of one report, with annotators apart from models."""
+def gain_key(measure: str, baseline: str) -> Key:
+    """Return the key of a measure's gain at 32 frames over a baseline setting."""
+    return Key(f"{measure}_gain_over_{BASELINES[baseline]}", MEASURES[measure][0], FULL)
 
-    results: Results
 
-    def models(self, source: Source = "ours") -> list[str]:
-        """Return the models without annotators."""
-        return [model for model in self.results.models(source) if not model.startswith(ANNOTATOR)]
-
-    def find(self, key: Key, source: Source = "ours") -> TableValue | None:
-        """Return one number; None where there is no such row."""
-        return self.results.find(key, source)
-
-    def models_of(self, key: Key, settings: Collection[str], source: Source = "ours") -> list[str]:
-        """Return the models with a row of this metric in one of the settings, in the order of these rows."""
-        models = [
-            row.model
-            for row in self.results.index(source)
-            if row.setting in settings and row.of("", "") == key.of("", "")
-        ]
-        return [model for model in dict.fromkeys(models) if not model.startswith(ANNOTATOR)]
-
-    def subset_notes(self) -> tuple[str, ...]:
-        """Return the notes of tables where ours is not the full set."""
-        sizes = self.results.sizes(
-            lambda key: key.of("", "") in (POOLS, OEVQA, AGG) and not key.model.startswith(ANNOTATOR)
-        )
-        return tuple(
-            f"subset: {size:,} of {FULL_SET:,} questions; not comparable with the published full-set values"
-            for size in sizes
-            if size < FULL_SET
-        )
+def subset_notes(results: Results) -> tuple[str, ...]:
+    """Return the notes of tables where ours, without people, is not the full set."""
+    sizes = results.sizes(lambda key: key.of("", "") in (POOLS, OEVQA, AGG))
+    return coverage_notes(
+        sizes, FULL_SET, "subset: {size:,} of {full:,} questions; not comparable with the published full-set values"
+    )

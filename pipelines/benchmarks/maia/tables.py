@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.layout import BOTH, Column, Rows, Shown, TableDef, View, if_ours
 from pipelines.benchmarks.maia.extra_tables import extra_tables
 from pipelines.benchmarks.maia.results import (
     AGG,
-    CATEGORY_HEADS,
+    CATEGORIES,
     OEVQA,
     POOLS,
     SETTING_HEADS,
     STATEMENTS,
-    MaiaResults,
+    subset_notes,
 )
-from pipelines.benchmarks.results import Key, Results, Source, section, without_interval
+from pipelines.benchmarks.results import Key, Results, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 TITLES: Final[Mapping[Key, str]] = {
@@ -25,88 +25,66 @@ TITLES: Final[Mapping[Key, str]] = {
     OEVQA: "accuracy of open answers",
     AGG: "aggregate accuracy, pool right and answer accepted",
 }
-_SIMILARITY: Final[Mapping[str, Key]] = {
-    "ROUGE": Key("rouge", "oevqa"),
-    "BERTScore": Key("bertscore", "oevqa"),
-    "BLEU": Key("bleu", "oevqa"),
-    "METEOR": Key("meteor", "oevqa"),
-    "CIDEr": Key("cider", "oevqa"),
-}
+_SIMILARITY: Final = {"ROUGE": "rouge", "BERTScore": "bertscore", "BLEU": "bleu", "METEOR": "meteor", "CIDEr": "cider"}
 _AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval, from resampling videos."
 _HUMAN = "Human accuracy: not published."
 
 
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 1 to 5 of the paper, then those that the paper does not have."""
-    maia = MaiaResults(results)
-    return [
-        _category_table(maia, 1, POOLS),
-        _category_table(maia, 2, OEVQA),
-        _category_table(maia, 3, AGG),
-        _similarity_table(maia),
-        _category_table(maia, 5, STATEMENTS),
-        *extra_tables(maia),
-    ]
+    results = results.without_people()
+    tables = (_category_table(1, POOLS), _category_table(2, OEVQA), _category_table(3, AGG), _TABLE_4)
+    return [table.lay_out(results) for table in (*tables, _category_table(5, STATEMENTS))] + extra_tables(results)
 
 
-def _category_table(maia: MaiaResults, number: int, key: Key) -> Table:
-    rows = [_row(maia, source, key.of(model, "unimodal")) for source, model in _models(maia, key, "unimodal")]
-    for setting, heading in SETTING_HEADS.items():
-        models = _models(maia, key, setting)
-        rows += section(heading, (_row(maia, source, key.of(model, setting)) for source, model in models))
-    has_ours = maia.models_of(key, ["unimodal", *SETTING_HEADS])
-    return Table(
+def _measured(number: TableValue | None) -> TableCell:
+    return None if number is None or number.value is None else without_interval(number)
+
+
+def _average(number: TableValue | None) -> TableCell:
+    if number is None or number.low is None:
+        return _measured(number)
+    return TableValue(value=number.value, low=number.low, high=number.high)
+
+
+def _reasons(view: View) -> str:
+    """Return why numbers of a row are missing: a note on the row, for most have one reason."""
+    numbers = map(view.find, CATEGORIES.values())
+    return "; ".join(filter(None, dict.fromkeys(n.note for n in numbers if n is not None and n.value is None)))
+
+
+def _category_table(number: int, key: Key) -> TableDef:
+    columns: dict[str, Column] = dict(CATEGORIES)
+    columns["Avg."] = Shown(CATEGORIES["Avg."], _average)
+    settings = {"": "unimodal", **{heading: setting for setting, heading in SETTING_HEADS.items()}}
+    return TableDef(
         id=f"maia_table{number}",
         title=f"MAIA Table {number}: {TITLES[key]}",
-        columns=("Avg.", *CATEGORY_HEADS),
-        rows=tuple(rows),
-        better=_better(maia, 1 + len(CATEGORY_HEADS)),
+        columns=columns,
+        rows=[Rows(heading, [key.of("", name)], sources=BOTH, note=_reasons) for heading, name in settings.items()],
+        show=_measured,
+        better="higher",
         best_of="block",
-        notes=(*([_AVERAGE] if has_ours else []), _HUMAN, *maia.subset_notes()),
+        notes=(if_ours(_AVERAGE), _HUMAN),
+        coverage=subset_notes,
     )
 
 
-def _better(maia: MaiaResults, columns: int) -> tuple[Literal["higher"], ...]:
-    return () if maia.subset_notes() else tuple("higher" for _ in range(columns))
+def _published_notes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
+    numbers = (number for key, number in results.published.items() if key.metric in _SIMILARITY.values())
+    return (f"Published: {note}." for note in dict.fromkeys(number.note for number in numbers) if note)
 
 
-def _models(maia: MaiaResults, key: Key, setting: str) -> Iterator[tuple[Source, str]]:
-    sources: tuple[Source, ...] = ("published", "ours")
-    for source in sources:
-        for model in maia.models_of(key, [setting], source):
-            yield source, model
-
-
-def _row(maia: MaiaResults, source: Source, key: Key) -> TableRow:
-    numbers = [maia.find(key._replace(category=category), source) for category in ("", *COLUMNS)]
-    reasons = dict.fromkeys(number.note for number in numbers if number is not None and number.value is None)
-    cells: list[TableCell] = [
-        None if number is None or number.value is None else without_interval(number) for number in numbers
-    ]
-    if (whole := numbers[0]) is not None and whole.low is not None:
-        cells[0] = TableValue(value=whole.value, low=whole.low, high=whole.high)
-    return TableRow(label=key.model, cells=tuple(cells), origin=source, note="; ".join(filter(None, reasons)))
-
-
-def _similarity_table(maia: MaiaResults) -> Table:
-    """Lay out Table 4. The paper does not name its input; ours are of 32 frames."""
-    rows, notes = list[TableRow](), dict[str, None]()
-    inputs: tuple[tuple[Source, str], ...] = (("published", ""), ("ours", "32-frames"))
-    for source, setting in inputs:
-        for model in maia.models_of(_SIMILARITY["ROUGE"], [setting], source):
-            numbers = [maia.find(key.of(model, setting), source) for key in _SIMILARITY.values()]
-            if source == "published":
-                notes |= dict.fromkeys(number.note for number in numbers if number is not None)
-            rows.append(TableRow(label=model, cells=tuple(map(without_interval, numbers)), origin=source))
-    return Table(
-        id="maia_table4",
-        title="MAIA Table 4: open answers at 32 frames compared with human answers",
-        columns=tuple(_SIMILARITY),
-        rows=tuple(rows),
-        better=_better(maia, len(_SIMILARITY)),
-        notes=(
-            *(f"Published: {note}." for note in notes if note),
-            "The paper names these metrics but not their variants; CIDEr-D depends on the set of questions.",
-            *maia.subset_notes(),
-        ),
-    )
+# The paper does not name its input; ours are of 32 frames.
+_TABLE_4: Final = TableDef(
+    id="maia_table4",
+    title="MAIA Table 4: open answers at 32 frames compared with human answers",
+    columns={head: Key(metric, "oevqa") for head, metric in _SIMILARITY.items()},
+    rows=[Rows(sources=["published"], table="Table 4"), Rows(keys=[Key(setting="32-frames")])],
+    better="higher",
+    notes=(
+        _published_notes,
+        "The paper names these metrics but not their variants; CIDEr-D depends on the set of questions.",
+    ),
+    coverage=subset_notes,
+)

@@ -2,173 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.mate.results import MateResults, accuracy
+from pipelines.benchmarks.layout import EACH_SETTING, Column, Rows, Shown, TableDef, View
+from pipelines.benchmarks.mate.results import PAPER_SETTING, accuracy
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS
-from pipelines.benchmarks.results import Key, count_of, filled, section, with_interval, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.benchmarks.results import Key, Results, count_of, with_interval, with_our_rows, without_interval
+from pipelines.benchmarks.tables import Table, TableCell, TableValue
 
-_TASKS: Final = {
-    "crossmodal": "Cross-modal",
-    "img2txt": "Img2Txt",
-    "txt2img": "Txt2Img",
-    "unimodal": "Unimodal",
-    "img2img": "Img2Img",
-    "txt2txt": "Txt2Txt",
-}
+_TASKS: Final = {"img2txt": "Img2Txt", "txt2img": "Txt2Img", "img2img": "Img2Img", "txt2txt": "Txt2Txt"}
 _COORDS_SECTION: Final = "Section 6.2"
 
 
-def extra_tables(mate: MateResults) -> list[Table]:
-    """Lay out the tables for which there is any number of ours."""
-    tables = (_reading_table(mate), _coords_table(mate), _shots_table(mate), _pointer_table(mate))
+def extra_tables(results: Results, best: Results, notes: Sequence[str]) -> list[Table]:
+    """Lay out the tables for which there is any number of ours; `best` has each model's in its best setting."""
+    coords = replace(_COORDS, notes=(*_COORDS.notes, *notes))
+    tables = (_READING.lay_out(results), coords.lay_out(best), _SHOTS.lay_out(results), _POINTERS.lay_out(best))
     return with_our_rows(tables)
 
 
-def _reading_table(mate: MateResults) -> Table:
-    """Lay out what the strict reading of answers costs, and what failures would."""
-    heads = {
-        "exact_match": "Strict",
-        "exact_match_lenient": "Lenient",
-        "format_ok": "JSON read",
-        "exact_match_failures_wrong": "Failures as wrong",
-    }
-    counts = {"errors": "Failed", "no_json_count": "No JSON", "truncated_count": "Cut"}
-    rows: list[TableRow] = []
-    for task in ("img2txt", "txt2img", "img2img", "txt2txt"):
-        block = []
-        for model, setting in _models_by_setting(mate, task):
-            numbers = [mate.find(model, Key(metric, task), setting) for metric in heads]
-            sums = [count_of(mate.find(model, Key(metric, task), setting)) for metric in counts]
-            answers = numbers[0].n if numbers[0] is not None else None
-            values = (number and number.value for number in numbers)
-            block.append(TableRow(label=f"{model}, {setting}", cells=(*values, *sums, answers)))
-        rows += section(_TASKS[task], block)
-    return Table(
-        id="mate_reading",
-        title="MATE: parsing of answers",
-        columns=(*heads.values(), *counts.values(), "Answers"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            (
-                "Strict is the benchmark's own parser and the headline. Lenient accepts other quotes, spacing, case, a"
-                " missing brace and other last digits of a number; no other table uses it."
-            ),
-            "Failed requests are not in the denominator; the fourth column counts them as wrong.",
-        ),
-    )
+def printed(number: TableValue | None) -> TableCell:
+    """Show a published number; what the paper does not print is empty, whatever the reason."""
+    return None if number is None or (number.value is None and not number.doubtful) else without_interval(number)
 
 
-def _models_by_setting(mate: MateResults, task: str) -> Iterator[tuple[str, str]]:
-    for key in mate.results.ours:
-        if key._replace(model="", setting="") == accuracy(task):
-            yield key.model, key.setting
+def _with_setting(view: View) -> str:
+    return f"{view.key.model}, {view.key.setting}"
 
 
-def _coords_table(mate: MateResults) -> Table:
-    """Lay out what is answered where only coordinates link the object."""
-    heads = {
-        "pct_correct_given_noncoord_match": "Right among all alike but for coordinates",
-        "pct_noncoord_mismatch": "Differs in more than coordinates",
-        "pct_closer_than_average": "Nearer than its like",
-    }
-    keys = [Key(metric, "crossmodal", category=COORDS_ONLY) for metric in heads]
-    published = [
-        TableRow(
-            label=f"{model}, published",
-            cells=(*(without_interval(mate.printed(_COORDS_SECTION, model, key)) for key in keys), None, None),
-            origin="published",
-        )
-        for model in mate.published_models(_COORDS_SECTION)
-    ]
-    ours = [
-        TableRow(
-            label=mate.label(model),
-            cells=(
-                *(with_interval(number) for number in numbers),
-                _share_without_like(mate, model),
-                count_of(mate.find(model, Key("in_scene_without_object", "crossmodal"))),
-            ),
-        )
-        for model in mate.models
-        if any(numbers := [mate.find(model, key) for key in keys])
-    ]
-    return Table(
-        id="mate_coords_only",
-        title="MATE section 6.2: answers where only coordinates link the object",
-        columns=(*heads.values(), "Without a like", "In scene, no object"),
-        rows=(*filled(published), *ours),
-        style="percent1",
-        notes=(
-            (
-                "Nearer than its like: wrong answers that share at most two attributes with the target object and are"
-                " no farther from it than the mean of all objects that share as many. Ties count, and so do objects"
-                " without such a comparison; the next column has their share."
-            ),
-            (
-                "In scene, no object: wrong answers that some object has as text and none as a typed value, such as a"
-                " number in quotes; OSE counts them as in the scene, Figure 5 as no object."
-            ),
-            *mate.notes(),
-        ),
-    )
+def _value(number: TableValue | None) -> TableCell:
+    return number and number.value
 
 
-def _share_without_like(mate: MateResults, model: str) -> float | None:
-    parts = [
-        number
-        for label in ("2", "1", "0")
-        if (number := mate.find(model, Key("alone_of_its_overlap", "crossmodal", category=f"overlap={label}")))
-    ]
+def _share_without_like(view: View) -> TableCell:
+    keys = (Key("alone_of_its_overlap", "crossmodal", category=f"overlap={name}") for name in ("2", "1", "0"))
+    parts = [number for key in keys if (number := view.find(key))]
     n = sum(part.n or 0 for part in parts)
     return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
 
 
-def _shots_table(mate: MateResults) -> Table:
-    """Lay out accuracy with and without a solved example on the very object of the question."""
-    rows: list[TableRow] = []
-    for task in ("txt2img", "txt2txt"):
-        keys = [accuracy(task, f"shot_shows_target={shows}") for shows in ("true", "false")]
-        block = [
-            TableRow(
-                label=f"{model}, {setting}", cells=tuple(with_interval(mate.find(model, key, setting)) for key in keys)
-            )
-            for model, setting in _models_by_setting(mate, task)
-        ]
-        rows += section(_TASKS[task], filled(block))
-    return Table(
-        id="mate_shots",
-        title="MATE: accuracy where a solved example is about the target object",
-        columns=("It is", "It is not"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=("Such examples show the target attribute itself; they occur where the pointer is in the text.",),
-    )
+def _at_pointer(view: View, target: str) -> TableCell:
+    return view.value(Key(category=f"{view.key.category} target={target}"))
 
 
-def _pointer_table(mate: MateResults) -> Table:
-    rows: list[TableRow] = []
-    heads = list(HEADS.values())
-    for model in mate.models:
-        for task in ("img2txt", "txt2img", "img2img", "txt2txt"):
-            block = []
-            for pointer in heads:
-                whole = mate.find(model, accuracy(task, f"pointer={pointer}"))
-                if whole is None:
-                    continue
-                targets = [mate.find(model, accuracy(task, f"pointer={pointer} target={target}")) for target in heads]
-                cells = (*(number and number.value for number in targets), with_interval(whole))
-                block.append(TableRow(label=pointer, cells=cells))
-            rows += section(f"{mate.label(model)}, {_TASKS[task]}", block)
-    return Table(
-        id="mate_pointers",
-        title="MATE: accuracy by pointer (rows) and target attribute (columns)",
-        label_head="Pointer",
-        columns=(*heads, "All"),
-        rows=tuple(rows),
-        style="percent1",
-        heat=(0.0, 1.0),
-    )
+_READING: Final = TableDef(
+    id="mate_reading",
+    title="MATE: parsing of answers",
+    columns={
+        "Strict": Shown(Key("exact_match"), _value),
+        "Lenient": Shown(Key("exact_match_lenient"), _value),
+        "JSON read": Shown(Key("format_ok"), _value),
+        "Failures as wrong": Shown(Key("exact_match_failures_wrong"), _value),
+        "Failed": Shown(Key("errors"), count_of),
+        "No JSON": Shown(Key("no_json_count"), count_of),
+        "Cut": Shown(Key("truncated_count"), count_of),
+        "Answers": Shown(Key("exact_match"), lambda number: number and number.n),
+    },
+    rows=[Rows(head, [Key("", task, EACH_SETTING)], label=_with_setting) for task, head in _TASKS.items()],
+    style="percent1",
+    notes=(
+        (
+            "Strict is the benchmark's own parser and the headline. Lenient accepts other quotes, spacing, case, a"
+            " missing brace and other last digits of a number; no other table uses it."
+        ),
+        "Failed requests are not in the denominator; the fourth column counts them as wrong.",
+    ),
+)
+_COORDS_COLUMNS: Final[Mapping[str, Key]] = {
+    "Right among all alike but for coordinates": Key("pct_correct_given_noncoord_match", category=COORDS_ONLY),
+    "Differs in more than coordinates": Key("pct_noncoord_mismatch", category=COORDS_ONLY),
+    "Nearer than its like": Key("pct_closer_than_average", category=COORDS_ONLY),
+}
+_COORDS_KEYS: Final = [Key("", "crossmodal", PAPER_SETTING)]
+# What is answered where only coordinates link the object.
+_COORDS: Final = TableDef(
+    id="mate_coords_only",
+    title="MATE section 6.2: answers where only coordinates link the object",
+    columns={
+        **_COORDS_COLUMNS,
+        "Without a like": _share_without_like,
+        "In scene, no object": Shown(Key("in_scene_without_object"), count_of),
+    },
+    rows=[
+        Rows(
+            keys=_COORDS_KEYS,
+            sources=["published"],
+            table=_COORDS_SECTION,
+            label=lambda view: f"{view.key.model}, published",
+            columns=[*_COORDS_COLUMNS.values(), None, None],
+            show=printed,
+        ),
+        Rows(keys=_COORDS_KEYS),
+    ],
+    show=with_interval,
+    style="percent1",
+    notes=(
+        (
+            "Nearer than its like: wrong answers that share at most two attributes with the target object and are"
+            " no farther from it than the mean of all objects that share as many. Ties count, and so do objects"
+            " without such a comparison; the next column has their share."
+        ),
+        (
+            "In scene, no object: wrong answers that some object has as text and none as a typed value, such as a"
+            " number in quotes; OSE counts them as in the scene, Figure 5 as no object."
+        ),
+    ),
+)
+# Accuracy with and without a solved example on the very object of the question.
+_SHOTS: Final = TableDef(
+    id="mate_shots",
+    title="MATE: accuracy where a solved example is about the target object",
+    columns={
+        "It is": Key(category="shot_shows_target=true"),
+        "It is not": Key(category="shot_shows_target=false"),
+    },
+    rows=[
+        Rows(_TASKS[task], [accuracy(task, setting=EACH_SETTING)], label=_with_setting)
+        for task in ("txt2img", "txt2txt")
+    ],
+    show=with_interval,
+    style="percent1",
+    notes=("Such examples show the target attribute itself; they occur where the pointer is in the text.",),
+)
+_BY_TARGET: Final[Mapping[str, Column]] = {head: partial(_at_pointer, target=head) for head in HEADS.values()}
+_POINTERS: Final = TableDef(
+    id="mate_pointers",
+    title="MATE: accuracy by pointer (rows) and target attribute (columns)",
+    label_head="Pointer",
+    columns={**_BY_TARGET, "All": Shown(Key(), with_interval)},
+    rows=[
+        Rows(
+            keys=[accuracy(task, setting=PAPER_SETTING) for task in _TASKS],
+            label=lambda view: f"{view.key.model}, {_TASKS[view.key.task]}",
+            parts={pointer: Key(category=f"pointer={pointer}") for pointer in HEADS.values()},
+            by_model=True,
+        )
+    ],
+    style="percent1",
+    heat=(0.0, 1.0),
+)

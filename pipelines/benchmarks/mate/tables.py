@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.mate.extra_tables import extra_tables
-from pipelines.benchmarks.mate.results import CLOSED_MODELS, MateResults, accuracy
+from pipelines.benchmarks.layout import Column, Note, Rows, TableDef, View, if_ours
+from pipelines.benchmarks.mate.extra_tables import extra_tables, printed
+from pipelines.benchmarks.mate.results import (
+    CLOSED_MODELS,
+    PAPER_SETTING,
+    accuracy,
+    chance,
+    data_notes,
+    in_best_setting,
+    is_generated,
+    label,
+    object_counts,
+)
 from pipelines.benchmarks.mate.rows import COT
 from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
-from pipelines.benchmarks.results import Key, Results, filled, mean_of, section, with_interval, without_interval
+from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 
 _INTERVALS: Final = "Percent. In brackets the 95% bootstrap interval over scenes; n is the number of answers."
@@ -24,190 +36,179 @@ _LINK_HEADS: Final = ("Shape", "Material", "Color", "Size")
 # By the order of columns, the first of the two rows printed alike is Material+Size.
 _PRINTED_LINKS: Final[Mapping[str, str]] = {"Material+Size": "Color+Size", "Color+Size": "Color+Size (2nd row)"}
 
-Columns = Mapping[str, Key]
-
-_TABLE_1: Final[Columns] = {
-    "Img2Txt": accuracy("img2txt"),
-    "Txt2Img": accuracy("txt2img"),
-    "Avg.": accuracy("crossmodal"),
-}
-_TABLE_3: Final[Columns] = {
-    "Img2Img": accuracy("img2img"),
-    "Txt2Txt": accuracy("txt2txt"),
-    "Avg.": accuracy("unimodal"),
-}
-_TABLE_2: Final[Columns] = {
-    "Shape": accuracy("txt2img", "Shape"),
-    "Color": accuracy("txt2img", "Color"),
-    "Name": accuracy("img2txt", "Name"),
-    "Coords": accuracy("img2txt", "Coords"),
-    "Rotation": accuracy("img2txt", "Rotation"),
-    "Size": accuracy("img2txt", "Size"),
-    "OSE": Key("ose", "crossmodal"),
-}
+_TABLE_1: Final = [
+    ("Img2Txt", accuracy("img2txt")),
+    ("Txt2Img", accuracy("txt2img")),
+    ("Avg.", accuracy("crossmodal")),
+]
+_TABLE_3: Final = [
+    ("Img2Img", accuracy("img2img")),
+    ("Txt2Txt", accuracy("txt2txt")),
+    ("Avg.", accuracy("unimodal")),
+]
+_TABLE_2: Final = [
+    ("Shape", accuracy("txt2img", "Shape")),
+    ("Color", accuracy("txt2img", "Color")),
+    ("Name", accuracy("img2txt", "Name")),
+    ("Coords", accuracy("img2txt", "Coords")),
+    ("Rotation", accuracy("img2txt", "Rotation")),
+    ("Size", accuracy("img2txt", "Size")),
+    ("OSE", Key("ose", "crossmodal")),
+]
 
 
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 1 to 5, 8 and 9 of the paper, then those that the paper does not have."""
-    mate = MateResults.of(results)
-    return [
-        _two_shot_table(mate, 1, "from image to text and back, 2-shot", _TABLE_1, paper_notes=(_MOLMO,)),
-        _two_shot_table(
-            mate,
-            2,
-            "by target attribute, and errors out of scene, 2-shot",
-            _TABLE_2,
-            groups=(("Txt2Img", 2), ("Img2Txt", 4), ("Errors", 1)),
-            notes=(
-                "OSE: share of errors that name nothing in the scene, including those without JSON; lower is better.",
-            ),
-            paper_notes=("The published human OSE is a constant, not a measurement.", _MOLMO),
-        ),
-        _two_shot_table(mate, 3, "both in one modality, 2-shot", _TABLE_3, paper_notes=(_MOLMO,)),
-        _cot_table(mate),
-        _link_table(mate),
-        _two_shot_table(
-            mate,
-            8,
-            "all models, 2-shot",
-            {**{f"U {name}": key for name, key in _TABLE_3.items()}, **{f"C {n}": key for n, key in _TABLE_1.items()}},
-            heads=(*_TABLE_3, *_TABLE_1),
-            groups=(("Unimodal", 3), ("Crossmodal", 3)),
-            paper_notes=("Gemini's published unimodal average is a slip for 97.95.",),
-        ),
-        _shots_table(mate),
-        *extra_tables(mate),
+    results = results.without_published() if is_generated(results) else results
+    best = in_best_setting(results)
+    tables = [
+        *(table.lay_out(best) for table in (_ACCURACY, _BY_TARGET, _UNIMODAL)),
+        _COT.lay_out(results),
+        _link_table(best),
+        _ALL_MODELS.lay_out(best),
+        _SHOTS.lay_out(results),
     ]
+    notes = tuple(data_notes(results))
+    return [replace(table, notes=(*table.notes, *notes)) for table in tables] + extra_tables(results, best, notes)
 
 
-def _two_shot_table(  # noqa: PLR0913 - a table's parts
-    mate: MateResults,
+def _where_published(*texts: str) -> Note:
+    return lambda results, _rows: texts if results.published else ()
+
+
+def _is_closed(view: View) -> bool:
+    return view.key.model in CLOSED_MODELS
+
+
+def _is_open(view: View) -> bool:
+    return view.key.model not in {*CLOSED_MODELS, "Human", "Random"}
+
+
+def _published_rows(number: int, key: Key, columns: Sequence[Column] = ()) -> list[Rows]:
+    rows = Rows("Open", [key], sources=["published"], table=f"Table {number}", columns=columns, show=printed)
+    return [replace(rows, where=_is_open), replace(rows, heading="Closed", where=_is_closed)]
+
+
+def _people(number: int, keys: Sequence[Key]) -> list[Rows]:
+    """Return the rows of people and chance as published, which name no setting."""
+    columns = [key._replace(setting="") for key in keys]
+    rows = Rows(sources=["published"], table=f"Table {number}", columns=columns, show=printed, baseline=True)
+    rows = replace(rows, label=lambda view: f"{view.key.model}, published")
+    return [replace(rows, models=[name]) for name in ("Human", "Random")]
+
+
+def _chance(results: Results, keys: Sequence[Key]) -> list[TableRow]:
+    cells = tuple(chance(results, key) for key in keys)
+    return filled([TableRow(label="Random, this data", cells=cells, baseline=True)])
+
+
+def _two_shot(
     number: int,
     subject: str,
-    columns: Columns,
-    *,
-    heads: Sequence[str] = (),
+    columns: Sequence[tuple[str, Key]],
+    *notes: Note,
     groups: tuple[tuple[str, int], ...] = (),
-    notes: tuple[str, ...] = (),
-    paper_notes: tuple[str, ...] = (),
-) -> Table:
-    keys = list(columns.values())
-    ours = _our_rows(mate, lambda model: tuple(with_interval(mate.find(model, key)) for key in keys), mate.label)
-    return Table(
+) -> TableDef:
+    setting = Key(setting=PAPER_SETTING)
+    keys = [key.within(setting) for _, key in columns]
+    return TableDef(
         id=f"mate_table{number}",
         title=f"MATE Table {number}: accuracy, {subject}",
-        columns=tuple(heads or columns),
-        rows=(
-            *_people_and_chance(mate, number, keys),
-            *_published_rows(mate, number, lambda model: tuple(_printed(mate, number, model, key) for key in keys)),
-            *ours,
-        ),
+        columns=columns,
+        rows=[
+            *_people(number, keys),
+            partial(_chance, keys=keys),
+            *_published_rows(number, setting),
+            Rows("This sweep", [setting], show=with_interval),
+        ],
         style="percent1",
         groups=groups,
         better=tuple("lower" if key.metric == "ose" else "higher" for key in keys),
-        notes=(
-            *([_INTERVALS, _RANDOM] if ours else []),
-            *notes,
-            *(paper_notes if mate.has_published else ()),
-            *mate.notes(),
-        ),
+        notes=(if_ours(_INTERVALS, _RANDOM), *notes),
     )
 
 
-def _our_rows(
-    mate: MateResults, cells: Callable[[str], tuple[TableCell, ...]], label: Callable[[str], str]
-) -> list[TableRow]:
-    return section("This sweep", filled(TableRow(label=label(model), cells=cells(model)) for model in mate.models))
+_ACCURACY: Final = _two_shot(1, "from image to text and back, 2-shot", _TABLE_1, _where_published(_MOLMO))
+_BY_TARGET: Final = _two_shot(
+    2,
+    "by target attribute, and errors out of scene, 2-shot",
+    _TABLE_2,
+    "OSE: share of errors that name nothing in the scene, including those without JSON; lower is better.",
+    _where_published("The published human OSE is a constant, not a measurement.", _MOLMO),
+    groups=(("Txt2Img", 2), ("Img2Txt", 4), ("Errors", 1)),
+)
+_UNIMODAL: Final = _two_shot(3, "both in one modality, 2-shot", _TABLE_3, _where_published(_MOLMO))
+_ALL_MODELS: Final = _two_shot(
+    8,
+    "all models, 2-shot",
+    [*_TABLE_3, *_TABLE_1],
+    _where_published("Gemini's published unimodal average is a slip for 97.95."),
+    groups=(("Unimodal", 3), ("Crossmodal", 3)),
+)
 
 
-def _published_rows(
-    mate: MateResults, number: int, cells: Callable[[str], tuple[TableCell, ...]]
-) -> Iterator[TableRow]:
-    models = mate.published_models(f"Table {number}")
-    for heading, is_closed in (("Open", False), ("Closed", True)):
-        yield from section(
-            heading,
-            [
-                TableRow(label=model, cells=cells(model), origin="published")
-                for model in models
-                if (model in CLOSED_MODELS) is is_closed
-            ],
-        )
-
-
-def _people_and_chance(mate: MateResults, number: int, keys: Sequence[Key]) -> list[TableRow]:
-    rows = [
-        TableRow(
-            label=f"{name}, published",
-            cells=tuple(_printed(mate, number, name, key, "") for key in keys),
-            origin="human" if name == "Human" else "published",
-            baseline=True,
-        )
-        for name in ("Human", "Random")
-    ]
-    chance = tuple(mate.chance(key) for key in keys)
-    return filled([*rows, TableRow(label="Random, this data", cells=chance, baseline=True)])
-
-
-def _printed(mate: MateResults, number: int, model: str, key: Key, setting: str = "2-shot") -> TableCell:
-    return without_interval(mate.printed(f"Table {number}", model, key, setting))
-
-
-def _cot_table(mate: MateResults) -> Table:
-    """Lay out Table 4: the mean over object counts, and ten objects, with the change against 2-shot."""
-    keys = (accuracy("crossmodal"), accuracy("crossmodal", "10 objects"))
-    return Table(
-        id="mate_table4",
-        title="MATE Table 4: accuracy with reasoning steps (2-shot-cot), and its change against 2-shot",
-        columns=("All", "10 Obj."),
-        rows=(
-            *_people_and_chance(mate, 4, keys),
-            *_published_rows(mate, 4, lambda model: tuple(_printed_change(mate, model, key) for key in keys)),
-            *_our_rows(mate, lambda model: _cot_cells(mate, model), str),
-        ),
-        style="percent1",
-        better=("higher", "higher"),
-        notes=(
-            "In round brackets the change against 2-shot; people and chance have none.",
-            "All: the unweighted mean over object counts; Table 1 has the mean over tasks, up to 0.1 apart.",
-            *([_MOLMO] if mate.has_published else []),
-            *mate.notes(),
-        ),
+def _printed_change(view: View, category: str) -> TableCell:
+    change = view.find(Key("cot_delta", category=category))
+    return without_interval(
+        view.find(Key("exact_match", category=category)), change and replace(change, doubtful=False)
     )
 
 
-def _printed_change(mate: MateResults, model: str, key: Key) -> TableCell:
-    number = mate.printed("Table 4", model, key, COT)
-    change = mate.printed("Table 4", model, key._replace(metric="cot_delta"), COT)
-    return without_interval(number, change and replace(change, doubtful=False))
+def _our_change(view: View, category: str) -> TableCell:
+    """Show an accuracy with its change against 2-shot; the whole is the mean over object counts."""
+    categories = [category] if category else [f"{n} objects" for n in object_counts(view.results, "crossmodal", COT)]
+    parts = [view.find(Key("exact_match", category=name)) for name in categories]
+    number = parts[0] if category else _mean(parts)
+    return number and replace(number, delta=view.value(Key("cot_delta", category=category)), n_failed=None)
 
 
-def _cot_cells(mate: MateResults, model: str) -> tuple[TableCell, TableCell]:
-    counts = mate.object_counts("crossmodal", COT)
-    parts = [mate.find(model, accuracy("crossmodal", f"{count} objects"), COT) for count in counts]
+def _mean(parts: Sequence[TableValue | None]) -> TableValue | None:
     n = sum(part.n or 0 for part in parts if part is not None)
-    measured = any(part is not None and part.value is not None for part in parts)
-    mean = TableValue(value=mean_of(parts), n=n) if measured else None
-    ten = mate.find(model, accuracy("crossmodal", "10 objects"), COT)
-    cells: list[TableCell] = []
-    for number, category in ((mean, ""), (ten, "10 objects")):
-        change = mate.find(model, Key("cot_delta", "crossmodal", category=category), COT)
-        cells.append(number and replace(number, delta=change.value if change else None, n_failed=None))
-    return cells[0], cells[1]
+    is_measured = any(part is not None and part.value is not None for part in parts)
+    return TableValue(value=mean_of(parts), n=n) if is_measured else None
 
 
-def _link_table(mate: MateResults) -> Table:
+_COT_CATEGORIES: Final = {"All": "", "10 Obj.": "10 objects"}
+_COT: Final = TableDef(
+    id="mate_table4",
+    title="MATE Table 4: accuracy with reasoning steps (2-shot-cot), and its change against 2-shot",
+    columns={head: partial(_our_change, category=name) for head, name in _COT_CATEGORIES.items()},
+    rows=[
+        *_people(4, [accuracy("crossmodal", name) for name in _COT_CATEGORIES.values()]),
+        lambda results: _chance(
+            in_best_setting(results), [accuracy("crossmodal", name, PAPER_SETTING) for name in _COT_CATEGORIES.values()]
+        ),
+        *_published_rows(
+            4,
+            Key("", "crossmodal", COT),
+            [partial(_printed_change, category=name) for name in _COT_CATEGORIES.values()],
+        ),
+        Rows("This sweep", [Key("", "crossmodal", COT)]),
+    ],
+    style="percent1",
+    better="higher",
+    notes=(
+        "In round brackets the change against 2-shot; people and chance have none.",
+        "All: the unweighted mean over object counts; Table 1 has the mean over tasks, up to 0.1 apart.",
+        _where_published(_MOLMO),
+    ),
+)
+
+
+def _link_table(results: Results) -> Table:
     """Lay out Table 5: one row per linking type, the published model and ours in columns."""
-    printed = {key.category: number for key, number in mate.results.index("published", "Table 5").items()}
+    printed_links = {key.category: number for key, number in results.index("published", "Table 5").items()}
+    models = results.models()
     rows: list[TableRow] = []
     for link in LINK_TYPES:
         names = [] if link == LINK_TYPES[0] else link.split("+")
         marks: tuple[TableCell, ...] = tuple(head in names for head in _LINK_HEADS)
-        published = [without_interval(printed.get(_PRINTED_LINKS.get(link, link)))] if printed else []
-        ours = (with_interval(mate.find(model, accuracy("crossmodal", link))) for model in mate.models)
-        origin: Origin = "ours" if mate.models else "published"
+        published = [without_interval(printed_links.get(_PRINTED_LINKS.get(link, link)))] if printed_links else []
+        keys = (accuracy("crossmodal", link, PAPER_SETTING).of(model) for model in models)
+        ours = (with_interval(results.find(key)) for key in keys)
+        origin: Origin = "ours" if models else "published"
         rows.append(TableRow(label=str(len(names) or "3dc"), cells=(*marks, *published, *ours), origin=origin))
-    labels = (*(["Qwen2.5-VL, published"] if printed else []), *map(mate.label, mate.models))
+    labels = (*(["Qwen2.5-VL, published"] if printed_links else []), *models)
     return Table(
         id="mate_table5",
         title="MATE Table 5: accuracy by the attributes that link the object, 2-shot, cross-modal",
@@ -218,37 +219,28 @@ def _link_table(mate: MateResults) -> Table:
         groups=(("Linking attributes", 4), ("Acc.", len(labels))) if labels else (),
         notes=(
             "Only questions with exactly one smallest combination of attributes; 3dc: none, only 3D coordinates link.",
-            *([_TABLE_5] if printed else []),
-            *mate.notes(),
+            *([_TABLE_5] if printed_links else []),
         ),
     )
 
 
-def _shots_table(mate: MateResults) -> Table:
-    columns = [(accuracy(task), f"{shots}-shot") for task in ("img2txt", "txt2img") for shots in (0, 1, 2)]
-    chance = tuple(mate.chance(key, setting) for key, setting in columns)
-    ours = _our_rows(
-        mate,
-        lambda model: tuple(with_interval(mate.find(model, key, setting)) for key, setting in columns),
-        mate.label,
-    )
-    return Table(
-        id="mate_table9",
-        title="MATE Table 9: accuracy by number of solved examples",
-        columns=("0", "1", "2", "0", "1", "2"),
-        rows=(
-            *_published_rows(
-                mate, 9, lambda model: tuple(_printed(mate, 9, model, key, setting) for key, setting in columns)
-            ),
-            *filled([TableRow(label="Random, this data", cells=chance, baseline=True)]),
-            *ours,
-        ),
-        style="percent1",
-        groups=(("Image2Text", 3), ("Text2Image", 3)),
-        better=tuple("higher" for _ in columns),
-        notes=(
-            "The questions differ between 0, 1 and 2 examples: each file draws its own pointers.",
-            *([_INTERVALS] if ours else []),
-            *mate.notes(),
-        ),
-    )
+_BY_SHOTS: Final = [
+    (str(shots), accuracy(task, setting=f"{shots}-shot")) for task in ("img2txt", "txt2img") for shots in (0, 1, 2)
+]
+_SHOTS: Final = TableDef(
+    id="mate_table9",
+    title="MATE Table 9: accuracy by number of solved examples",
+    columns=_BY_SHOTS,
+    rows=[
+        *_published_rows(9, Key()),
+        partial(_chance, keys=[key for _, key in _BY_SHOTS]),
+        Rows("This sweep", label=lambda view: label(view.results, view.key.model), show=with_interval),
+    ],
+    style="percent1",
+    groups=(("Image2Text", 3), ("Text2Image", 3)),
+    better="higher",
+    notes=(
+        "The questions differ between 0, 1 and 2 examples: each file draws its own pointers.",
+        if_ours(_INTERVALS),
+    ),
+)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.results import Key, section, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.layout import Cell, Column, Rows, Shown, TableDef, View
+from pipelines.benchmarks.results import Key, Results, with_our_rows
+from pipelines.benchmarks.tables import Table, TableCell
 from pipelines.benchmarks.unpie.aggregate import ALL
-from pipelines.benchmarks.unpie.results import HEADLINES, PAIRS, TYPES, UnpieResults
+from pipelines.benchmarks.unpie.results import HEADLINES, PAIRS, TYPES
 
 _COUNTS: Final[Mapping[str, str]] = {
     "errors": "Failed",
@@ -22,103 +23,82 @@ _COUNTS: Final[Mapping[str, str]] = {
     "judge_invalid": "Judge unread",
     "judged_by_rule": "Judged by rule",
 }
-_TRANSLATION_METRICS: Final[Mapping[str, str]] = {
-    "accuracy": "Accuracy",
-    "pair_accuracy": "Both right",
-    "tie_rate": "Ties",
-    "same_output_rate": "Same output",
-    "margin": "Margin",
-}
 
 
-def extra_tables(unpie: UnpieResults) -> list[Table]:
+def extra_tables(results: Results) -> list[Table]:
     """Return the tables that have any row of ours."""
-    tables = (_strict_table(unpie), _translation_table(unpie), _reading_table(unpie))
-    return with_our_rows(tables)
+    return with_our_rows(table.lay_out(results) for table in (_STRICT, _TRANSLATIONS, _READING))
 
 
-def _whole(unpie: UnpieResults, key: Key) -> TableValue | None:
-    """Return the mean of both kinds, or the pooled value where there is one kind only."""
-    for category in (ALL, ""):
-        number = unpie.find(key._replace(category=category))
-        if number is not None:
-            return replace(number, note=number.note if number.value is None else "")
-    return None
+def input_type(view: View) -> TableCell:
+    """Return the words for the setting of a row."""
+    return TYPES[view.key.setting]
 
 
-def _strict_table(unpie: UnpieResults) -> Table:
-    names = {"exact_match": "Normalised", "exact_match_strict": "As it came"}
-    rows = []
-    for setting, label in TYPES.items():
-        for model in unpie.models():
-            numbers = [_whole(unpie, Key(name, "grounding", setting, category=ALL, model=model)) for name in names]
-            if any(numbers):
-                rows.append(TableRow(label=model, cells=(label, *numbers)))
-    return Table(
-        id="unpie_strict",
-        title="UNPIE: exact match with and without normalisation",
-        columns=("Type", *names.values()),
-        rows=tuple(rows),
-        style="percent1",
-        notes=("The paper does not specify whether case and a final full stop count.",),
-    )
+def _whole(metric: str) -> Cell:
+    """Show the mean of both kinds, or the pooled value where there is one kind only."""
+
+    def cell(view: View) -> TableCell:
+        for category in (ALL, ""):
+            number = view.find(Key(metric, category=category))
+            if number is not None:
+                return replace(number, note=number.note if number.value is None else "")
+        return None
+
+    return cell
 
 
-def _translation_table(unpie: UnpieResults) -> Table:
-    rows: list[TableRow] = []
-    for pair in PAIRS["disambiguation"]:
-        block = []
-        for setting in ("sm", "vlm"):
-            keys = [Key(metric, "disambiguation", setting, pair) for metric in _TRANSLATION_METRICS]
-            for model in unpie.results.models_with(keys):
-                cells = (without_interval(unpie.find(key.of(model))) for key in keys)
-                block.append(TableRow(label=model, cells=(TYPES[setting], *cells)))
-        rows += section(pair, block)
-    return Table(
-        id="unpie_translations",
-        title="UNPIE: translations by both pictures of a pun",
-        columns=("Type", *_TRANSLATION_METRICS.values()),
-        rows=tuple(rows),
-        styles=("percent1", "percent1", "percent1", "percent1", "percent1", "fraction4"),
-        notes=(
-            (
-                "Both right: both meanings of a pun, by chance about 25%. Same output: both pictures gave one text, so "
-                "the picture was ignored. Margin: BERTScore to the wanted translation minus that to the other."
-            ),
+_STRICT: Final = TableDef(
+    id="unpie_strict",
+    title="UNPIE: exact match with and without normalisation",
+    columns={
+        "Type": input_type,
+        "Normalised": _whole("exact_match"),
+        "As it came": _whole("exact_match_strict"),
+    },
+    rows=[Rows(keys=[Key("", "grounding", setting) for setting in TYPES])],
+    style="percent1",
+    notes=("The paper does not specify whether case and a final full stop count.",),
+)
+_TRANSLATIONS: Final = TableDef(
+    id="unpie_translations",
+    title="UNPIE: translations by both pictures of a pun",
+    columns={
+        "Type": input_type,
+        "Accuracy": Key("accuracy"),
+        "Both right": Key("pair_accuracy"),
+        "Ties": Key("tie_rate"),
+        "Same output": Key("same_output_rate"),
+        "Margin": Key("margin"),
+    },
+    rows=[
+        Rows(pair, [Key("", "disambiguation", setting, pair) for setting in ("sm", "vlm")], measured=True)
+        for pair in PAIRS["disambiguation"]
+    ],
+    styles=(*("percent1",) * 5, "fraction4"),
+    notes=(
+        (
+            "Both right: both meanings of a pun, by chance about 25%. Same output: both pictures gave one text, so "
+            "the picture was ignored. Margin: BERTScore to the wanted translation minus that to the other."
         ),
-    )
-
-
-def _reading_table(unpie: UnpieResults) -> Table:
-    rows: list[TableRow] = []
-    for task in HEADLINES:
-        rows += section(
-            task.capitalize(),
-            (
-                TableRow(label=model, cells=(label, *_counts(unpie, Key("coverage", task, setting, model=model))))
-                for setting, label in TYPES.items()
-                for model in unpie.models()
-                if unpie.find(Key("coverage", task, setting, model=model)) is not None
-            ),
-        )
-    return Table(
-        id="unpie_reading",
-        title="UNPIE: parsing of answers",
-        columns=("Type", "Answers", "Coverage", *_COUNTS.values()),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            (
-                "Coverage: share of the requests with their picture, caption and text. Invalid answers are wrong; "
-                "other flags change no score. Judge unread: verdicts that could not be read, which count as no."
-            ),
+    ),
+)
+_READING_COLUMNS: Final[Mapping[str, Column]] = {
+    "Type": input_type,
+    "Answers": Shown(Key("invalid"), lambda number: number and number.n),
+    "Coverage": Shown(Key("coverage"), lambda number: number and number.value),
+    **{head: Key(metric) for metric, head in _COUNTS.items()},
+}
+_READING: Final = TableDef(
+    id="unpie_reading",
+    title="UNPIE: parsing of answers",
+    columns=_READING_COLUMNS,
+    rows=[Rows(task.capitalize(), [Key("", task, setting) for setting in TYPES]) for task in HEADLINES],
+    style="percent1",
+    notes=(
+        (
+            "Coverage: share of the requests with their picture, caption and text. Invalid answers are wrong; "
+            "other flags change no score. Judge unread: verdicts that could not be read, which count as no."
         ),
-    )
-
-
-def _counts(unpie: UnpieResults, coverage: Key) -> Iterator[TableCell]:
-    invalid = unpie.find(coverage._replace(metric="invalid"))
-    yield invalid.n if invalid else None
-    yield unpie.value(coverage)
-    for metric in _COUNTS:
-        yield without_interval(unpie.find(coverage._replace(metric=metric)))
+    ),
+)

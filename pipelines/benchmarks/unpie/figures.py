@@ -9,7 +9,7 @@ from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.benchmarks.unpie.results import HEADLINES, TYPES, UnpieResults
+from pipelines.benchmarks.unpie.results import HEADLINES, TYPES, subset_notes
 
 _BINS: Final = (
     f"< {MARGIN_BINS[0]:.2f}",
@@ -20,15 +20,14 @@ _BINS: Final = (
 
 def make_figures(results: Results) -> list[Figure]:
     """Lay out bars by input, margins, and both kinds of pun against each other, where there is any value of ours."""
-    unpie = UnpieResults(results)
-    return [*_input_bars(unpie), *_margins(unpie), *_kinds(unpie)]
+    return [*_input_bars(results), *_margins(results), *_kinds(results)]
 
 
-def _input_bars(unpie: UnpieResults) -> Iterator[Figure]:
+def _input_bars(results: Results) -> Iterator[Figure]:
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
             keys = {setting: Key(metric, task, setting, subset, ALL) for setting in TYPES}
-            models = unpie.results.models_with(keys.values())
+            models = results.models_with(keys.values())
             if not models:
                 continue
             name = f"{task}_{subset.lower().replace('-', '_')}".strip("_")
@@ -37,26 +36,26 @@ def _input_bars(unpie: UnpieResults) -> Iterator[Figure]:
                 title=f"UNPIE: {task}{f', {subset}' if subset else ''}, {metric.replace('_', ' ')} by input",
                 categories=tuple(models),
                 series=tuple(
-                    Series.of(TYPES[setting], [unpie.find(key.of(model)) for model in models])
+                    Series.of(TYPES[setting], [results.find(key.of(model)) for model in models])
                     for setting, key in keys.items()
-                    if unpie.results.models_with([key])
+                    if results.models_with([key])
                 ),
                 y_label="percent",
-                notes=("Mean of homographic and heterographic puns, with 95% intervals.", *unpie.subset_notes(task)),
+                notes=("Mean of homographic and heterographic puns, with 95% intervals.", *subset_notes(results, task)),
             )
 
 
-def _margins(unpie: UnpieResults) -> Iterator[Figure]:
+def _margins(results: Results) -> Iterator[Figure]:
     for setting in ("sm", "vlm"):
         keys = [Key(margin_name(index), "disambiguation", setting) for index in range(len(_BINS))]
-        models = [model for model in unpie.results.models_with(keys) if any(unpie.value(key.of(model)) for key in keys)]
+        models = [model for model in results.models_with(keys) if any(results.value(key.of(model)) for key in keys)]
         if models:
             yield Bars(
                 id=f"unpie_margins_{setting}",
                 title=f"UNPIE: margins of translations, {TYPES[setting]}",
                 categories=_BINS,
                 series=tuple(
-                    Series(label=model, values=tuple(unpie.value(key.of(model)) for key in keys)) for model in models
+                    Series(label=model, values=tuple(results.value(key.of(model)) for key in keys)) for model in models
                 ),
                 y_label="translations",
                 percent=False,
@@ -69,7 +68,7 @@ def _margins(unpie: UnpieResults) -> Iterator[Figure]:
             )
 
 
-def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
+def _kinds(results: Results) -> Iterator[Figure]:
     sources: tuple[Source, ...] = ("ours", "published")
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []
@@ -77,10 +76,10 @@ def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
             for setting, label in TYPES.items():
                 keys = [
                     Key(metric, task, setting, subset, "", model)
-                    for model in unpie.models(source)
+                    for model in results.models(source)
                     for subset in subsets
                 ]
-                points = tuple(point for key in keys if (point := _point(unpie, key, source)) is not None)
+                points = tuple(point for key in keys if (point := _point(results, key, source)) is not None)
                 clouds += [Cloud(label=label, points=points, origin=source)] if points else []
         if any(cloud.origin == "ours" for cloud in clouds):
             yield Points(
@@ -91,12 +90,12 @@ def _kinds(unpie: UnpieResults) -> Iterator[Figure]:
                 y_label="Hetero, percent",
                 percent=True,
                 diagonal=True,
-                notes=unpie.subset_notes(task),
+                notes=subset_notes(results, task),
             )
 
 
-def _point(unpie: UnpieResults, key: Key, source: Source) -> tuple[float, float] | None:
-    first, second = (unpie.find(key._replace(category=kind), source) for kind in KINDS)
+def _point(results: Results, key: Key, source: Source) -> tuple[float, float] | None:
+    first, second = (results.find(key._replace(category=kind), source) for kind in KINDS)
     if first is None or second is None or first.value is None or second.value is None:
         return None
     return None if first.doubtful or second.doubtful else (first.value, second.value)

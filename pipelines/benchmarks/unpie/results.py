@@ -1,13 +1,12 @@
-"""Look up settings, language pairs, coverage and data size for UNPIE's tables and figures."""
+"""What UNPIE's tables and figures show: settings, language pairs, coverage and the size of the data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from pipelines.benchmarks.results import Key, Results, Source
-from pipelines.benchmarks.tables import TableValue
+from pipelines.benchmarks.layout import View, coverage_notes
+from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 
@@ -27,38 +26,19 @@ MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ou
 _FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
 
 
-@dataclass(frozen=True, slots=True)
-class UnpieResults:
-    """The numbers of one report."""
+def has_low_coverage(view: View) -> bool:
+    """Return whether too many of a model's requests are excluded for a comparison with the published."""
+    _, task, setting, *_, model = view.key
+    shares = [
+        view.results.value(Key("coverage", task, setting, subset, category, model))
+        for subset in ("", *PAIRS.get(task, ()))
+        for category in ("", *KINDS)
+    ]
+    return any(share is not None and share < MIN_COVERAGE for share in shares)
 
-    results: Results
 
-    def models(self, source: Source = "ours") -> list[str]:
-        """Return the models of a source."""
-        return self.results.models(source)
-
-    def find(self, key: Key, source: Source = "ours") -> TableValue | None:
-        """Return one number; None where there is no such row."""
-        return self.results.find(key, source)
-
-    def value(self, key: Key, source: Source = "ours") -> float | None:
-        """Return one number without its interval."""
-        return self.results.value(key, source)
-
-    def has_low_coverage(self, model: str, task: str, setting: str) -> bool:
-        """Return whether too many of our requests are excluded for a comparison with the published."""
-        shares = [
-            self.value(Key("coverage", task, setting, subset, category, model))
-            for subset in ("", *PAIRS.get(task, ()))
-            for category in ("", *KINDS)
-        ]
-        return any(share is not None and share < MIN_COVERAGE for share in shares)
-
-    def subset_notes(self, task: str) -> tuple[str, ...]:
-        """Return the notes of tables where ours is not the full set."""
-        full = _FULL_SET[task]
-        return tuple(
-            f"subset: {size:,} of {full:,} requests; not comparable with the published full-set values"
-            for size in self.results.sizes(lambda key: key.of("", "") == Key("coverage", task))
-            if size < full
-        )
+def subset_notes(results: Results, task: str) -> tuple[str, ...]:
+    """Return the notes of tables where ours is not the full set."""
+    sizes = results.sizes(lambda key: key.of("", "") == Key("coverage", task))
+    words = "subset: {size:,} of {full:,} requests; not comparable with the published full-set values"
+    return coverage_notes(sizes, _FULL_SET[task], words)

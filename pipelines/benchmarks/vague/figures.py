@@ -16,7 +16,6 @@ from pipelines.benchmarks.vague.results import (
     SETTING_LABELS,
     incomplete_notes,
     mcq_key,
-    models_in,
 )
 
 _SETTINGS: Final = ("lm", "sm", "vlm")
@@ -26,7 +25,7 @@ _READINGS: Final = ("Fake scene", "Superficial", "Nonexistent entity")
 def make_figures(results: Results) -> list[Figure]:
     """Lay out Figure 4 for each model, ours first, then the actions of the data."""
     figures: list[Figure] = []
-    for model, slug in model_slugs(models_in(results, _SETTINGS)).items():
+    for model, slug in model_slugs(results.models()).items():
         figures += _error_bars(results, model, f"vague_errors_{slug}", is_published=False)
     for model, slug in model_slugs(results.models("published", table="Table H3")).items():
         figures += _error_bars(results, model, f"vague_figure4_{slug}", is_published=True)

@@ -5,40 +5,26 @@ Tables of errors also count unreadable answers, because those make errors look f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
 
+from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View
 from pipelines.benchmarks.published import load_dataset_facts
-from pipelines.benchmarks.results import Key, Results, count_of, section, without_interval
-from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.results import Key, Results, count_of
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.extra_tables import extra_tables
-from pipelines.benchmarks.vague.facts import (
-    HUMAN_APPROXIMATE,
-    HUMAN_LISTED,
-    SIZES,
-    SUBSETS,
-)
-from pipelines.benchmarks.vague.results import (
-    ERRORS,
-    FULL_TABLES,
-    HUMAN,
-    SETTING_LABELS,
-    counts,
-    incomplete_notes,
-    mcq_key,
-    models_in,
-)
+from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_LISTED, SIZES, SUBSETS
+from pipelines.benchmarks.vague.results import ERRORS, FULL_TABLES, HUMAN, SETTING_LABELS, incomplete_notes
 from pipelines.metrics.stats import half_up
 
-_FULL_TABLE_SETTINGS: Final = ("vlm", "vlm-cot", "sm", "sm-cot", "lm")
-_COT_SETTINGS: Final[Mapping[str, str]] = {"sm": "", "sm-cot": "cot_delta", "vlm": "", "vlm-cot": "cot_delta"}
-"""Setting -> the metric of its change."""
 _MEANS: Final[Mapping[str, str]] = {
     "avg_object_count": "Object tags",
     "avg_people_count": "People",
     "avg_word_count_direct": "Words, direct",
     "avg_word_count_indirect": "Words, indirect",
 }
+_ERRORS: Final = {head: Shown(Key(metric), count_of) for metric, head in ERRORS.items()}
 _ERRORS_NOTE: Final = (
     "FS fake scene, SU superficial, NE nonexistent entity: readings chosen instead of the correct one. Invalid: "
     "answers that could not be read; they are wrong, and no error of a kind."
@@ -52,184 +38,127 @@ _CHANCE_NOTE: Final = "Chance is 25%; models without picture often stay below it
 
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 1, 2, 3, H3, H4 and B1 of the paper, then those that the paper does not have."""
-    return [
-        _accuracy_table(results),
-        _human_items_table(results),
-        _cot_table(results),
-        *(_full_table(results, subset) for subset in SUBSETS),
-        _means_table(results),
-        *extra_tables(results),
-    ]
+    definitions = (_TABLE_1, _TABLE_2, _TABLE_3, *map(_full_table, SUBSETS))
+    return [*(table.lay_out(results) for table in definitions), _means_table(results), *extra_tables(results)]
 
 
-def _better(notes: Sequence[str], columns: int) -> tuple[Literal["higher", ""], ...]:
-    """Mark the first column as better higher; mark nothing where ours is not comparable with the published rows."""
-    unmarked: Literal["higher", ""] = ""
-    return () if notes else ("higher", *(unmarked for _ in range(columns - 1)))
+_TABLE_1: Final = TableDef(
+    id="vague_table1",
+    title="VAGUE Table 1: accuracy by input",
+    columns=[
+        (label, Shown(Key(setting=setting, subset=subset), change=change))
+        for subset in SUBSETS
+        for label, setting, change in (("LM", "lm", ""), ("SM", "sm", "delta_vs_lm"), ("VLM", "vlm", "delta_vs_lm"))
+    ],
+    groups=tuple((subset, 3) for subset in SUBSETS),
+    rows=[Rows(keys=[Key("accuracy", "mcq")], sources=BOTH, table="Table 1")],
+    style="percent1",
+    better="higher",
+    notes=("Percent; in brackets the change against LM, ours before rounding.", _CHANCE_NOTE),
+    coverage=partial(incomplete_notes, subsets=SUBSETS),
+)
 
 
-def _models(results: Results, table: str, settings: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (table, model) of the published models, then of ours, for which the table is ''."""
-    yield from ((table, model) for model in results.models("published", table=table))
-    yield from (("", model) for model in models_in(results, settings))
+def _unreadable(view: View) -> TableCell:
+    """Return the count of unreadable answers; of published models what the others leave of all items."""
+    if view.source == "ours":
+        return count_of(view.find(Key("count_invalid")))
+    counts = [count_of(view.find(Key(metric))) for metric in (*ERRORS, "count_correct")]
+    valid = [count for count in counts if count is not None]
+    return SIZES[view.key.subset] - sum(valid) if len(valid) == len(counts) else None
 
 
-def _row(label: str, cells: Sequence[TableCell], table: str) -> TableRow:
-    origin: Origin = "human" if label == HUMAN else "published" if table else "ours"
-    return TableRow(label=label, cells=tuple(cells), origin=origin)
+def _by_accuracy(row: TableRow) -> tuple[bool, float]:
+    """Sort by accuracy, the human last."""
+    accuracy = row.cells[0].value if isinstance(row.cells[0], TableValue) else row.cells[0]
+    return row.label == HUMAN, accuracy if isinstance(accuracy, float) else -1.0
 
 
-def _with_change(results: Results, table: str, key: Key, metric: str) -> TableCell:
-    """Return an accuracy with its change, where the metric of the change is not ''."""
-    number = results.find(key, table=table)
-    change = results.find(key._replace(metric=metric), table=table) if metric else None
-    if number is None or change is None or change.value is None:
-        return without_interval(number)
-    note = change.note if change.doubtful else number.note if number.doubtful or number.value is None else ""
-    return TableValue(value=number.value, delta=change.value, note=note, doubtful=number.doubtful)
-
-
-def _accuracy_table(results: Results) -> Table:
-    settings = ("lm", "sm", "vlm")
-    rows = []
-    for table, model in _models(results, "Table 1", settings):
-        cells = [
-            _with_change(
-                results, table, mcq_key("accuracy", setting, model, subset), "" if setting == "lm" else "delta_vs_lm"
-            )
-            for subset in SUBSETS
-            for setting in settings
-        ]
-        rows.append(_row(model, cells, table))
-    notes = incomplete_notes(results, SUBSETS)
-    return Table(
-        id="vague_table1",
-        title="VAGUE Table 1: accuracy by input",
-        columns=("LM", "SM", "VLM") * 2,
-        groups=tuple((subset, 3) for subset in SUBSETS),
-        rows=tuple(rows),
-        style="percent1",
-        better=() if notes else ("higher",) * 6,
-        notes=("Percent; in brackets the change against LM, ours before rounding.", _CHANCE_NOTE, *notes),
-    )
-
-
-def _human_items_table(results: Results) -> Table:
-    """Lay out Table 2: models by ascending accuracy, the human last; items that stand in for the human's apart."""
-    listed = [("Table 2", model) for model in results.models("published", table="Table 2")]
-    listed += [("", model) for model in models_in(results, ["vlm"], subset=HUMAN_LISTED)]
-    approximate = [("", model) for model in models_in(results, ["vlm"], subset=HUMAN_APPROXIMATE)]
-    rows = _human_items_rows(results, listed, HUMAN_LISTED)
-    rows += section(HUMAN_APPROXIMATE, _human_items_rows(results, approximate, HUMAN_APPROXIMATE))
-    notes = [
-        "Human: one person; 94.0 as printed, which is 374 of the 398 counted answers; of all 400 items it is 93.5.",
-        _ERRORS_NOTE,
-    ]
-    if approximate:
-        notes.append(
+def _approximate_note(_results: Results, rows: Sequence[TableRow]) -> Iterable[str]:
+    if any(row.label == HUMAN_APPROXIMATE for row in rows):
+        yield (
             f"{HUMAN_APPROXIMATE}: the human's items are unpublished; these are the 400 best-rated ones, and not "
             "comparable with the rows above."
         )
-    incomplete = incomplete_notes(results, [HUMAN_LISTED])
-    return Table(
-        id="vague_table2",
-        title="VAGUE Table 2: chosen interpretations on the items that a human answered, with picture",
-        columns=("Accuracy", *ERRORS.values(), "Correct", "Invalid"),
-        rows=tuple(rows),
-        style="percent1",
-        better=_better(incomplete, 6),
-        best_of="block",
-        notes=(*notes, *incomplete),
-    )
 
 
-def _human_items_rows(results: Results, models: Sequence[tuple[str, str]], subset: str) -> list[TableRow]:
-    rows = []
-    for table, model in models:
-        key = mcq_key("accuracy", "vlm", model, subset)
-        chosen = counts(results, key, table, (*ERRORS, "count_correct"))
-        if table:
-            valid = [count for count in chosen if count is not None]
-            invalid = SIZES[subset] - sum(valid) if len(valid) == len(chosen) else None
-        else:
-            invalid = count_of(results.find(key._replace(metric="count_invalid")))
-        accuracy = results.find(key, table=table)
-        value = -1.0 if accuracy is None or accuracy.value is None else accuracy.value
-        rows.append((model == HUMAN, value, _row(model, (without_interval(accuracy), *chosen, invalid), table)))
-    rows.sort(key=lambda row: row[:2])
-    return [row for _, _, row in rows]
+_TABLE_2: Final = TableDef(
+    id="vague_table2",
+    title="VAGUE Table 2: chosen interpretations on the items that a human answered, with picture",
+    columns={
+        "Accuracy": Key("accuracy"),
+        **_ERRORS,
+        "Correct": Shown(Key("count_correct"), count_of),
+        "Invalid": _unreadable,
+    },
+    rows=[
+        Rows(keys=[Key("", "mcq", "vlm", HUMAN_LISTED)], sources=BOTH, table="Table 2", order=_by_accuracy),
+        Rows(HUMAN_APPROXIMATE, [Key("", "mcq", "vlm", HUMAN_APPROXIMATE)], order=_by_accuracy),
+    ],
+    style="percent1",
+    better=("higher", *("",) * 5),
+    best_of="block",
+    notes=(
+        "Human: one person; 94.0 as printed, which is 374 of the 398 counted answers; of all 400 items it is 93.5.",
+        _ERRORS_NOTE,
+        _approximate_note,
+    ),
+    coverage=partial(incomplete_notes, subsets=[HUMAN_LISTED]),
+)
 
 
-def _invalid(results: Results, table: str, key: Key) -> TableCell:
+def _invalid(view: View) -> TableCell:
     """Return the count of unreadable answers; of published models, what Tables H3 and H4 leave of all items."""
-    if not table:
-        return count_of(results.find(key._replace(metric="count_invalid")))
-    invalid = 0
-    for subset in [key.subset] if key.subset else SUBSETS:
-        valid_key = key._replace(metric="valid_count", subset=subset)
-        valid = count_of(results.find(valid_key, table=FULL_TABLES[subset]))
-        if valid is None:
-            return None
-        invalid += SIZES[subset] - valid
-    return invalid
+    if view.source == "ours":
+        return count_of(view.find(Key("count_invalid")))
+    subsets = [view.key.subset] if view.key.subset else list(SUBSETS)
+    keys = {subset: view.key._replace(metric="valid_count", subset=subset) for subset in subsets}
+    valid = [count_of(view.results.find(key, table=FULL_TABLES[subset])) for subset, key in keys.items()]
+    return None if None in valid else sum(SIZES[subset] for subset in subsets) - sum(count or 0 for count in valid)
 
 
-def _cot_table(results: Results) -> Table:
-    """Lay out Table 3: with and without reasoning, over all items."""
-    rows: list[TableRow] = []
-    for table, model in _models(results, "Table 3", _COT_SETTINGS):
-        rows.append(TableRow(label=model, origin="heading"))
-        for setting, change in _COT_SETTINGS.items():
-            key = mcq_key("accuracy", setting, model)
-            if results.find(key, table=table) is not None:
-                accuracy = _with_change(results, table, key, change)
-                cells = (accuracy, *counts(results, key, table, ERRORS), _invalid(results, table, key))
-                rows.append(_row(SETTING_LABELS[setting], cells, table))
-    notes = incomplete_notes(results, [""])
-    return Table(
-        id="vague_table3",
-        title="VAGUE Table 3: effect of reasoning",
-        label_head="Input",
-        columns=("Accuracy", *ERRORS.values(), "Invalid"),
-        rows=tuple(rows),
-        style="percent1",
-        better=_better(notes, 5),
-        best_of="block",
-        notes=("Percent; in brackets the change against the same input without reasoning.", _ERRORS_NOTE, *notes),
-    )
+def _by_input(table: str, subset: str, settings: Iterable[str]) -> list[Rows]:
+    parts = {SETTING_LABELS[setting]: Key(setting=setting) for setting in settings}
+    rows = Rows(keys=[Key("accuracy", "mcq", "", subset)], sources=BOTH, table=table, parts=parts)
+    return [rows]
 
 
-def _full_table(results: Results, subset: str) -> Table:
-    table, rows = FULL_TABLES[subset], list[TableRow]()
-    published = ((table, model) for model in results.models("published", table=table))
-    for source, model in [*published, *(("", model) for model in results.models())]:
-        block = []
-        for setting in _FULL_TABLE_SETTINGS:
-            cells = _full_table_cells(results, source, mcq_key("accuracy", setting, model, subset))
-            if any(cell is not None for cell in cells):
-                block.append(_row(SETTING_LABELS[setting], cells, source))
-        rows += section(model, block)
-    styles: tuple[Style, ...] = ("percent1", *("plain",) * 6, "fraction3", "fraction3", "plain")
-    return Table(
+# With and without reasoning, over all items.
+_TABLE_3: Final = TableDef(
+    id="vague_table3",
+    title="VAGUE Table 3: effect of reasoning",
+    label_head="Input",
+    columns={"Accuracy": Shown(Key("accuracy"), change="cot_delta"), **_ERRORS, "Invalid": _invalid},
+    rows=_by_input("Table 3", "", ("sm", "sm-cot", "vlm", "vlm-cot")),
+    style="percent1",
+    better=("higher", *("",) * 4),
+    best_of="block",
+    notes=("Percent; in brackets the change against the same input without reasoning.", _ERRORS_NOTE),
+    coverage=partial(incomplete_notes, subsets=[""]),
+)
+
+
+def _full_table(subset: str) -> TableDef:
+    table = FULL_TABLES[subset]
+    return TableDef(
         id=f"vague_{table.lower().replace(' ', '')}",
         title=f"VAGUE {table}: all numbers on {subset}",
         label_head="Input",
-        columns=("Accuracy", *ERRORS.values(), "Correct", "Valid", "Invalid", "BERT F1", "BLEU-1", "Valid"),
+        columns=[
+            ("Accuracy", Key("accuracy")),
+            *_ERRORS.items(),
+            ("Correct", Shown(Key("count_correct"), count_of)),
+            ("Valid", Shown(Key("valid_count"), count_of)),
+            ("Invalid", _invalid),
+            ("BERT F1", Key("bert_f1", "freeform")),
+            ("BLEU-1", Key("bleu1", "freeform")),
+            ("Valid", Shown(Key("valid_count", "freeform"), count_of)),
+        ],
         groups=(("Choice among readings", 7), ("Free answer", 3)),
-        rows=tuple(rows),
-        styles=styles,
-        notes=(_ERRORS_NOTE, _SCORERS_NOTE, *incomplete_notes(results, [subset])),
-    )
-
-
-def _full_table_cells(results: Results, table: str, key: Key) -> tuple[TableCell, ...]:
-    freeform = key._replace(task="freeform")
-    return (
-        without_interval(results.find(key, table=table)),
-        *counts(results, key, table, (*ERRORS, "count_correct", "valid_count")),
-        _invalid(results, table, key),
-        *(without_interval(results.find(freeform._replace(metric=m), table=table)) for m in ("bert_f1", "bleu1")),
-        *counts(results, freeform, table, ["valid_count"]),
+        rows=_by_input(table, subset, ("vlm", "vlm-cot", "sm", "sm-cot", "lm")),
+        styles=("percent1", *("plain",) * 6, "fraction3", "fraction3", "plain"),
+        notes=(_ERRORS_NOTE, _SCORERS_NOTE),
+        coverage=partial(incomplete_notes, subsets=[subset]),
     )
 
 

@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Final
 
-from pipelines.benchmarks.results import Results, section, with_interval, with_our_rows, without_interval
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, TUNED_FOR
-from pipelines.benchmarks.vflute.results import (
-    ModelSetting,
-    our_entries,
-    published_entries,
-    subset_notes,
-)
+from pipelines.benchmarks.layout import Rows, Shown, TableDef
+from pipelines.benchmarks.results import Key, Results, section, with_interval, with_our_rows
+from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, TASK, TUNED_FOR
+from pipelines.benchmarks.vflute.results import ModelSetting, entry_label, our_entries, subset_notes
 
-_PARSING: Final[Mapping[str, str]] = {
-    "label_f1": "F1 of labels",
-    "f1_at_0_robust": "F1@0, second",
-    "f1_at_53_robust": "F1@53, second",
-    "f1_at_60_robust": "F1@60, second",
-    "parser_disagreement": "Readings differ",
-    "none_rate": "No label",
-    "empty_explanation_rate": "No explanation",
-    "truncated_count": "Cut off",
-    "errors": "Failed",
-    "leaking_captions": "Label in caption",
-}
-_BY_SUBSET: Final[Mapping[str, str]] = {
-    "chance_f1_at_0": "Random",
-    "all_entailment_f1_at_0": "All E",
-    "f1_at_0": "F1@0",
-    "f1_at_53": "F1@53",
-    "f1_at_60": "F1@60",
-    "accuracy": "Accuracy",
-    "none_rate": "No label",
-    "empty_explanation_rate": "No explanation",
-    "parser_disagreement": "Readings differ",
-}
 _BY_TEMPLATE: Final = ("accuracy_by_template", "f1_at_0_by_template")
 _TESTS: Final = (
     ("LLaVA-7B-eViL+VF", "GPT-4, 5-shot", "< 0.03"),
@@ -53,104 +26,113 @@ _P: Final = "p_better_than_"
 
 def extra_tables(results: Results) -> list[Table]:
     """Lay out the tables that have a number of ours; appendix J and the tests always."""
-    tables = (_subsets_table(results), _parsing_table(results), _templates_table(results))
-    return [
-        *with_our_rows(tables),
-        _label_only_table(results),
-        _tests_table(results),
-    ]
+    laid_out = [_BY_SUBSET.lay_out(results), _PARSING.lay_out(results), _templates_table(results)]
+    return [*with_our_rows(laid_out), _LABEL_ONLY.lay_out(results), _tests_table(results)]
 
 
-def _subsets_table(results: Results) -> Table:
-    """Lay out F1, accuracy and reading by subset, a heading per model and setting."""
-    rows: list[TableRow] = []
-    for entry in our_entries(results):
-        groups = [group for group in GROUPS if results.find(entry.key("accuracy", group)) is not None]
-        cells = ([results.find(entry.key(metric, group)) for metric in _BY_SUBSET] for group in groups)
-        rows += section(
-            entry.label,
-            [
-                TableRow(label=group[0] or "Overall", cells=tuple(map(without_interval, numbers)))
-                for group, numbers in zip(groups, cells, strict=True)
-            ],
+def _p_cell(number: TableValue | None) -> TableCell:
+    if number is None or number.value is None:
+        return number and TableValue(value=None, note=number.note)
+    return f"{number.value:.4f}"
+
+
+_ALL_SETTINGS: Final = [Key("", TASK, setting) for setting in SETTINGS]
+# F1, accuracy and reading by subset, a heading per model and setting.
+_BY_SUBSET: Final = TableDef(
+    id="vflute_subsets",
+    title="V-FLUTE: F1, accuracy and reading by subset",
+    label_head="Subset",
+    columns={
+        "Random": Key("chance_f1_at_0"),
+        "All E": Key("all_entailment_f1_at_0"),
+        "F1@0": Key("f1_at_0"),
+        "F1@53": Key("f1_at_53"),
+        "F1@60": Key("f1_at_60"),
+        "Accuracy": Key("accuracy"),
+        "No label": Key("none_rate"),
+        "No explanation": Key("empty_explanation_rate"),
+        "Readings differ": Key("parser_disagreement"),
+    },
+    rows=[
+        Rows(
+            keys=_ALL_SETTINGS,
+            label=entry_label,
+            parts={subset or "Overall": Key(subset=subset, category=category) for subset, category in GROUPS},
         )
-    return Table(
-        id="vflute_subsets",
-        title="V-FLUTE: F1, accuracy and reading by subset",
-        label_head="Subset",
-        columns=tuple(_BY_SUBSET.values()),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Random: the expected F1@0 of a fair coin on these rows. All E: F1@0 of always entailment.",
-            "NYCartoons has no contradiction: there a single wrong answer halves macro F1; read accuracy.",
-            *subset_notes(results),
+    ],
+    style="percent1",
+    notes=(
+        "Random: the expected F1@0 of a fair coin on these rows. All E: F1@0 of always entailment.",
+        "NYCartoons has no contradiction: there a single wrong answer halves macro F1; read accuracy.",
+    ),
+    coverage=subset_notes,
+)
+_PARSING: Final = TableDef(
+    id="vflute_reading",
+    title="V-FLUTE: parsing of answers",
+    columns={
+        "F1 of labels": Key("label_f1"),
+        "F1@0, second": Key("f1_at_0_robust"),
+        "F1@53, second": Key("f1_at_53_robust"),
+        "F1@60, second": Key("f1_at_60_robust"),
+        "Readings differ": Key("parser_disagreement"),
+        "No label": Key("none_rate"),
+        "No explanation": Key("empty_explanation_rate"),
+        "Cut off": Key("truncated_count"),
+        "Failed": Key("errors"),
+        "Label in caption": Key("leaking_captions"),
+    },
+    rows=[Rows(keys=_ALL_SETTINGS, label=entry_label)],
+    style="percent1",
+    notes=(
+        "The first parser is that of the authors' script, oddities included; all other tables use it.",
+        "The second handles negation and other markers. Shares are of answered rows.",
+    ),
+)
+_LABEL_ONLY: Final = TableDef(
+    id="vflute_appendix_j",
+    title="V-FLUTE appendix J: labels alone, and labels with explanations",
+    columns={
+        "Label only": Key("f1_at_0", setting="label-only"),
+        "Label and explanation": Key("label_f1", setting="zero-shot"),
+        "p": Shown(Key(f"{_P}label-only", setting="zero-shot"), _p_cell),
+    },
+    rows=[
+        Rows(
+            keys=[Key("f1_at_0", TASK)],
+            sources=["published"],
+            table="Appendix J",
+            columns=[*(Key(setting=setting) for setting in TUNED_FOR), lambda _view: "< 0.1"],
         ),
-    )
+        Rows(keys=[Key("", TASK)], where=lambda view: view.find(Key("f1_at_0", setting="label-only")) is not None),
+    ],
+    style="percent2",
+    notes=(
+        "Macro F1 of labels. The paper fine-tunes on either; ours is one model with two prompts (zero-shot).",
+        "p: one-sided test that the second has the higher F1@0.",
+    ),
+)
 
 
-def _parsing_table(results: Results) -> Table:
-    rows = []
+def _tests(results: Results) -> Iterator[TableRow]:
+    for better, worse, p in _TESTS:
+        origin: Origin = "human" if better.startswith("Human") else "published"
+        yield TableRow(label=better, cells=(worse, p, None), origin=origin)
     for entry in our_entries(results):
-        cells = tuple(without_interval(results.find(entry.key(metric))) for metric in _PARSING)
-        rows.append(TableRow(label=entry.label, cells=cells))
-    return Table(
-        id="vflute_reading",
-        title="V-FLUTE: parsing of answers",
-        columns=tuple(_PARSING.values()),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "The first parser is that of the authors' script, oddities included; all other tables use it.",
-            "The second handles negation and other markers. Shares are of answered rows.",
-        ),
-    )
-
-
-def _label_only_table(results: Results) -> Table:
-    rows = []
-    for model in dict.fromkeys(entry.model for entry in published_entries(results, "Appendix J")):
-        keys = (ModelSetting(model, setting).key("f1_at_0") for setting in TUNED_FOR)
-        values = (without_interval(results.find(key, "published")) for key in keys)
-        rows.append(TableRow(label=model, cells=(*values, "< 0.1"), origin="published"))
-    for entry in our_entries(results, "label-only"):
-        explained = ModelSetting(entry.model, "zero-shot")
-        cells = (
-            without_interval(results.find(entry.key("f1_at_0"))),
-            without_interval(results.find(explained.key("label_f1"))),
-            _p_cell(results.find(explained.key(f"{_P}label-only"))),
-        )
-        rows.append(TableRow(label=entry.model, cells=cells))
-    return Table(
-        id="vflute_appendix_j",
-        title="V-FLUTE appendix J: labels alone, and labels with explanations",
-        columns=("Label only", "Label and explanation", "p"),
-        rows=tuple(rows),
-        style="percent2",
-        notes=(
-            "Macro F1 of labels. The paper fine-tunes on either; ours is one model with two prompts (zero-shot).",
-            "p: one-sided test that the second has the higher F1@0.",
-        ),
-    )
+        for setting in SETTINGS:
+            number = results.find(entry.key(f"{_P}{setting}"))
+            if number is not None:
+                cells = (ModelSetting(entry.model, setting).label, _p_cell(number), number.n)
+                yield TableRow(label=entry.label, cells=cells)
 
 
 def _tests_table(results: Results) -> Table:
-    rows = [
-        TableRow(label=better, cells=(worse, p, None), origin="human" if better.startswith("Human") else "published")
-        for better, worse, p in _TESTS
-    ]
-    for entry in our_entries(results):
-        for setting in SETTINGS:
-            p = results.find(entry.key(f"{_P}{setting}"))
-            if p is not None:
-                cells = (ModelSetting(entry.model, setting).label, _p_cell(p), p.n)
-                rows.append(TableRow(label=entry.label, cells=cells))
     return Table(
         id="vflute_significance",
         title="V-FLUTE: significance of differences",
         label_head="Better",
         columns=("than", "p", "Rows"),
-        rows=tuple(rows),
+        rows=tuple(_tests(results)),
         notes=("One-sided p of the paired bootstrap over rows, 10,000 resamples, of F1@0.",),
     )
 
@@ -187,9 +169,3 @@ def _templates_table(results: Results) -> Table:
             "Templates are numbered as in the paper's Table 8; another instruction is quoted.",
         ),
     )
-
-
-def _p_cell(number: TableValue | None) -> TableCell:
-    if number is None or number.value is None:
-        return None if number is None else TableValue(value=None, note=number.note)
-    return f"{number.value:.4f}"

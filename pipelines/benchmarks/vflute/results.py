@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.human import ANNOTATOR
+from pipelines.benchmarks.layout import View, coverage_notes
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, TASK
 
@@ -43,6 +44,11 @@ class ModelSetting(NamedTuple):
 HUMAN: Final = ModelSetting("Human", "")
 
 
+def entry_label(view: View) -> str:
+    """Return a row's model and setting as the paper names them."""
+    return ModelSetting(view.key.model, view.key.setting).label
+
+
 def our_entries(results: Results, *settings: str) -> list[ModelSetting]:
     """Return our models by setting, in the order of settings, without annotators; in all settings if none is given."""
     entries = dict.fromkeys(ModelSetting(key.model, key.setting) for key in results.ours if key.setting)
@@ -73,8 +79,5 @@ def f1_curve(results: Results, entry: ModelSetting, group: Group) -> list[float]
 def subset_notes(results: Results) -> tuple[str, ...]:
     """Return notes on our results that do not cover the full test split."""
     sizes = {number.n for entry in our_entries(results) if (number := results.find(entry.key("accuracy"))) is not None}
-    return tuple(
-        f"Ours: {size:,} of {FULL_TEST} test rows; not comparable with the published full-set values."
-        for size in sorted(filter(None, sizes))
-        if size < FULL_TEST
-    )
+    words = "Ours: {size:,} of {full} test rows; not comparable with the published full-set values."
+    return coverage_notes(filter(None, sizes), FULL_TEST, words)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from pipelines.benchmarks.layout import EACH_SETTING, Rows, Shown, TableDef, View
 from pipelines.benchmarks.published import load_dataset_facts
-from pipelines.benchmarks.results import Results, section, without_interval
+from pipelines.benchmarks.results import Key, Results, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.extra_tables import extra_tables
-from pipelines.benchmarks.vflute.facts import GROUPS, SUBSETS
+from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.people.judgement_study import RATES, predictor_table, rates_table
 from pipelines.benchmarks.vflute.results import (
     EXPLAINED,
     HUMAN,
     ModelSetting,
+    entry_label,
     our_entries,
     published_entries,
     subset_notes,
 )
 
-_F1: Final = {"f1_at_0": "F1@0", "f1_at_53": "F1@53", "f1_at_60": "F1@60"}
+_F1: Final = {"F1@0": Key("f1_at_0"), "F1@53": Key("f1_at_53"), "F1@60": Key("f1_at_60")}
 _JUDGED_ITEMS: Final = ("95 test instances", "")
 _JUDGEMENTS: Final = ("adequacy judgements", "")
 _PREDICTOR: Final = ("pr_auc", "average_precision", "max_f1", "threshold_at_max_f1", "threshold_balanced")
@@ -35,14 +37,15 @@ _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def make_tables(results: Results) -> list[Table]:
     """Lay out the paper's tables, then those that the paper does not have."""
+    results = results.without_people()
     return [
         _sources_table(results),
         _splits_table(results),
-        _f1_table_4(results),
+        _TABLE_4.lay_out(results),
         *_study_tables(results),
         _human_table(results),
-        _appendix_table(results, "Table 17", "InstructBLIP"),
-        _appendix_table(results, "Table 18", "GPT-4o"),
+        _appendix_table("Table 17", "InstructBLIP").lay_out(results),
+        _appendix_table("Table 18", "GPT-4o").lay_out(results),
         *extra_tables(results),
     ]
 
@@ -94,58 +97,67 @@ def _gold_counts(results: Results, subset: str) -> tuple[int | None, int]:
     return (None, 0) if largest is None else (int(largest.value or 0), largest.n or 0)
 
 
-def _f1_table_4(results: Results) -> Table:
-    published = published_entries(results, "Table 4")
-    rows: list[TableRow] = []
-    for heading, models in _BLOCKS.items():
-        block = [_published_f1_row(results, entry) for entry in published if entry.model in models]
-        rows += section(heading, block) if heading else block
-    rows += section("This sweep", (_our_f1_row(results, entry) for entry in our_entries(results, *EXPLAINED)))
-    return _f1_table(results, "vflute_table4", "V-FLUTE Table 4: labels with explanations", rows)
+def _with_ends(number: TableValue | None) -> TableCell:
+    if number is None or number.value is None:
+        return without_interval(number)
+    return TableValue(value=number.value, low=number.low, high=number.high)
 
 
-def _appendix_table(results: Results, name: str, model: str) -> Table:
-    """Lay out Table 17 or 18: another published model, in two settings, with ours in the same ones."""
-    published = published_entries(results, name)
-    rows = [_published_f1_row(results, entry) for entry in published]
-    settings = {entry.setting for entry in published}
-    rows += [_our_f1_row(results, entry) for entry in our_entries(results) if entry.setting in settings]
-    return _f1_table(results, f"vflute_{name.lower().replace(' ', '')}", f"V-FLUTE {name}: {model}", rows)
+def _notes(view: View) -> str:
+    numbers = (view.find(key) for key in _F1.values())
+    return "; ".join(dict.fromkeys(number.note for number in numbers if number is not None and number.note))
 
 
-def _f1_table(results: Results, table: str, title: str, rows: list[TableRow]) -> Table:
-    notes = subset_notes(results)
-    return Table(
-        id=table,
-        title=title,
-        columns=tuple(_F1.values()),
-        rows=tuple(rows),
+def _published_f1(table: str, heading: str = "", models: Collection[str] = ()) -> Rows:
+    return Rows(
+        heading,
+        [Key("", TASK, EACH_SETTING)],
+        sources=["published"],
+        table=table,
+        models=models,
+        label=entry_label,
+        note=_notes,
+        columns=list(_F1.values()),
+        show=lambda number: number and number.value,
+    )
+
+
+def _f1_table(name: str, title: str, rows: Sequence[Rows]) -> TableDef:
+    return TableDef(
+        id=f"vflute_{name.lower().replace(' ', '')}",
+        title=f"V-FLUTE {name}: {title}",
+        columns={head: Shown(key, _with_ends) if head == "F1@0" else key for head, key in _F1.items()},
+        rows=rows,
         style="percent2",
-        better=tuple("higher" for _ in _F1) if not notes else (),
-        best_of="table",
-        second="" if notes else "block",
+        better="higher",
+        second="block",
         notes=(
             _SCORES,
             "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square in place of the picture.",
             "Ours with the 95% interval of F1@0, from resampling pictures.",
-            *notes,
         ),
+        coverage=subset_notes,
     )
 
 
-def _published_f1_row(results: Results, entry: ModelSetting) -> TableRow:
-    numbers = [results.find(entry.key(metric), "published") for metric in _F1]
-    notes = dict.fromkeys(number.note for number in numbers if number is not None and number.note)
-    cells = tuple(None if number is None else number.value for number in numbers)
-    return TableRow(label=entry.label, cells=cells, origin="published", note="; ".join(notes))
+_TABLE_4: Final = _f1_table(
+    "Table 4",
+    "labels with explanations",
+    [
+        *(_published_f1("Table 4", heading, models) for heading, models in _BLOCKS.items()),
+        Rows("This sweep", [Key("", TASK, setting) for setting in EXPLAINED], label=entry_label),
+    ],
+)
 
 
-def _our_f1_row(results: Results, entry: ModelSetting) -> TableRow:
-    at_0, *numbers = [results.find(entry.key(metric)) for metric in _F1]
-    first = without_interval(at_0)
-    if at_0 is not None and at_0.value is not None:
-        first = TableValue(value=at_0.value, low=at_0.low, high=at_0.high)
-    return TableRow(label=entry.label, cells=(first, *map(without_interval, numbers)))
+def _appendix_table(name: str, model: str) -> TableDef:
+    """Return Table 17 or 18: another published model, in two settings, with ours in the same ones."""
+
+    def is_printed(view: View) -> bool:
+        return any(key.setting == view.key.setting for key in view.results.index("published", name))
+
+    ours = Rows(keys=[Key("", TASK, setting) for setting in SETTINGS], label=entry_label, where=is_printed)
+    return _f1_table(name, model, [_published_f1(name), ours])
 
 
 def _study_tables(results: Results) -> list[Table]:

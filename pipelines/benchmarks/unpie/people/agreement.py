@@ -24,8 +24,6 @@ GPTEVAL: Final = "GPTEval"
 VERDICT_METRICS: Final = ("BLEU", "METEOR", "Rouge-L", BERTSCORE, GPTEVAL)
 """Metrics in the order of Table 8: right is a translation closer to the wanted one; GPTEval is the judge."""
 _SIMILARITIES: Final = {"BLEU": sentence_bleu, "METEOR": meteor_by_words, "Rouge-L": rouge_l}
-AGREEMENT: Final = tuple(f"agreement_{name}" for name in ("precision", "recall", "f1", "accuracy", "phi", "pearson"))
-"""Metrics in the tables' order; of two binary verdicts phi is Pearson's correlation."""
 
 
 def translation_agreement(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:

@@ -6,7 +6,7 @@ import pytest
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people.human import judge_kappa, with_judge
-from pipelines.benchmarks.maia.results import STATEMENTS, MaiaResults
+from pipelines.benchmarks.maia.results import STATEMENTS
 from pipelines.report.tables.layout import value_of
 from tests.support import maia_rows
 from tests.support.maia_rows import Question
@@ -125,13 +125,12 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
         ci_low=[None] * 4,
         ci_high=[None] * 4,
     )
-    maia = MaiaResults(results_of("maia", frame, published("maia")))
-    assert maia.models() == ["m"]
-    assert maia.models_of(STATEMENTS, ["32-frames"]) == ["m"]
-    whole = maia.find(STATEMENTS.of("m", "32-frames"))
+    results = results_of("maia", frame, published("maia"))
+    assert results.without_people().models() == ["m"]
+    whole = results.without_people().find(STATEMENTS.of("m", "32-frames"))
     assert whole is not None
     assert whole.value == 0.6
-    (table,), _ = MAIA.display({}, {}, maia.results)
+    (table,), _ = MAIA.display({}, {}, results)
     assert [(row.label, value_of(row.cells[0])) for row in table.rows] == [
         ("ann, 32-frames", 0.8),
         ("bob, 32-frames", 1.0),
