@@ -20,18 +20,18 @@ from models.strict_yaml import read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import parse_human_flag, read_human
-from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec
+from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
 from pipelines.storage.backend import is_remote
 
-_UNUSED: Mapping[str, dict[str, Any]] = {
-    "predict": {"judge": None, "scorers": None, "human": None},
-    "report": {"judge": None, "scorers": None, "cost_limit": None},
+_UNUSED: Mapping[Stage, dict[str, Any]] = {
+    Stage.PREDICT: {"judge": None, "scorers": None, "human": None},
+    Stage.REPORT: {"judge": None, "scorers": None, "cost_limit": None},
 }
 """Flags without effect on a stage that runs alone; it accepts them so that one file of flags serves all stages."""
 
 
-def build_run_spec(flags: SweepFlags, stages: Sequence[str] = (), *, models_flag: str = "--models") -> RunSpec:
+def build_run_spec(flags: SweepFlags, stages: Sequence[Stage] = (), *, models_flag: str = "--models") -> RunSpec:
     """Build the checked spec of a sweep; no `stages` means all. Groups of models leave out what cannot run.
 
     Raises:
@@ -46,7 +46,7 @@ def build_run_spec(flags: SweepFlags, stages: Sequence[str] = (), *, models_flag
     catalog = _catalog(flags)
     judges, captioners = _judges(flags, catalog), named_models(_captioners(flags)[0], catalog, "--captioner")
     checks = _checks(flags)
-    if stages and "predict" not in stages:  # the models and captioners have answered already
+    if stages and Stage.PREDICT not in stages:  # the models and captioners have answered already
         refuse_unable(judges, checks)
         captioners, judges, checks = {}, {}, replace(checks, place="plan")
     models = runnable_models(names(flags.models), catalog, {**judges, **captioners}, checks, flag=models_flag)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipelines.ingest.dataset import Dataset
     from pipelines.ingest.ingest import IngestResult, ingest_benchmark
     from pipelines.ingest.source_folder import Folder
-    from pipelines.plan.run_spec import FailureBudget, RunSpec, ScorerSpec
+    from pipelines.plan.run_spec import FailureBudget, RunSpec, ScorerSpec, Stage
     from pipelines.plan.selection import Limit
     from pipelines.progress import NullProgress, ProgressListener
     from pipelines.report.compare import Comparison, Difference, compare
@@ -70,6 +70,7 @@ __all__ = [
     "ScorerSpec",
     "Source",
     "SourceError",
+    "Stage",
     "Store",
     "StoreError",
     "SweepResult",
@@ -92,7 +93,7 @@ _MODULES: Final = {
     "pipelines.ingest.dataset": "Dataset",
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",
     "pipelines.ingest.source_folder": "Folder",
-    "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec",
+    "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec Stage",
     "pipelines.plan.selection": "Limit",
     "pipelines.progress": "NullProgress ProgressListener",
     "pipelines.report.compare": "Comparison Difference compare",

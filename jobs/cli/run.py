@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @takes(SweepFlags)
 def run(flags: SweepFlags) -> int:
     """Predict, score, reduce and report. Run the same command again to do what is missing."""
-    return _run_stages(flags, ("predict", "score", "report"))
+    return _run_stages(flags, "predict", "score", "report")
 
 
 @takes(SweepFlags)
@@ -28,7 +28,7 @@ def predict(flags: SweepFlags) -> int:
 
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --human have no effect.
     """
-    return _run_stages(flags, ("predict",))
+    return _run_stages(flags, "predict")
 
 
 @takes(ScoreFlags)
@@ -38,7 +38,7 @@ def score(flags: ScoreFlags) -> int:
     Accepts the flags of `run`, so that one file serves both. --dry-run shows what would be judged and scored.
     """
     if flags.predictions is None:
-        return _run_stages(flags, ("score",))
+        return _run_stages(flags, "score")
     from jobs.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
@@ -59,14 +59,16 @@ def report(flags: SweepFlags) -> int:
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --cost-limit have no effect, because
     no model runs. --dry-run shows what would be reduced.
     """
-    return _run_stages(flags, ("report",))
+    return _run_stages(flags, "report")
 
 
-def _run_stages(flags: SweepFlags, stages: tuple[str, ...]) -> int:
+def _run_stages(flags: SweepFlags, *names: str) -> int:
     from jobs.spec_builder import build_run_spec
+    from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags.verbose)
+    stages = [Stage(name) for name in names]
     spec = build_run_spec(flags, stages)
     if flags.dry_run:
         from jobs.dry_run.command import show_stages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from jobs.dry_run.helper_models import Helper, captioners, judges
@@ -13,7 +13,7 @@ from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.run_manifest import ManifestEntry, load_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
@@ -23,7 +23,7 @@ from pipelines.sweep.revisions import keep_revisions
 from pipelines.sweep.status import count_entry, has_same_data
 
 
-def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
+def show_stages(spec: RunSpec, stages: Collection[Stage], *, as_json: bool) -> None:
     """Print what these stages would do; plans that the output lacks are written to a temporary folder."""
     out = Store(spec.out)
     earlier = load_run(out)
@@ -33,12 +33,12 @@ def show_stages(spec: RunSpec, stages: Sequence[str], *, as_json: bool) -> None:
         new_entries = sweep_entries(spec, [b for model in spec.models for b, _ in context.model_targets(model)])
         merged = merge_entries(earlier.entries, new_entries)
         entries = [entry for entry in merged if has_same_data(entry, context.datasets)]
-        if "predict" in stages:
+        if Stage.PREDICT in stages:
             helpers = captioners(context)
-            helpers += judges(context, entries, pending=new_entries) if "score" in stages else []
+            helpers += judges(context, entries, pending=new_entries) if Stage.SCORE in stages else []
             show_plan(spec, plan_sweep(context, placeholder_captions), helpers, as_json=as_json)
         else:
-            helpers = judges(context, entries) if "score" in stages else []
+            helpers = judges(context, entries) if Stage.SCORE in stages else []
             _show_counts(context, entries, helpers, stages, as_json=as_json)
     if not as_json:
         for sentence in dropped_from_report(earlier.entries, new_entries):
@@ -49,7 +49,7 @@ def _show_counts(
     context: SweepContext,
     entries: Sequence[ManifestEntry],
     helpers: Sequence[Helper],
-    stages: Sequence[str],
+    stages: Collection[Stage],
     *,
     as_json: bool,
 ) -> None:
@@ -67,7 +67,7 @@ def _show_counts(
     print_line(table(heads, [[cell[head] for head in heads] for cell in cells]))
     for row in helper_rows(helpers):
         print_line(f"{row['model']}, {row['benchmark']}: {row['calls']:,} calls, {row['price'] or 'no price'}")
-    if "score" not in stages:
+    if Stage.SCORE not in stages:
         print_line("Nothing was run. What is done or failed would be reported.")
         return
     for name in sorted({entry.benchmark for entry in entries}):

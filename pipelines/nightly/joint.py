@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark_names
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.items import CellKey, ItemScores, entry_items
 from pipelines.nightly.records import PairStatus
-from pipelines.plan.context import SweepContext
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.run_manifest import PATH, load_run, save_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
 from pipelines.storage.lock import run_lock
@@ -27,6 +25,7 @@ from pipelines.storage.store import Store
 from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.result import SweepResult
+from pipelines.sweep.session import open_sweep
 
 _STAGING = "staging"
 _SHARED = ("captions", "judgements")  # folders that models share
@@ -79,24 +78,23 @@ class JointOutput:
         for status in statuses:
             self._delete_answers(status)
 
-    def report(
-        self, cluster: LazyCluster, progress: ProgressListener, left_out: set[tuple[str, str]], notes: Sequence[str]
-    ) -> SweepResult:
+    def report(self, progress: ProgressListener, left_out: set[tuple[str, str]], notes: Sequence[str]) -> SweepResult:
         """Report all pairs, but those `left_out` by (model, benchmark); import people's files first."""
-        result = SweepResult(warnings=list(notes))
-        context = SweepContext.open(self.spec, progress=progress)
-        with run_lock(self.out) as context.lock_token:
-            run, people = add_human_entries(context, load_run(self.out))
+        with open_sweep(self.spec, (Stage.SCORE, Stage.REPORT), progress=progress) as sweep:
+            run, people = add_human_entries(sweep.context, sweep.earlier)
+            warnings = list(notes)
             if people:  # with the judge, which their own words may need
-                score_and_report(context, replace(run, entries=tuple(people)), cluster, result, stages=("score",))
-            prune_plans(context, run.entries)
+                scoring = replace(sweep, stages=frozenset([Stage.SCORE]))
+                warnings += score_and_report(scoring, replace(run, entries=tuple(people))).warnings
+            prune_plans(sweep.context, run.entries)
             installed = benchmark_names()  # a plug-in may have been removed since its pairs were measured
-            shown = [
+            shown = tuple(
                 entry
                 for entry in run.entries
                 if entry.benchmark in installed and (entry.model, entry.benchmark) not in left_out
-            ]
-            score_and_report(context, replace(run, entries=tuple(shown)), cluster, result, stages=("report",))
+            )
+            reporting = replace(sweep, stages=frozenset([Stage.REPORT]))
+            result = score_and_report(reporting, replace(run, entries=shown), warnings=warnings)
             write_counts(self.out, result.counts)
         return result
 

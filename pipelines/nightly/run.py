@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cluster.errors import ClusterError
-from cluster.lazy import LazyCluster, open_cluster
+from cluster.lazy import open_cluster
 from models.errors import ModelError
 from pipelines.errors import (
     CostLimitReachedError,
@@ -91,12 +91,12 @@ def run_night(
             status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days, now=start)
         ]
         due = [status for status in statuses if status.why]
-        with open_cluster(specs[0].address) if due or specs[0].human else nullcontext() as cluster:
+        with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
             night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
             night.run(statuses, due)
             night.compare(statuses)
-            if cluster is not None:
-                night.report(cluster, statuses)
+            if due or specs[0].human:
+                night.report(statuses)
         night.record(statuses)
     return result
 
@@ -215,7 +215,7 @@ class _Night:
     def _items_of(self, night: str) -> Items:
         return self._items if night == self.result.name else self.history.items(night)
 
-    def report(self, cluster: LazyCluster, statuses: Sequence[PairStatus]) -> None:
+    def report(self, statuses: Sequence[PairStatus]) -> None:
         """Report all pairs together, if one ran or people's files are given."""
         night = self.result
         if self.joint.is_empty() or not (night.pairs_in("ran") or self.specs[0].human):
@@ -223,7 +223,7 @@ class _Night:
         bases = {(status.model, status.benchmark): status.basis for status in statuses}
         stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
         try:
-            result = self.joint.report(cluster, self.progress, stale, row_notes(night, stale))
+            result = self.joint.report(self.progress, stale, row_notes(night, stale))
         except _ERRORS_OF_ONE_MODEL as error:
             night.warnings.append(f"the joint report was not made: {error}")
             log.error("the joint report: %s", error)  # noqa: TRY400  the message is for people

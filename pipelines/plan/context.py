@@ -27,7 +27,7 @@ class WorkerContext:
     out_uri: str
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepContext:
     """One sweep with all that it has opened."""
 
@@ -40,10 +40,24 @@ class SweepContext:
     progress: ProgressListener = field(default_factory=NullProgress)
 
     @classmethod
-    def open(cls, spec: RunSpec, *, lock_token: str = "", progress: ProgressListener | None = None) -> SweepContext:
+    def open(
+        cls,
+        spec: RunSpec,
+        *,
+        datasets: Datasets | None = None,
+        lock_token: str = "",
+        progress: ProgressListener | None = None,
+    ) -> SweepContext:
         """Open a sweep that writes its output."""
         out = Store(spec.out)
-        return cls(spec=spec, out=out, plans=PlanStore(out), lock_token=lock_token, progress=progress or NullProgress())
+        return cls(
+            spec=spec,
+            out=out,
+            plans=PlanStore(out),
+            datasets=datasets or Datasets(),
+            lock_token=lock_token,
+            progress=progress or NullProgress(),
+        )
 
     @property
     def can_repair(self) -> bool:

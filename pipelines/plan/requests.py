@@ -146,13 +146,6 @@ def caption_targets(spec: RunSpec, captioner: str, datasets: Datasets) -> list[t
     return [(target.with_prompts(kind="caption"), dataset) for target, dataset in targets]
 
 
-def check_data(spec: RunSpec, datasets: Datasets) -> None:
-    """Check that every benchmark's data is there; DatasetError or StoreError if not."""
-    for name in spec.benchmarks:
-        if cells_of(benchmark(name), spec.tasks, spec.settings):
-            datasets.open(spec.data, name)
-
-
 def _targets(
     spec: RunSpec, model: str, model_spec: ModelSpec, datasets: Datasets
 ) -> Iterator[tuple[ModelTarget, Dataset]]:

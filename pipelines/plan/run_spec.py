@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
 from models.messages import DEFAULT_SEED
@@ -13,6 +14,14 @@ from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
+
+
+class Stage(StrEnum):
+    """A stage of a sweep, which can run alone."""
+
+    PREDICT = "predict"
+    SCORE = "score"
+    REPORT = "report"
 
 
 @dataclass(frozen=True, slots=True)

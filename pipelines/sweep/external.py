@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cluster.lazy import open_cluster
 from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManifest, load_run, save_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManifest, save_run
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
-from pipelines.storage.backend import is_remote
-from pipelines.storage.lock import run_lock
-from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.evaluate import score_and_report
@@ -31,7 +27,8 @@ from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.predictions_file import usable_rows
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.result import SweepResult
-from pipelines.sweep.revisions import pin_revisions, recorded_scorers
+from pipelines.sweep.revisions import recorded_scorers
+from pipelines.sweep.session import Sweep, open_sweep
 
 log = logging.getLogger(__name__)
 _NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
@@ -48,21 +45,19 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> 
         UsageError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
         UnknownRevisionError: the hub does not know the judge or its revision.
     """
-    context = SweepContext.open(spec, progress=progress)
-    if not is_remote(context.out.uri):  # the lock of an object store is written anyway
-        context.out.check_writable()
-    check_human(spec.human, Store(spec.data))
-    pinned = pin_revisions(spec, load_run(context.out), ("score",))
-    context.spec = pinned.spec
-    with run_lock(context.out) as context.lock_token:
-        result = _evaluate(context, _import_file(context, path))
-    result.warnings[:0] = pinned.warnings
-    return result
+    rejections, groups = usable_rows(spec, path)
+    names = sorted({name for (name, _), rows in groups.items() if rows})
+    with open_sweep(spec, (Stage.SCORE, Stage.REPORT), benchmarks=names, progress=progress) as sweep:
+        return _evaluate(sweep, _import_rows(sweep.context, path, rejections, groups))
 
 
-def _import_file(context: SweepContext, path: Path) -> list[ManifestEntry]:
+def _import_rows(
+    context: SweepContext,
+    path: Path,
+    rejections: list[Rejection],
+    groups: Mapping[tuple[str, str], Sequence[_NumberedRow]],
+) -> list[ManifestEntry]:
     out = context.out
-    rejections, groups = usable_rows(context.spec, path)
     selection = context.spec.selection
     entries = []
     for (name, model), rows in sorted(groups.items()):
@@ -94,9 +89,9 @@ def _selected(context: SweepContext, name: str, rows: Sequence[_NumberedRow]) ->
     return [(line, row) for line, row in rows if row["sample_id"] not in left_out]
 
 
-def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepResult:
+def _evaluate(sweep: Sweep, entries: Sequence[ManifestEntry]) -> SweepResult:
+    context, earlier = sweep.context, sweep.earlier
     spec, out = context.spec, context.out
-    earlier = load_run(out)
     datasets = {e.benchmark: RecordedDataset(fingerprint=e.prompts.dataset_fingerprint) for e in entries}
     models: dict[str, dict[str, Any]] = {entry.model: {"engine": "external"} for entry in entries}
     for judge, judge_spec in spec.judges:
@@ -111,10 +106,8 @@ def _evaluate(context: SweepContext, entries: Sequence[ManifestEntry]) -> SweepR
     run = save_run(out, earlier, addition)
     prune_plans(context, run.entries)
     run, _ = add_human_entries(context, run)
-    result = SweepResult(warnings=dropped_from_report(earlier.entries, entries))
-    with open_cluster(spec.address) as cluster:
-        score_and_report(context, run, cluster, result)
+    warnings = [*sweep.warnings, *dropped_from_report(earlier.entries, entries)]
+    result = score_and_report(sweep, run, warnings=warnings)
     write_counts(out, result.counts)
     names = {entry.model for entry in entries}
-    result.counts = [count for count in result.counts if count.model in names]
-    return result
+    return replace(result, counts=[count for count in result.counts if count.model in names])

@@ -55,13 +55,12 @@ def _prompt_set(name: str, target: ModelTarget, first: ModelTarget) -> PromptSet
 
 
 def record_sweep(
-    context: SweepContext, earlier: RunManifest, plans: Mapping[str, Sequence[ModelPlan]], warnings: list[str]
-) -> RunManifest:
-    """Write `run.json`, until now `earlier`, before the work; add to `warnings` what leaves the report."""
+    context: SweepContext, earlier: RunManifest, plans: Mapping[str, Sequence[ModelPlan]]
+) -> tuple[RunManifest, list[str]]:
+    """Write `run.json`, until now `earlier`, before the work; return it, and what leaves the report."""
     spec = context.spec
     targets = [plan.target for model_plans in plans.values() for plan in model_plans]
     entries, prompts = sweep_entries(spec, targets), [target.prompts for target in targets]
-    warnings += dropped_from_report(earlier.entries, entries)
     addition = RunManifest(
         sweep=spec.record(),
         models={name: model_fields(model) for name, model in {**helper_models(spec), **spec.models}.items()},
@@ -70,7 +69,7 @@ def record_sweep(
         prompts={each.benchmark_name: {**each.benchmark.prompt_texts, **each.wording} for each in prompts},
         entries=merge_entries(earlier.entries, entries),
     )
-    return save_run(context.out, earlier, addition)
+    return save_run(context.out, earlier, addition), dropped_from_report(earlier.entries, entries)
 
 
 def sweep_warnings(spec: RunSpec) -> list[str]:

@@ -9,7 +9,7 @@ from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.records import CellCount
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SweepResult:
     """The result of a sweep."""
 

@@ -27,7 +27,7 @@ from models.errors import UnknownRevisionError
 from models.spec import ModelSpec
 from pipelines.plan.context import helper_models
 from pipelines.plan.run_manifest import RecordedScorer, RunManifest
-from pipelines.plan.run_spec import RunSpec, ScorerSpec
+from pipelines.plan.run_spec import RunSpec, ScorerSpec, Stage
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def keep_revisions(spec: RunSpec, run: RunManifest) -> RunSpec:
 
 
 def pin_revisions(
-    spec: RunSpec, run: RunManifest, stages: Collection[str], *, endpoint: str | None = None
+    spec: RunSpec, run: RunManifest, stages: Collection[Stage], *, endpoint: str | None = None
 ) -> PinnedSweep:
     """Return a sweep with the commits of its output, and those of the hub for what is new in it.
 
@@ -96,7 +96,7 @@ def pin_newest(spec: RunSpec, run: RunManifest, *, endpoint: str | None = None) 
 
     What the hub does not know stays as it is, with a warning.
     """
-    resolved = _resolve(spec, list(_open(spec, ("predict", "score"))), _recorded(run), endpoint)
+    resolved = _resolve(spec, list(_open(spec, (Stage.PREDICT, Stage.SCORE))), _recorded(run), endpoint)
     return PinnedSweep(resolved.spec, tuple(_warnings(spec, resolved)))
 
 
@@ -114,12 +114,12 @@ def _requested(scorer: ScorerSpec) -> str:
     return scorer.revision or DEFAULT_REVISION
 
 
-def _open(spec: RunSpec, stages: Collection[str]) -> Iterator[_Checkpoint]:
+def _open(spec: RunSpec, stages: Collection[Stage]) -> Iterator[_Checkpoint]:
     """Yield what the stages load from the hub by a name that may move."""
-    models = {**spec.models, **dict(spec.captioners)} if "predict" in stages else {}
-    models |= dict(spec.judges) if "score" in stages else {}
+    models = {**spec.models, **dict(spec.captioners)} if Stage.PREDICT in stages else {}
+    models |= dict(spec.judges) if Stage.SCORE in stages else {}
     checkpoints = [each for name, model in models.items() for each in _of_model(name, model)]
-    if "score" in stages:
+    if Stage.SCORE in stages:
         checkpoints += _scorers(spec)
     yield from (each for each in checkpoints if each.hub_id and not is_commit(each.revision))
 

@@ -57,9 +57,9 @@ def reworded(spec: RunSpec) -> RunSpec:
 
 def sweep(spec: RunSpec) -> SweepContext:
     """Plan and record a sweep as a run does."""
-    context = SweepContext.open(spec)
-    with run_lock(context.out) as context.lock_token:
-        prune_plans(context, record_sweep(context, load_run(context.out), plan_sweep(context), []).entries)
+    with run_lock(Store(spec.out)) as lock_token:
+        context = SweepContext.open(spec, lock_token=lock_token)
+        prune_plans(context, record_sweep(context, load_run(context.out), plan_sweep(context))[0].entries)
     return context
 
 
@@ -146,12 +146,11 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
 def test_run_without_the_lock_deletes_nothing(spec: RunSpec, clock: list[datetime]) -> None:
     sweep(spec)
     context = SweepContext.open(replace(spec, seed=7))
-    run = record_sweep(context, load_run(context.out), plan_sweep(context), [])
+    run, _ = record_sweep(context, load_run(context.out), plan_sweep(context))
     before = files(spec)
     clock.append(START + 2 * GRACE)
-    context.lock_token = "lost"
     with pytest.raises(FencedError):
-        prune_plans(context, run.entries)
+        prune_plans(replace(context, lock_token="lost"), run.entries)
     assert files(spec) == before
 
 
@@ -162,7 +161,8 @@ def test_plan_that_this_run_opened_stays(
     dataset = Dataset.open(Store(maia_data), "maia")
     selection = SampleSelection(sample_ids=(next(iter(dataset.samples())).sample_id,))
     plan = context.plans.write(dataset, target.prompts, selection)
-    with run_lock(context.out) as context.lock_token:
+    with run_lock(context.out) as lock_token:
+        context = replace(context, lock_token=lock_token)
         prune_plans(context, [])
         clock.append(START + 2 * GRACE)
         prune_plans(context, [])

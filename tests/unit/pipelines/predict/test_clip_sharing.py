@@ -18,7 +18,7 @@ from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.clip_sharing import NO_CLIPS, clip_sharing
 from pipelines.sweep.run import run_sweep
 
@@ -84,5 +84,5 @@ def test_sweep_of_three_models_decodes_each_clip_once(
     models = {name: ModelSpec(engine="random", model="") for name in ("a", "b", "c")}
     settings = ("1-frame", "32-frames")
     spec = RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",), settings=settings)
-    run_sweep(spec, stages=("predict",))
+    run_sweep(spec, stages=[Stage.PREDICT])
     assert len(decoded) == len(set(decoded)) == 4, "two clips, each as one frame and as 32"

@@ -11,7 +11,7 @@ from cluster.lazy import open_cluster
 from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import load_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.plan.selection import Limit
 from pipelines.score.stage import score_parts
 from pipelines.sweep.run import run_sweep
@@ -27,7 +27,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
         benchmarks=("maia",),
         limit=Limit(last=24),
     )
-    run_sweep(spec, stages=("predict",))
+    run_sweep(spec, stages=[Stage.PREDICT])
     return spec
 
 
@@ -59,8 +59,8 @@ def test_damaged_part_is_skipped_with_a_warning(spec: RunSpec, caplog: pytest.Lo
 
 
 def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
-    run_sweep(spec, stages=("score",))
+    run_sweep(spec, stages=[Stage.SCORE])
     status = Path(spec.out, "status.json").read_bytes()
-    result = run_sweep(spec, stages=("report",))
+    result = run_sweep(spec, stages=[Stage.REPORT])
     assert sum(count.ok for count in result.counts) == sum(cell["done"] for cell in json.loads(status)["cells"]) > 0
     assert Path(spec.out, "status.json").read_bytes() == status

@@ -13,14 +13,14 @@ from models.errors import UnknownRevisionError
 from models.fingerprint import answer_fingerprint, is_unpinned
 from models.spec import ModelSpec
 from pipelines.plan.run_manifest import RecordedScorer, RunManifest
-from pipelines.plan.run_spec import RunSpec, ScorerSpec
+from pipelines.plan.run_spec import RunSpec, ScorerSpec, Stage
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.revisions import keep_revisions, pin_newest, pin_revisions, recorded_scorers
 from tests.support.hub import COMMITS, LocalHub
 from tests.unit.models.engines.test_hub import write_cache
 
 FIRST, SECOND, THIRD, FOURTH = COMMITS
-ALL = ("predict", "score", "report")
+ALL = tuple(Stage)
 NO_RUN = RunManifest()
 
 
@@ -125,8 +125,8 @@ def test_nothing_is_asked_about_commits_folders_endpoints_and_models_that_do_not
     spec = sweep(
         a=model(revision=SECOND), b=model(str(tmp_path)), c=endpoint, d=ModelSpec(engine="random"), judge=model()
     )
-    assert pin_revisions(spec, NO_RUN, ("predict",), endpoint=hub.url).spec == spec
-    assert pin_revisions(sweep(a=model()), NO_RUN, ("report",), endpoint=hub.url).spec == sweep(a=model())
+    assert pin_revisions(spec, NO_RUN, [Stage.PREDICT], endpoint=hub.url).spec == spec
+    assert pin_revisions(sweep(a=model()), NO_RUN, [Stage.REPORT], endpoint=hub.url).spec == sweep(a=model())
     assert hub.requests == []
 
 
@@ -228,7 +228,7 @@ def test_scorers_are_pinned_recorded_and_kept(hub: LocalHub) -> None:
     hub.models["org/bert"]["v1"] = FOURTH
     hub.requests.clear()
     assert loaded(pin_revisions(named, run, ALL, endpoint=hub.url).spec) == [THIRD]
-    assert loaded(pin_revisions(named, NO_RUN, ("predict",), endpoint=hub.url).spec) == ["v1"]  # nothing is scored
+    assert loaded(pin_revisions(named, NO_RUN, [Stage.PREDICT], endpoint=hub.url).spec) == ["v1"]  # nothing is scored
     assert hub.requests == []
     branch = sweep(a=model(revision=FIRST), scorers=["bertscore=org/bert:3"])
     assert loaded(pin_revisions(branch, run, ALL, endpoint=hub.url).spec) == [SECOND]

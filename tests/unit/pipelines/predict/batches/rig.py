@@ -47,8 +47,7 @@ def job_of(
         settings=(setting,),
         limit=Limit(last=samples),
     )
-    context = SweepContext.open(run, lock_token="")
-    context.lock_token = "owner"  # so that the plan repairs what a dead run has left
+    context = SweepContext.open(run, lock_token="owner")  # so that the plan repairs what a dead run has left
     job = model_job(context, "m", spec, plan_sweep(context)["m"])
     return Job(model=job.model, spec=spec, loader=job.loader, out=job.out, units=job.units)
 
