@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.tables import Table
 
 ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
+POOLED: Final = f"{ANNOTATOR}all together"  # the people of an output as one
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
 
@@ -38,6 +39,7 @@ def gap_metric(metric: str) -> str:
     return f"{metric}_minus_people"
 
 
+Reduce: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], list[Metric]]"
 OutputKey: TypeAlias = tuple[str, str, str, str, str]
 """Model, task, setting, sample and variant of an output."""
 
@@ -125,6 +127,7 @@ class HumanBaseline:
     name: ClassVar[str] = ""  # of the benchmark
     kinds: ClassVar[Sequence[HumanKind]] = ()
     label_kind: ClassVar[str] = ""  # kind of file with people's labels of outputs, which the judge judges too
+    pseudo_people: ClassVar[Collection[str]] = ()  # names under which the data's own answers are scored
     agreement_headings: ClassVar[Mapping[str, str]] = {}
     """Task -> its name in the table of agreement, where people's answers can be equal."""
 
@@ -185,6 +188,12 @@ class HumanBaseline:
 
     def metrics(self, _inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model's scores with people's on the items that both answered."""
+        return []
+
+    def pooled(
+        self, _scores: Mapping[str, pd.DataFrame], _samples: Mapping[str, Sample], _reduce: Reduce, /
+    ) -> list[Metric]:
+        """Return the metrics of all people together from their scores by name, as `_reduce` takes them of one."""
         return []
 
     def annotation_scores(self, _scores: pd.DataFrame, _files: Mapping[str, str], /) -> Mapping[str, float]:

@@ -107,8 +107,9 @@ class Results:
         ]
 
     def sizes(self, matches: Callable[[Key], bool]) -> list[int]:
-        """Return the different numbers of rows behind our numbers that match, ascending."""
-        return sorted({number.n for key, number in self.ours.items() if number.n and matches(key)})
+        """Return the different numbers of rows behind our models' numbers that match, ascending."""
+        ours = self.without_people().ours
+        return sorted({number.n for key, number in ours.items() if number.n and matches(key)})
 
 
 def mean_of(numbers: Sequence[TableValue | None]) -> float | None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import HumanInputs, is_person
+from pipelines.benchmarks.human import POOLED, HumanInputs, is_person
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.records import Metric, Sample
@@ -156,14 +156,22 @@ class _OtherSets:
         counted |= {*new["request_id"]}
 
 
+def reduce_people(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
+    """Return the joint results of the people of one benchmark."""
+    first = group[0].entry
+    frames, samples = _frames(group, out)
+    definition = benchmark(first.benchmark)
+    metrics = definition.human.pooled(
+        {name: without_verdicts(frame) for name, frame in frames.items()}, samples, definition.reporter.reduce
+    )
+    rows = [{**metric_row(first, metric), "model": POOLED} for metric in metrics]
+    return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
+
+
 def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     """Return the joint results of the models of one benchmark; all must have answered the same data."""
     first = group[0].entry
-    frames: dict[str, pd.DataFrame] = {}
-    samples: dict[str, Sample] = {}
-    for planned in group:
-        frames[planned.entry.model], of_entry = _frame(planned, out)
-        samples |= of_entry
+    frames, samples = _frames(group, out)
     ensemble = benchmark(first.benchmark).ensemble
     metrics = ensemble(frames, samples) if ensemble else {}
     rows = [{**metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
@@ -190,6 +198,15 @@ def _cleaned_replies(frame: pd.DataFrame) -> list[Metric]:
             for name, count in sorted(dropped.items())
         ]
     return metrics
+
+
+def _frames(group: Sequence[PlannedEntry], out: Store) -> tuple[dict[str, pd.DataFrame], dict[str, Sample]]:
+    frames: dict[str, pd.DataFrame] = {}
+    samples: dict[str, Sample] = {}
+    for planned in group:
+        frames[planned.entry.model], of_entry = _frame(planned, out)
+        samples |= of_entry
+    return frames, samples
 
 
 def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, Sample]]:

@@ -24,7 +24,7 @@ from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
-from pipelines.report.reduce import reduce_ensemble, reduce_entry, run_later
+from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
@@ -46,10 +46,15 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
+    persons = [
+        [person for person in group if person.entry.model not in benchmark(name).human.pseudo_people]
+        for name, group in people.items()
+    ]
     is_here = cluster.is_embedded and rows <= MAX_ROWS_HERE
     submit = run_later if is_here else _submit
     tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out, submit) for entry in planned]
     tasks += [partial(reduce_ensemble, group, context.out) for group in joint if len(group) > 1]
+    tasks += [partial(reduce_people, group, context.out) for group in persons if len(group) > 1]
     if not is_here:
         cluster.connect()
     return [result() for result in [submit(task) for task in tasks]]
@@ -238,5 +243,5 @@ def _part(
                 ),
             )
         ),
-        figures=(*definition.reporter.figures(results), *figures),
+        figures=(*definition.reporter.figures(results.without_people()), *figures),
     )

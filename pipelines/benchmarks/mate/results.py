@@ -58,13 +58,14 @@ def chance(results: Results, key: Key) -> float | None:
     """Return what guessing would score on our rows; None for anything but accuracy."""
     if key.metric != "exact_match":
         return None
-    numbers = (results.find(key._replace(metric="chance", model=model)) for model in results.models())
+    models = [*results.without_people().models(), *results.annotators]
+    numbers = (results.find(key._replace(metric="chance", model=model)) for model in models)
     return next((number.value for number in numbers if number is not None), None)
 
 
 def object_counts(results: Results, task: str, setting: str = PAPER_SETTING) -> list[int]:
     """Return the numbers of objects of the scenes that any of our models was tested on."""
-    keys = (key for key in results.ours if (key.task, key.setting) == (task, setting))
+    keys = (key for key in results.without_people().ours if (key.task, key.setting) == (task, setting))
     return sorted({int(match[1]) for key in keys if (match := _OBJECT_COUNT.fullmatch(key.category))})
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanBaseline, HumanInputs
+from pipelines.benchmarks.human import HumanBaseline, HumanInputs, Reduce
 from pipelines.benchmarks.people.comparison import paired_metrics, people_table, shared_rows
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 
@@ -38,6 +39,21 @@ class FileBaseline(HumanBaseline):
     def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
         """Return the metrics of one measure from `shared_rows`."""
         return paired_metrics(rows, key)
+
+    def pooled(
+        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample], reduce: Reduce, /
+    ) -> list[Metric]:
+        """Return the metrics of all people together: each one's answers are rows of their own, of the same clusters."""
+        import pandas as pd
+
+        frames: list[pd.DataFrame] = []
+        own: dict[str, Sample] = {}
+        for person, frame in scores.items():
+            names = [f"{person}/{name}" for name in frame["sample_id"]]
+            frames.append(frame.assign(sample_id=names))
+            for name, sample in zip(names, map(samples.__getitem__, frame["sample_id"]), strict=True):
+                own[name] = replace(sample, sample_id=name, cluster=sample.cluster or sample.sample_id)
+        return reduce(pd.concat(frames, ignore_index=True), own)
 
     def display(
         self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /

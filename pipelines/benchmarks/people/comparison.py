@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -12,8 +13,8 @@ from numpy.typing import NDArray
 from pipelines.benchmarks.aggregation import Column, MetricSpec, Statistic, mean_of_ratios, with_intervals
 from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, gap_metric, human_metric
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.results import Key, Results, filled, with_interval
-from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
 
 if TYPE_CHECKING:
@@ -96,6 +97,24 @@ def _spec(rows: pd.DataFrame, key: Key, metric: str, columns: tuple[Column, ...]
         columns,
         statistic,
     )
+
+
+def mean_metrics(runs: Sequence[Sequence[Metric]]) -> list[Metric]:
+    """Return the mean of every metric over runs or people, without intervals; None where one of them lacks it."""
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    for metric in itertools.chain.from_iterable(runs):
+        key = (metric.task, metric.setting, metric.subset, metric.category, metric.metric)
+        groups.setdefault(key, []).append(metric)
+    return [
+        replace(
+            same[0],
+            value=mean_of([TableValue(value=metric.value) for metric in same]) if len(same) == len(runs) else None,
+            ci_low=None,
+            ci_high=None,
+            note=same[0].note or ("" if len(same) == len(runs) else "not every run has it"),
+        )
+        for same in groups.values()
+    ]
 
 
 def people_table(

@@ -168,7 +168,7 @@ def _means_table(results: Results) -> Table:
     published = tuple(float(facts[f"{metric}_{subset.lower()}"]) for metric in _MEANS for subset in SUBSETS)
     rows = [TableRow(label="Published", cells=published, origin="published")]
     models_by_cells: dict[tuple[TableCell, ...], list[str]] = {}
-    for model in results.models():
+    for model in results.without_people().models():
         means = [results.value(Key(metric, subset=subset, model=model)) for metric in _MEANS for subset in SUBSETS]
         cells: tuple[TableCell, ...] = tuple(None if mean is None else float(half_up(mean, 2)) for mean in means)
         models_by_cells.setdefault(cells, []).append(model)

@@ -37,7 +37,7 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]])
         for model in _ordered([str(row["model"]) for row in rows if row["task"] == task], ()):
             # A cell outside the sweep is as empty as one that could not be measured, but has no note.
             of_model = tuple(cells.get((task, model, name)) for name in settings)
-            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model)))
+            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model), baseline=is_person(model)))
     is_plain = any(row.get("plain") for row in rows)
     scale = "Not a fraction, so not in percent." if is_plain else "Percent."
     metric = part.headline.replace("_", " ")
@@ -158,12 +158,12 @@ def number_or_none(value: object) -> float | None:
 
 
 def mark_people(table: Table) -> Table:
-    """Return a table whose rows of annotators, or under an annotator's heading, say that people made their numbers."""
+    """Return a table whose rows of annotators, or under one's heading, are people's and so never marked as the best."""
     rows, heading = [], ""
     for row in table.rows:
         heading = row.label if row.origin == "heading" else heading
         is_of_people = row.origin == "ours" and (is_person(row.label) or is_person(heading))
-        rows.append(replace(row, origin="human") if is_of_people else row)
+        rows.append(replace(row, origin="human", baseline=True) if is_of_people else row)
     return replace(table, rows=tuple(rows))
 
 

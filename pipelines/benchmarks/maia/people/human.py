@@ -105,6 +105,7 @@ class MaiaHumanBaseline(FileBaseline):
     name = "maia"
     title = "MAIA"
     kinds = (_ANSWERS, _LETTERS, _RATINGS)
+    pseudo_people = (MEASURE.model,)
     agreement_headings: ClassVar = {"vsv": "Statements"}
     measures: ClassVar = {STATEMENTS: "correct", OEVQA: "accepted"}
     people_columns: ClassVar = {

@@ -16,11 +16,13 @@ from pipelines.benchmarks.human import (
     HumanInputs,
     HumanKind,
     HumanLevel,
+    Reduce,
     gap_metric,
     human_metric,
 )
 from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.people.comparison import mean_metrics
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
@@ -103,6 +105,12 @@ class VfluteHumanBaseline(FileBaseline):
                 metrics += compare_with_annotator(rows, annotator, labels)
             metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
         return metrics
+
+    def pooled(
+        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample], reduce: Reduce, /
+    ) -> list[Metric]:
+        """Return the mean over people, as the paper has it."""
+        return mean_metrics([reduce(frame, samples) for frame in scores.values()])
 
     def annotation_scores(self, scores: pd.DataFrame, files: Mapping[str, str], /) -> Mapping[str, float]:
         """Return the explanation scores of the judged rows by `setting/id`."""
