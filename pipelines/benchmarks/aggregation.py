@@ -5,7 +5,7 @@ A metric's statistic is computed from sums of columns over rows (MATE's `metrics
     spec = MetricSpec(Metric(..., value=values.mean(), n=len(values)), (values, np.ones(len(values))))
     metrics = with_intervals([spec, ...], clusters)      # one draw of clusters for all of them
 
-Statistics are `ratio`, `mean_of_ratios`, `difference_of_ratios`, or any function from drawn sums, (draws,) each, to the
+Statistics are `ratio`, `mean_of_ratios`, or any function from drawn sums, (draws,) each, to the
 value on each draw. Draws are a pure function of the number of clusters.
 """
 
@@ -41,13 +41,6 @@ def mean_of_ratios(*sums: FloatArray) -> FloatArray:
     """Return the unweighted mean of several means, given as (total, size, total, size, ...)."""
     ratios = [ratio(total, size) for total, size in zip(sums[::2], sums[1::2], strict=True)]
     return sum(ratios[1:], start=ratios[0]) / len(ratios)
-
-
-def difference_of_ratios(
-    total_a: FloatArray, size_a: FloatArray, total_b: FloatArray, size_b: FloatArray
-) -> FloatArray:
-    """Return mean A minus mean B on every draw."""
-    return ratio(total_a, size_a) - ratio(total_b, size_b)
 
 
 @dataclass(frozen=True, slots=True)

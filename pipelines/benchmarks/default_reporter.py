@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, with_intervals
 from pipelines.benchmarks.figures import Bars, Figure, Series
+from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results, filled, with_interval
 from pipelines.benchmarks.tables import Table, TableRow
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _METRIC: Final = "accuracy"
-_COLUMN: Final = "correct"  # the value of `Reading` that accuracy is the mean of
+_ACCURACY: Final = MetricDef(
+    name=_METRIC,
+    value="correct",  # of `Reading`
+    counted=lambda rows: rows.ok & ~np.isnan(rows.floats("correct")),
+)
 
 
 class DefaultReporter:
@@ -28,10 +33,11 @@ class DefaultReporter:
 
     def reduce(self, scores: pd.DataFrame, _samples: Mapping[str, Sample], /) -> list[Metric]:
         """Return the accuracies of one model."""
-        groups = [
-            (str(task), str(setting), rows) for (task, setting), rows in scores.groupby(["task", "setting"], sort=False)
-        ]
-        return [metric for task, setting, rows in groups for metric in _accuracies(rows, task, setting)]
+        every, metrics = ScoredRows.of(scores), list[Metric]()
+        for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
+            rows = every.where(task=task, setting=setting).named(task=str(task), setting=str(setting))
+            metrics += with_intervals(estimates(_measures(rows)))
+        return metrics
 
     def tables(self, results: Results, /) -> list[Table]:
         """Lay out one table of accuracy: one row per model, one column per task and setting."""
@@ -71,41 +77,13 @@ class DefaultReporter:
         ]
 
 
-def _accuracies(rows: pd.DataFrame, task: str, setting: str) -> Iterator[Metric]:
-    subsets, categories = (sorted(set(rows[name])) for name in ("subset", "category"))
-    parts = [("", "")]
-    parts += [(subset, "") for subset in subsets if len(subsets) > 1 and subset]
-    parts += [("", category) for category in categories if len(categories) > 1 and category]
-    status, clusters = rows["status"].to_numpy(), _clusters(rows)
-    correct = rows[_COLUMN].to_numpy(dtype=np.float64) if _COLUMN in rows else np.full(len(rows), np.nan)
-    specs = []
-    for subset, category in parts:
-        members = np.ones(len(rows), dtype=np.bool_)
-        if subset:
-            members &= (rows["subset"] == subset).to_numpy()
-        if category:
-            members &= (rows["category"] == category).to_numpy()
-        indices = np.flatnonzero(members & (status == "ok") & ~np.isnan(correct))
-        values = correct[indices]
-        metric = Metric(
-            task=task,
-            setting=setting,
-            subset=subset,
-            category=category,
-            metric=_METRIC,
-            value=float(values.mean()) if values.size else None,
-            n=int(values.size),
-            n_failed=int((members & (status == "error")).sum()),
-            note="" if values.size else "no row to measure",
-        )
-        specs.append(MetricSpec(metric, (values, np.ones(values.size)), rows=indices))
-    yield from with_intervals(specs, clusters)
-
-
-def _clusters(rows: pd.DataFrame) -> np.ndarray:
-    """Return the cluster of each row, or its sample where it has none."""
-    names = rows["cluster"].where(rows["cluster"] != "", rows["sample_id"])
-    return names.to_numpy(dtype=np.str_)
+def _measures(rows: ScoredRows) -> Iterator[Measure]:
+    yield Measure(definition=_ACCURACY, parts=(rows,))
+    for column in ("subset", "category"):
+        names = sorted(set(rows[column].tolist()))
+        if len(names) > 1:
+            groups = Grouping(names=tuple(filter(None, names)), column=column).groups(rows)
+            yield from (Measure(definition=_ACCURACY, parts=(group,)) for group in groups)
 
 
 def _whole_keys(results: Results) -> list[Key]:

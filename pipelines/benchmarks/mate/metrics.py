@@ -6,30 +6,39 @@ reading, the share of readable answers, splits by pointer, by number of links an
 away, and `chance`, the closed form of a guess.
 
 A failed request is not in the denominator; it is counted, and `exact_match_failures_wrong` is the value if it were
-wrong. Intervals are the 95% percentile bootstrap over scenes (`benchmarks.aggregation`).
+wrong. Intervals resample scenes.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, mean_of_ratios, with_intervals
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
-from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, Scored, ScoredRows, facts_of
+from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, LINK_TYPES, rows_with_facts
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Estimate,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    mean_of,
+    with_intervals,
+)
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
+from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.stats import bootstrap_ci
+from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
 KINDS: Final[Mapping[str, tuple[str, str]]] = {"crossmodal": ("img2txt", "txt2img"), "unimodal": ("img2img", "txt2txt")}
-_OTHER_READINGS: Final = {"exact_match_lenient": "lenient", "format_ok": "format_ok"}
 _CLOSER: Final = {
     "closer_than_average": "closer",
     "closer_in_depth": "closer_depth",
@@ -38,6 +47,46 @@ _CLOSER: Final = {
 }
 _MATCHED: Final = (4.0, 3.0)
 _MISSED: Final = (2.0, 1.0, 0.0)
+_CODES: Final = {label: -1.0 if label == "-" else float(label) for label in OVERLAP_LABELS}
+
+
+def _among(part: FloatArray | Bools, whole: Bools) -> FloatArray:
+    """Return the columns of the share of a part of some rows."""
+    return np.stack([np.where(whole, part, 0.0), whole], axis=1)
+
+
+def _wrong(rows: ScoredRows) -> Bools:
+    return np.asarray(rows.floats("correct") == 0, dtype=np.bool_)
+
+
+def _missed(rows: ScoredRows) -> Bools:
+    return np.isin(rows.floats("overlap"), _MISSED)
+
+
+_metric: Final = partial(MetricDef, empty=lambda rows: f"no answer of {rows.task}")
+_EXACT: Final = _metric(name="exact_match", value="correct")
+_READINGS: Final = (
+    _metric(name="exact_match_lenient", value="lenient"),
+    _metric(name="format_ok", value="format_ok"),
+    _metric(name="exact_match_failures_wrong", value="correct", failed_as=0.0),
+)
+_CHANCE: Final = MetricDef(
+    name="chance", value="chance", counted=lambda rows: np.ones(len(rows), dtype=np.bool_), known=True
+)
+_OSE: Final = _metric(
+    name="ose",
+    value=lambda rows: _among(rows.floats("in_scene") == 0, _wrong(rows)),
+    empty="no errors",
+    form="both",
+)
+_COORDS: Final = (
+    MetricDef(
+        name="pct_correct_given_noncoord_match",
+        value=lambda rows: _among(rows["overlap"] == _CODES["4"], np.isin(rows.floats("overlap"), _MATCHED)),
+    ),
+    MetricDef(name="pct_noncoord_mismatch", value=_missed),
+    MetricDef(name="pct_closer_than_average", value=lambda rows: _among(rows.floats("closer"), _missed(rows))),
+)
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
@@ -45,18 +94,23 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
 
     A metric without rows is absent, or None with a note.
     """
-    table = ScoredRows.of(facts_of(scores, samples))
-    specs: list[MetricSpec] = []
-    by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name))}
-    for setting, rows in by_setting.items():
+    table = rows_with_facts(scores, samples)
+    by_setting = {name: rows for name in SETTINGS if len(rows := table.where(setting=name).named(setting=name))}
+    measures: list[Measure] = []
+    counts: list[Metric] = []
+    for rows in by_setting.values():
         for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
-            specs += _task(rows.where(task=task), task, setting)
-        for kind, tasks in KINDS.items():
-            specs += _kind(rows.where(kind=kind), kind, tasks, setting)
-        specs += _crossmodal(rows.where(kind="crossmodal"), setting)
-    metrics = with_intervals(specs, table.scenes)
+            of_task = rows.where(task=task).named(task=task)
+            measures += _task(of_task)
+            counts += _counts(of_task)
+        for kind in KINDS:
+            measures += _kind(rows.where(kind=kind).named(task=kind))
+        crossmodal = rows.where(kind="crossmodal").named(task="crossmodal")
+        measures += _crossmodal(crossmodal)
+        counts += _without_object(crossmodal.where(k=0))
+    metrics = [*with_intervals(estimates(measures)), *counts]
     if {"2-shot", COT} <= by_setting.keys():
-        metrics += _cot(by_setting["2-shot"].where(kind="crossmodal"), by_setting[COT].where(kind="crossmodal"))
+        metrics += with_intervals(_cot(*(by_setting[name].where(kind="crossmodal") for name in ("2-shot", COT))))
     generated = sum(bool(sample.data.get("generated")) for sample in samples.values())
     if generated:
         note = "made by a generator: these numbers stand beside no published ones"
@@ -66,219 +120,141 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return metrics
 
 
-def _task(rows: ScoredRows, task: str, setting: str) -> Iterator[MetricSpec]:
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield exact match over the two tasks of each kind, and OSE of cross-modal tasks and of both, of two models."""
+    return compared(_measures, a, b, samples)
+
+
+def _measures(scores: pd.DataFrame, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    rows = ScoredRows.of(scores, setting=str(scores["setting"].iloc[0]))
+    for kind in KINDS:
+        yield _mean_of_tasks(replace(_EXACT, form="both"), rows, kind)
+    for name, tasks in {**{task: (task,) for task in CROSSMODAL}, "crossmodal": CROSSMODAL}.items():
+        yield Measure(definition=_OSE, parts=(rows.where(np.isin(rows["task"].astype(str), tasks)).named(task=name),))
+
+
+def _mean_of_tasks(definition: MetricDef, rows: ScoredRows, kind: str) -> Measure:
+    """Return the mean of two tasks, which are of equal size in the data."""
+    parts = tuple(rows.where(task=task).named(task=task) for task in KINDS[kind])
+    return Measure(definition=definition, parts=parts, labels={"task": kind})
+
+
+def _of(definition: MetricDef, rows: ScoredRows, category: str = "") -> Measure:
+    return Measure(definition=definition, parts=(rows.named(category=category),))
+
+
+def _accuracy(rows: ScoredRows, category: str, **values: Any) -> Iterator[Measure]:
+    """Yield the accuracy of the rows with these values, where any was asked."""
+    part = rows.where(**values)
+    if part.ok.any() or part.failed.any():
+        yield _of(_EXACT, part, category)
+
+
+def _accuracy_and_chance(rows: ScoredRows, category: str, **values: Any) -> Iterator[Measure]:
+    yield from _accuracy(rows, category, **values)
+    part = rows.where(**values)
+    if len(part):
+        yield _of(_CHANCE, part, category)
+
+
+def _task(rows: ScoredRows) -> Iterator[Measure]:
     if not len(rows):
         return
-    cell = _Cell(task, setting)
-    yield from cell.whole(rows)
+    yield from _accuracy_and_chance(rows, "")
+    yield from (_of(definition, rows) for definition in _READINGS)
     for target in HEADS:
-        selected = rows.where(target=target)
-        yield from cell.accuracy(selected, HEADS[target])
-        yield from cell.chance(selected, HEADS[target])
+        yield from _accuracy_and_chance(rows, HEADS[target], target=target)
     for pointer in HEADS:
-        yield from cell.accuracy(rows.where(pointer=pointer), f"pointer={HEADS[pointer]}")
+        yield from _accuracy(rows, f"pointer={HEADS[pointer]}", pointer=pointer)
         for target in HEADS:
-            pair_rows = rows.where(pointer=pointer, target=target)
-            yield from cell.accuracy(pair_rows, f"pointer={HEADS[pointer]} target={HEADS[target]}")
-    if setting != "0-shot":
+            name = f"pointer={HEADS[pointer]} target={HEADS[target]}"
+            yield from _accuracy(rows, name, pointer=pointer, target=target)
+    if rows.setting != "0-shot":
         for shows in (True, False):
-            yield from cell.accuracy(rows.where(shows=shows), f"shot_shows_target={str(shows).lower()}")
-    if task in CROSSMODAL:
-        yield cell.ose(rows)
-    yield from cell.counts(rows)
+            yield from _accuracy(rows, f"shot_shows_target={str(shows).lower()}", shows=shows)
+    if rows.task in CROSSMODAL:
+        yield _of(_OSE, rows)
 
 
-def _kind(rows: ScoredRows, kind: str, tasks: tuple[str, str], setting: str) -> Iterator[MetricSpec]:
+def _counts(rows: ScoredRows) -> Iterator[Metric]:
     if not len(rows):
         return
-    cell = _Cell(kind, setting)
-    parts = [rows.where(task=task) for task in tasks]
-    for metric, column in {"exact_match": "correct", **_OTHER_READINGS}.items():
-        yield cell.mean_of_tasks(parts, tasks, metric, [part.scored(column) for part in parts])
-    worst = [part.scored("correct", failed_as=0.0) for part in parts]
-    yield cell.mean_of_tasks(parts, tasks, "exact_match_failures_wrong", worst)
-    guesses = [part.all("chance") for part in parts]
-    if all(len(part) for part in parts):
-        value = math.fsum(float(part.mean()) for part in guesses) / len(parts)
-        yield MetricSpec(Metric(task=kind, setting=setting, metric="chance", value=value, n=len(rows)))
-    for count in rows.counts():
-        selected = rows.where(count=count)
-        yield from cell.accuracy(selected, f"{count} objects")
-        yield from cell.chance(selected, f"{count} objects")
+    answers, failed = int(rows.ok.sum()), int(rows.failed.sum())
+    yield rows.count("errors", failed, answers + failed)
+    yield rows.count("no_json_count", int((rows.ok & (rows.floats("format_ok") != 1)).sum()))
+    yield rows.count("truncated_count", int(rows.flagged("truncated").sum()))
 
 
-def _crossmodal(rows: ScoredRows, setting: str) -> Iterator[MetricSpec]:
+def _kind(rows: ScoredRows) -> Iterator[Measure]:
     if not len(rows):
         return
-    cell = _Cell("crossmodal", setting)
-    yield cell.ose(rows)
-    for link in rows.links():
-        yield from cell.accuracy(rows.where(link=link), link)
+    kind = rows.task
+    yield from (_mean_of_tasks(definition, rows, kind) for definition in (_EXACT, *_READINGS))
+    chance = _mean_of_tasks(_CHANCE, rows, kind)
+    if all(len(part) for part in chance.parts):
+        yield chance
+    for count in _object_counts(rows):
+        yield from _accuracy_and_chance(rows, f"{count} objects", count=count)
+
+
+def _object_counts(*selections: ScoredRows) -> list[int]:
+    """Return the numbers of objects of the scenes, ascending."""
+    return sorted({int(count) for rows in selections for count in rows["count"]})
+
+
+def _crossmodal(rows: ScoredRows) -> Iterator[Measure]:
+    if not len(rows):
+        return
+    yield _of(_OSE, rows)
+    occurring = set(rows["link"])
+    for link in LINK_TYPES:
+        if link in occurring:
+            yield from _accuracy(rows, link, link=link)
     for k in (1, 2, 3):
-        yield from cell.accuracy(rows.where(k=k), f"links={k}")
-    for count in rows.counts():
+        yield from _accuracy(rows, f"links={k}", k=k)
+    for count in _object_counts(rows):
         for k in (1, 2, 3, 0):
             name = f"links={k}" if k else COORDS_ONLY
-            yield from cell.accuracy(rows.where(k=k, count=count), f"{name} @{count} objects")
-    yield from _coords_only(rows.where(k=0), cell)
+            yield from _accuracy(rows, f"{name} @{count} objects", k=k, count=count)
+    yield from _coords_only(rows.where(k=0))
 
 
-def _coords_only(rows: ScoredRows, cell: _Cell) -> Iterator[MetricSpec]:
-    """Count the answers where only coordinates link (section 6.2 of the paper)."""
-    results = rows.scored("overlap")
-    if not len(results):
+def _coords_only(rows: ScoredRows) -> Iterator[Measure]:
+    """Yield the analysis of the answers where only coordinates link (section 6.2 of the paper)."""
+    if not rows.ok.any():
         return
-    code = {label: -1.0 if label == "-" else float(label) for label in OVERLAP_LABELS}
     for label in OVERLAP_LABELS:
-        yield cell.proportion("share", results.same(code[label]), rows.failed, f"overlap={label}")
-    match = results.where(np.isin(results.values, _MATCHED))
-    yield cell.proportion("pct_correct_given_noncoord_match", match.same(code["4"]), rows.failed, COORDS_ONLY)
-    missed = np.isin(results.values, _MISSED)
-    mismatch = Scored(missed.astype(np.float64), results.rows)
-    yield cell.proportion("pct_noncoord_mismatch", mismatch, rows.failed, COORDS_ONLY)
-    yield cell.proportion("pct_closer_than_average", rows.scored("closer").where(missed), rows.failed, COORDS_ONLY)
+        has_label = MetricDef(name="share", value=lambda rows, code=_CODES[label]: rows["overlap"] == code)  # type: ignore[misc]
+        yield _of(has_label, rows, f"overlap={label}")
+    yield from (_of(definition, rows, COORDS_ONLY) for definition in _COORDS)
     for metric, column in _CLOSER.items():
         for label in ("3", "2", "1", "0"):
-            subset = rows.scored(column).where(results.values == code[label])
-            if len(subset):
-                yield cell.proportion(metric, subset, rows.failed, f"overlap={label}")
-    moved = (results.values == -1.0) & (rows.scored("in_scene").values == 1.0)
-    yield cell.count("in_scene_without_object", int(moved.sum()), rows, n=len(results))
+            of_label = rows["overlap"] == _CODES[label]
+            if (rows.ok & of_label).any():
+                # Failed requests of all labels are told with each.
+                yield _of(MetricDef(name=metric, value=column), rows.where(of_label | rows.failed), f"overlap={label}")
 
 
-def _cot(base: ScoredRows, cot: ScoredRows) -> Iterator[Metric]:
-    """Compute the change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
-    counts = sorted(set(base.counts()) | set(cot.counts()))
+def _without_object(rows: ScoredRows) -> Iterator[Metric]:
+    if rows.ok.any():
+        moved = rows.ok & (rows["overlap"] == _CODES["-"]) & (rows.floats("in_scene") == 1)
+        yield rows.count("in_scene_without_object", int(moved.sum()))
+
+
+def _cot(base: ScoredRows, cot: ScoredRows) -> Iterator[Estimate]:
+    """Yield the change from 2-shot to 2-shot with steps: of the mean over object counts, and at ten objects."""
+    counts = _object_counts(base, cot)
     for category, expected in (("", counts), ("10 objects", [10] if 10 in counts else [])):
-        if not expected:
-            continue
-        before, after = (_mean_of_counts(rows, expected) for rows in (base, cot))
-        note = "" if before is not None and after is not None else "some object count has no answer in one setting"
-        low, high = _paired_interval(base, cot, expected) if not note else (None, None)
-        yield Metric(
-            task="crossmodal",
-            setting=COT,
-            category=category,
-            metric="cot_delta",
-            value=after - before if before is not None and after is not None else None,
-            n=sum(len(cot.where(count=count).scored("correct")) for count in expected),
-            n_failed=sum(rows.where(count=count).failed for rows in (base, cot) for count in expected),
-            ci_low=low,
-            ci_high=high,
-            note=note,
-        )
-
-
-def _mean_of_counts(rows: ScoredRows, counts: Iterable[int]) -> float | None:
-    parts = [rows.where(count=count).scored("correct").values for count in counts]
-    return math.fsum(float(part.mean()) for part in parts) / len(parts) if all(map(len, parts)) else None
-
-
-def _paired_interval(base: ScoredRows, cot: ScoredRows, counts: Sequence[int]) -> tuple[float | None, float | None]:
-    """Resample scenes; None where the two settings did not answer the same questions."""
-    before, after = base.answered(), cot.answered()
-    if before.keys() != after.keys():
-        return None, None
-    keys = [key for key in sorted(before) if key[2] in counts]
-    size = {count: sum(key[2] == count for key in keys) for count in counts}
-    # Weights that make the mean over rows the mean over counts; on a draw nearly so.
-    changes = [(after[key] - before[key]) * len(keys) / (len(size) * size[key[2]]) for key in keys]
-    interval = bootstrap_ci(changes, [key[0] for key in keys])
-    return (interval.low, interval.high) if interval else (None, None)
-
-
-class _Cell:
-    """Makes metrics of one task, or kind of tasks, in one setting."""
-
-    def __init__(self, task: str, setting: str) -> None:
-        self._task, self._setting = task, setting
-
-    def whole(self, rows: ScoredRows) -> Iterator[MetricSpec]:
-        """Yield the task's accuracy in all its readings, and chance."""
-        yield from self.accuracy(rows, "")
-        for metric, column in _OTHER_READINGS.items():
-            yield self.proportion(metric, rows.scored(column), rows.failed)
-        yield self.proportion("exact_match_failures_wrong", rows.scored("correct", failed_as=0.0), rows.failed)
-        yield from self.chance(rows, "")
-
-    def accuracy(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
-        scored = rows.scored("correct")
-        if len(scored) or rows.failed:
-            yield self.proportion("exact_match", scored, rows.failed, category)
-
-    def chance(self, rows: ScoredRows, category: str) -> Iterator[MetricSpec]:
-        """Yield the score of guessing on these rows, answered or not."""
-        guesses = rows.all("chance")
-        if len(guesses):
-            value = math.fsum(guesses) / len(guesses)
-            yield self._metric("chance", value, len(guesses), 0, category)
-
-    def ose(self, rows: ScoredRows) -> MetricSpec:
-        """Yield the share of errors that name nothing in the scene, including those without JSON."""
-        wrong = rows.scored("correct").values == 0.0
-        outside = rows.scored("in_scene").where(wrong).same(0.0)
-        return self.proportion("ose", outside, rows.failed, note="" if wrong.any() else "no errors")
-
-    def counts(self, rows: ScoredRows) -> Iterator[MetricSpec]:
-        answers = len(rows.scored("correct"))
-        yield self.count("errors", rows.failed, rows, n=answers + rows.failed)
-        yield self.count("no_json_count", answers - rows.scored("format_ok").total, rows, n=answers)
-        yield self.count("truncated_count", rows.truncated, rows, n=answers)
-
-    def mean_of_tasks(
-        self, parts: Sequence[ScoredRows], tasks: Sequence[str], metric: str, values: Sequence[Scored]
-    ) -> MetricSpec:
-        """Yield the mean of two tasks' accuracies, which are of equal size in the data."""
-        n, failed = sum(map(len, values)), sum(part.failed for part in parts)
-        if lacking := [task for task, subset in zip(tasks, values, strict=True) if not len(subset)]:
-            return self._metric(metric, None, n, failed, note=f"no answer of {' and '.join(lacking)}")
-        mean = float(sum(Fraction(value.total, len(value)) for value in values) / len(values))
-        return self._metric(metric, mean, n, failed, parts=tuple(values))
-
-    def proportion(self, metric: str, scored: Scored, failed: int, category: str = "", note: str = "") -> MetricSpec:
-        if not len(scored):
-            return self._metric(metric, None, 0, failed, category, note=note or "nothing to measure")
-        share = scored.total / len(scored)
-        return self._metric(metric, share, len(scored), failed, category, parts=(scored,), note=note)
-
-    def count(self, metric: str, value: int, rows: ScoredRows, *, n: int) -> MetricSpec:
-        return MetricSpec(
-            Metric(
-                task=self._task,
-                setting=self._setting,
-                metric=metric,
-                value=value,
-                n=n,
-                n_failed=rows.failed,
-                unit="count",
+        if expected:
+            before, after = (
+                mean_of([_EXACT.estimate(rows.where(count=count)) for count in expected]) for rows in (base, cot)
             )
-        )
-
-    def _metric(  # noqa: PLR0913 - as `Metric`
-        self,
-        metric: str,
-        value: float | None,
-        n: int,
-        failed: int,
-        category: str = "",
-        *,
-        parts: tuple[Scored, ...] = (),
-        note: str = "",
-    ) -> MetricSpec:
-        metric_row = Metric(
-            task=self._task,
-            setting=self._setting,
-            category=category,
-            metric=metric,
-            value=value,
-            n=n,
-            n_failed=failed,
-            note=note,
-        )
-        if not parts:
-            return MetricSpec(metric_row)
-        rows = np.concatenate([part.rows for part in parts])
-        owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        values = np.concatenate([part.values for part in parts])
-        columns = tuple(column for index in range(len(parts)) for column in (values * (owner == index), owner == index))
-        return MetricSpec(metric_row, columns, mean_of_ratios, rows)
+            change = after.minus(
+                before,
+                task="crossmodal",
+                category=category,
+                metric="cot_delta",
+                n_failed=before.metric.n_failed + after.metric.n_failed,
+            )
+            lacks = change.metric.value is None
+            yield change.noted("some object count has no answer in one setting" if lacks else "")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Reason: TypeAlias = str | Callable[[ScoredRows], str]  # why there is no number, from the rows that lack it
+Form: TypeAlias = Literal["single", "paired", "both"]
 Measures: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], Iterable[Measure]]"
 
 NO_ROW: Final = "no row to measure"
@@ -41,7 +42,7 @@ class MetricDef:
     empty: Reason = NO_ROW  # why there is no value where no row counts
     known: bool = False  # known without error, such as chance: no interval, no failed rows
     corpus: bool = False  # no mean over rows, such as BLEU
-    form: Literal["single", "paired", "both"] = "single"  # for one model, for two models, or for both
+    form: Form = "single"  # for one model, for two models, or for both
 
     def columns(self, rows: ScoredRows) -> tuple[FloatArray, Bools]:
         """Return the columns of all rows, (rows, K), and which rows count."""
@@ -105,6 +106,10 @@ class Estimate:
     columns: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     clusters: NDArray[Any] = field(default_factory=lambda: np.empty(0))
     statistic: Statistic = ratio
+
+    def noted(self, note: str) -> Estimate:
+        """Return the estimate with another note."""
+        return replace(self, metric=replace(self.metric, note=note))
 
     def minus(self, other: Estimate, **labels: Any) -> Estimate:
         """Return the difference of two estimates over clusters that may be the same ones."""

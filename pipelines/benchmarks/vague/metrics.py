@@ -10,21 +10,27 @@ Failed requests are not in the denominator. Intervals resample items, those that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, difference_of_ratios, with_intervals
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Estimate,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    with_intervals,
+)
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
+from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
-from pipelines.benchmarks.vague.facts import CAPTIONED
+from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
-from pipelines.benchmarks.vague.scored_rows import Bools, Scope, ScoredRows, SettingRows
 from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
-from pipelines.metrics.stats import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +42,40 @@ FLAGS: Final[tuple[str, ...]] = get_args(Flag)
 _HUMAN_SETTINGS: Final = ("vlm", "vlm-cot")
 _NO_SCORER: Final = "no BERTScore model could be used"
 _NO_BASELINE: Final = "no baseline is known for the BERTScore model in use"
+_APPROXIMATE: Final = "the best-rated items, for which of them the human answered is not published"
+_WRONG: Final = READINGS[1:]
+
+
+def _no_answer(rows: ScoredRows) -> str:
+    return rows.note or ("no request was answered" if rows.failed.any() else "no request could be asked")
+
+
+_metric: Final = partial(MetricDef, empty=_no_answer)
+_ACCURACY: Final = _metric(name="accuracy", value="correct")
+_ERROR_SHARES: Final = tuple(
+    MetricDef(
+        name=f"error_share_{kind}",
+        value=lambda rows, kind=kind: np.stack([rows["kind"] == kind, np.isin(rows["kind"], _WRONG)], 1),  # type: ignore[misc]
+        form="paired",
+    )
+    for kind in _WRONG
+)
+_BLEUS: Final = tuple(_metric(name=name, value=name) for name in ("bleu1", "bleu1_noopener"))
+_CORPUS_BLEU: Final = _metric(
+    name="bleu1_corpus",
+    value="bleu_counts",
+    statistic=partial(bleu_of_sums, order=1),
+    of_totals=partial(bleu_of_counts, order=1),
+    corpus=True,
+    form="both",
+)
+_GAINS: Final = (
+    *(("delta_vs_lm", setting, "lm") for setting in ("sm", "vlm")),
+    *(("cot_delta", f"{setting}-cot", setting) for setting in ("sm", "vlm")),
+    ("delta_vs_lm", CAPTIONED, "lm"),
+    ("caption_delta", CAPTIONED, "sm"),
+)
+"""Metric, setting, and the setting that it is compared with."""
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
@@ -43,197 +83,181 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
 
     The note of a None says why. A column of `scores` without values may be absent.
     """
-    scored = ScoredRows.of(scores, samples)
+    every = _with_facts(scores, samples)
     metrics: list[Metric] = []
-    for scope in scored.scopes():
-        metrics += with_intervals(list(_scope_metrics(scored, scope)), scored.clusters[scope.mask])
-    return metrics + list(_data_facts(scored))
+    for scope in _scopes(every):
+        cells = {(rows.task, rows.setting): rows for rows in _cells(scope)}
+        numbers = [*estimates(m for rows in cells.values() for m in _cell_measures(rows)), *_gains(cells)]
+        metrics += with_intervals(numbers, scope["cluster"])
+        metrics += [metric for rows in cells.values() for metric in _counts(rows)]
+    return metrics + list(_data_facts([samples[name] for name in dict.fromkeys(scores["sample_id"])]))
 
 
-def _scope_metrics(scored: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
-    human = scope.subset.startswith("human")
-    for rows in scored.by_setting.values():
-        if not (rows.status[scope.mask] != "").any():
-            continue
-        if rows.task == "mcq" and (not human or rows.setting in _HUMAN_SETTINGS):
-            yield from _choices(scored, rows, scope)
-        elif rows.task == "freeform" and not human:
-            yield from _freeform(scored, rows, scope)
-    if not human:
-        yield from _differences(scored, scope)
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1, of two models."""
+    return compared(_measures, a, b, samples) if samples else iter(())
 
 
-def _metric(
-    rows: SettingRows, scope: Scope, metric: str, value: float | None, *, note: str = "", unit: str = "fraction"
-) -> Metric:
-    """Build a metric with its counts and notes; None where no request of the scope was answered."""
-    answered = int((rows.ok & scope.mask).sum())
-    notes = (note, scope.note, rows.note(scope.mask))
-    return Metric(
-        task=rows.task,
-        setting=rows.setting,
-        metric=metric,
-        subset=scope.subset,
-        value=value if answered else None,
-        n=answered,
-        n_failed=int((rows.failed & scope.mask).sum()),
-        unit=unit,
-        note="; ".join(filter(None, notes)) or ("" if answered else "no request could be asked"),
+def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    for rows in _cells(_with_facts(scores, samples)):
+        yield from _cell_measures(rows)
+
+
+def _with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
+    """Return the rows with facts of their items, the kind of reading that is chosen, and free-form answers' n-grams."""
+    rows = ScoredRows.of(scores)
+    items = [samples[name] for name in rows["sample_id"]]
+    kinds = [kinds_by_letter(item).get(str(answer), "") for item, answer in zip(items, rows["answer"], strict=True)]
+    written = np.flatnonzero(rows.ok & (rows["task"] == "freeform"))
+    counts = np.zeros((len(rows), COLUMNS))
+    counts[written] = bleu_counts(
+        [answer or "" for answer in rows.texts("answer")[written]],
+        [[items[row].data["readings"]["correct"]] for row in written],
+        lowercase=True,
     )
-
-
-def _mean(rows: SettingRows, scope: Scope, metric: str, column: FloatArray) -> MetricSpec:
-    selected = column[scope.mask]
-    defined = selected[~np.isnan(selected)]
-    value = float(defined.mean()) if defined.size else None
-    return MetricSpec(_metric(rows, scope, metric, value), _total_and_size(selected))
-
-
-def _total_and_size(column: FloatArray) -> tuple[FloatArray, Bools]:
-    """Return the columns whose sums divided are the mean of a column over the rows where it is not NaN."""
-    defined = ~np.isnan(column)
-    return np.where(defined, column, 0.0), defined
-
-
-def _choices(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    answered = rows.ok & scope.mask
-    yield _mean(rows, scope, "accuracy", rows.column("correct"))
-    count = partial(_count, rows, scope)
-    chosen = np.array(
-        [kinds_by_letter(sample).get(letter, "") for sample, letter in zip(scored.samples, rows.answer, strict=True)],
-        dtype=object,
+    return rows.with_columns(
+        subset=np.array([item.subset for item in items]),
+        human=np.array([item.data.get("human", "") for item in items]),
+        gold=np.array([gold_letter(item) for item in items]),
+        rating=np.array([_rating(item) for item in items]),
+        kind=np.array(kinds),
+        bleu_counts=counts,
     )
-    by_kind = Counter(chosen[answered])
-    for name in READINGS:
-        yield count(f"count_{name}", by_kind[name])
-    valid = sum(by_kind[name] for name in READINGS)
-    yield count("valid_count", valid)
-    yield count("count_invalid", int(answered.sum()) - valid)
-    for reason in REASONS:
-        yield count("count_invalid", int((rows.flagged(f"invalid:{reason}") & scope.mask).sum()), reason)
-    yield from _captions(rows, scope)
-    if not scope.subset:
-        yield from _parsing(scored, rows, scope)
-
-
-def _parsing(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    """Yield counts of parsing rules, counts of answers by correct letter, and accuracy by rating."""
-    answered, count = rows.ok & scope.mask, partial(_count, rows, scope)
-    rules = Counter(rows.rule[answered])
-    for rule in RULES:
-        yield count("count_rule", rules[rule], rule)
-    gold = np.array([gold_letter(sample) for sample in scored.samples])
-    for right in LETTERS:
-        chosen = Counter(rows.answer[answered & (gold == right)])
-        for letter in (*LETTERS, None):
-            yield count("count_letter", chosen[letter], f"{right}/{letter or 'invalid'}")
-    yield from _by_rating(scored, rows, scope)
-
-
-def _count(rows: SettingRows, scope: Scope, metric: str, value: int, category: str = "") -> MetricSpec:
-    return MetricSpec(replace(_metric(rows, scope, metric, value, unit="count"), category=category))
-
-
-def _captions(rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    if rows.setting.startswith("sm"):
-        yield _count(rows, scope, "count_caption_empty", int((rows.flagged("caption_empty") & scope.mask).sum()))
-
-
-def _by_rating(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    """Yield accuracy by the mean of an item's two human ratings; n is the items of that rating."""
-    ratings = np.array([_rating(sample) for sample in scored.samples])
-    for name in sorted(set(ratings[scope.mask].tolist()) - {""}):
-        part = Scope(subset=scope.subset, mask=scope.mask & (ratings == name), note=scope.note)
-        column = rows.column("correct")[part.mask]
-        value = float(np.nanmean(column)) if (~np.isnan(column)).any() else None
-        yield MetricSpec(replace(_metric(rows, part, "accuracy_by_rating", value), category=name))
 
 
 def _rating(sample: Sample) -> str:
+    """Return the mean of an item's two human ratings; '' where it has none."""
     rating = sample.data.get("rating") or {}
     direct, indirect = rating.get("direct"), rating.get("indirect")
     return "" if direct is None or indirect is None else f"{(direct + indirect) / 2:g}"
 
 
-def _freeform(scored: ScoredRows, rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    answered = rows.ok & scope.mask
-    for name in ("bleu1", "bleu1_noopener"):
-        yield _mean(rows, scope, name, rows.column(name))
-    yield _corpus_bleu(scored, rows, scope)
-    yield from _bert(rows, scope)
-    valid = np.array([bool(text) for text in rows.answer], dtype=np.bool_)
-    yield _count(rows, scope, "valid_count", int((valid & answered).sum()))
-    yield _count(rows, scope, "count_invalid", int((~valid & answered).sum()))
-    yield _count(rows, scope, "count_invalid", int((~valid & answered).sum()), "empty")
-    for flag in FLAGS:
-        yield _count(rows, scope, f"count_{flag}", int((rows.flagged(flag) & scope.mask).sum()))
-    yield from _captions(rows, scope)
+def _scopes(rows: ScoredRows) -> Iterator[ScoredRows]:
+    """Yield all rows, those of subsets, and those of the items that a person answered or that stand in for them."""
+    yield rows
+    for name in dict.fromkeys(rows["subset"].tolist()):
+        if name:
+            yield rows.where(rows["subset"] == name).named(subset=name)
+    for name in sorted(set(rows["human"].tolist()) - {""}):
+        yield rows.where(human=name).named(subset=name, note=_APPROXIMATE if name.endswith("approx") else "")
 
 
-def _corpus_bleu(scored: ScoredRows, rows: SettingRows, scope: Scope) -> MetricSpec:
-    answered = np.flatnonzero(rows.ok & scope.mask).tolist()
-    references = [[scored.samples[row].data["readings"]["correct"]] for row in answered]
-    counts = np.zeros((len(rows.answer), COLUMNS))
-    counts[answered] = bleu_counts([rows.answer[row] or "" for row in answered], references, lowercase=True)
-    columns, bleu1 = tuple(counts[scope.mask].T), partial(bleu_of_sums, order=1)
-    value = bleu_of_counts(counts[answered].sum(axis=0).astype(np.int64), order=1) if answered else None
-    return MetricSpec(_metric(rows, scope, "bleu1_corpus", value), columns if answered else (), bleu1)
+def _is_human(rows: ScoredRows) -> bool:
+    return rows.subset.startswith("human")
 
 
-def _bert(rows: SettingRows, scope: Scope) -> Iterator[MetricSpec]:
-    """Yield both scales; an empty answer is 0 where a scorer ran, and a mean over part of the answers is None."""
-    answered = rows.ok & scope.mask
-    empty = np.array([not text for text in rows.answer], dtype=np.bool_) & rows.ok
-    has_raw = bool((~np.isnan(rows.column("bert_f1_raw")) & rows.ok).any())
+def _cells(scope: ScoredRows) -> Iterator[ScoredRows]:
+    """Yield the rows of each task and setting."""
+    for task in ("mcq", "freeform"):
+        settings = (*SETTINGS, CAPTIONED) if not _is_human(scope) else _HUMAN_SETTINGS if task == "mcq" else ()
+        for setting in settings:
+            rows = scope.where(task=task, setting=setting).named(task=task, setting=setting)
+            if len(rows):
+                yield rows.named(note="; ".join(filter(None, (scope.note, coverage_note(rows)))))
+
+
+def _cell_measures(rows: ScoredRows) -> Iterator[Measure]:
+    definitions = (_ACCURACY, *_ERROR_SHARES)
+    if rows.task == "freeform":
+        definitions = (*_BLEUS, _CORPUS_BLEU, *_bert(rows))
+        rows = rows.with_columns(**{name: _bert_scores(rows, name) for name in ("bert_f1", "bert_f1_raw")})
+    for definition in definitions:
+        yield Measure(definition=definition, parts=(rows,))
+
+
+def _bert(rows: ScoredRows) -> Iterator[MetricDef]:
+    """Yield BERTScore in both scales; a mean over part of the answers has no value."""
+    has_raw = not np.isnan(rows.floats("bert_f1_raw")[rows.ok]).all()
     for name, reason in (("bert_f1", _NO_BASELINE if has_raw else _NO_SCORER), ("bert_f1_raw", _NO_SCORER)):
-        column = rows.column(name)
-        if (~np.isnan(column)).any():
-            column = np.where(empty & np.isnan(column), 0.0, column)
-        unscored = int((np.isnan(column) & answered).sum())
-        if not unscored:
-            yield _mean(rows, scope, name, column)
-            continue
-        note = reason if unscored == int(answered.sum()) else f"{unscored:,} answers have no score"
-        yield MetricSpec(_metric(rows, scope, name, None, note=note))
-
-
-def _differences(scored: ScoredRows, scope: Scope) -> Iterator[MetricSpec]:
-    pairs = [("delta_vs_lm", name, "lm") for name in ("sm", "vlm")]
-    pairs += [("cot_delta", f"{name}-cot", name) for name in ("sm", "vlm")]
-    pairs += [("delta_vs_lm", CAPTIONED, "lm"), ("caption_delta", CAPTIONED, "sm")]
-    for metric, setting, baseline in pairs:
-        left, right = (scored.by_setting.get(("mcq", name)) for name in (setting, baseline))
-        if left is None or right is None:
-            continue
-        columns = [side.column("correct")[scope.mask] for side in (left, right)]
-        defined = [~np.isnan(column) for column in columns]
-        notes = [f"{side.setting}: {note}" for side in (left, right) if (note := side.note(scope.mask))]
-        value = None
-        if all(side.any() for side in defined):
-            value = float(np.nanmean(columns[0]) - np.nanmean(columns[1]))
-        difference = Metric(
-            task="mcq",
-            setting=setting,
-            metric=metric,
-            subset=scope.subset,
-            value=value,
-            n=int((defined[0] & defined[1]).sum()),
-            n_failed=int(((left.failed | right.failed) & scope.mask).sum()),
-            note="; ".join(notes) or ("" if value is not None else "one side has no answer"),
+        lacks_all = np.isnan(_bert_scores(rows, name)[rows.ok]).all()
+        yield _metric(
+            name=name, value=name, missing=reason if lacks_all else lambda gaps: f"{len(gaps):,} answers have no score"
         )
-        clusters = scored.clusters[scope.mask]
-        has_interval = all(np.unique(clusters[side]).size > 1 for side in defined)
-        pair = tuple(column for side in columns for column in _total_and_size(side)) if has_interval else ()
-        yield MetricSpec(difference, pair, difference_of_ratios)
 
 
-def _data_facts(scored: ScoredRows) -> Iterator[Metric]:
-    """Yield the means of Table B1 and the actions of Figure B1 for each subset."""
-    for scope in scored.scopes():
-        selected = [sample for sample, is_in in zip(scored.samples, scope.mask, strict=True) if is_in]
-        if not scope.subset or scope.subset.startswith("human") or not selected:
+def _bert_scores(rows: ScoredRows, name: str) -> np.ndarray:
+    """Return the scores of answers; an empty answer is 0 where a scorer ran."""
+    scores = np.where(rows.ok, rows.floats(name), np.nan)
+    return scores if np.isnan(scores).all() else np.where(np.isnan(scores) & ~_written(rows), 0.0, scores)
+
+
+def _written(rows: ScoredRows) -> Bools:
+    return np.array([bool(text) for text in rows.texts("answer")], dtype=np.bool_)
+
+
+def _gains(cells: Mapping[tuple[str, str], ScoredRows]) -> Iterator[Estimate]:
+    """Yield the differences of accuracies between settings."""
+    for metric, setting, baseline in _GAINS:
+        left, right = (cells.get(("mcq", name)) for name in (setting, baseline))
+        if left is None or right is None or _is_human(left):
             continue
-        fact = partial(Metric, task="", setting="", subset=scope.subset)
+        first, second = aligned(left, right, "sample_id")
+        notes = [f"{side.setting}: {side.note}" for side in (left, right) if side.note]
+        gain = _ACCURACY.estimate(left).minus(
+            _ACCURACY.estimate(right),
+            metric=metric,
+            n=int((first.ok & second.ok).sum()),
+            n_failed=len({*left["sample_id"][left.failed], *right["sample_id"][right.failed]}),
+            note="; ".join(notes),
+        )
+        has_note = gain.metric.value is not None or gain.metric.note
+        yield gain if has_note else gain.noted("one side has no answer")
+
+
+def _counts(rows: ScoredRows) -> Iterator[Metric]:
+    counts = _choices(rows) if rows.task == "mcq" else _texts(rows)
+    has_answer = bool(rows.ok.any())
+    for (metric, category), value in counts.items():
+        note = rows.note if has_answer else _no_answer(rows)
+        yield rows.count(metric, value if has_answer else None, category=category, note=note)
+    if rows.task == "mcq" and not rows.subset:
+        yield from _by_rating(rows)
+
+
+def _choices(rows: ScoredRows) -> dict[tuple[str, str], int]:
+    """Count the chosen readings and the reasons of unreadable answers; of all items parsing rules and letters too."""
+    kinds, answered = Counter(rows["kind"][rows.ok]), int(rows.ok.sum())
+    counts = {(f"count_{name}", ""): kinds[name] for name in READINGS}
+    counts["valid_count", ""] = valid = sum(counts.values())
+    counts["count_invalid", ""] = answered - valid
+    counts |= {("count_invalid", reason): int(rows.flagged(f"invalid:{reason}").sum()) for reason in REASONS}
+    counts |= _captions(rows)
+    if rows.subset:
+        return counts
+    rules = Counter(rows["rule"][rows.ok])
+    counts |= {("count_rule", rule): rules[rule] for rule in RULES}
+    for gold in LETTERS:
+        chosen = Counter(rows.texts("answer")[rows.ok & (rows["gold"] == gold)])
+        for letter in (*LETTERS, None):
+            counts["count_letter", f"{gold}/{letter or 'invalid'}"] = chosen[letter]
+    return counts
+
+
+def _captions(rows: ScoredRows) -> dict[tuple[str, str], int]:
+    if not rows.setting.startswith("sm"):
+        return {}
+    return {("count_caption_empty", ""): int(rows.flagged("caption_empty").sum())}
+
+
+def _by_rating(rows: ScoredRows) -> Iterator[Metric]:
+    """Yield accuracy by the mean of an item's two human ratings; n is the items of that rating."""
+    for name in sorted(set(rows["rating"].tolist()) - {""}):
+        part = rows.where(rating=name).named(category=name)
+        yield MetricDef(name="accuracy_by_rating", value="correct", empty=_no_answer).estimate(part).metric
+
+
+def _texts(rows: ScoredRows) -> dict[tuple[str, str], int]:
+    """Count readable free-form answers and their oddities."""
+    valid, empty = (int((rows.ok & mask).sum()) for mask in (_written(rows), ~_written(rows)))
+    counts = {("valid_count", ""): valid, ("count_invalid", ""): empty, ("count_invalid", "empty"): empty}
+    return counts | {(f"count_{flag}", ""): int(rows.flagged(flag).sum()) for flag in FLAGS} | _captions(rows)
+
+
+def _data_facts(items: Sequence[Sample]) -> Iterator[Metric]:
+    """Yield the means of Table B1 and the actions of Figure B1 for each subset."""
+    for subset in dict.fromkeys(item.subset for item in items if item.subset):
+        selected = [item for item in items if item.subset == subset]
+        fact = partial(Metric, task="", setting="", subset=subset)
         numbers: dict[str, list[int | None]] = {
             "avg_object_count": [sample.data.get("object_tags") for sample in selected],
             "avg_people_count": [sample.data.get("people") for sample in selected],

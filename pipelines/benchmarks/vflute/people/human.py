@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import MetricSpec, Statistic, with_intervals
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     ANNOTATOR,
@@ -20,22 +20,25 @@ from pipelines.benchmarks.human import (
     gap_metric,
     human_metric,
 )
+from pipelines.benchmarks.metrics_kernel.definitions import mean_of, with_intervals
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.aggregate import f1_of_a, f1_of_b, koehn_p, paired_columns, value_of
+from pipelines.benchmarks.vflute.aggregate import koehn_p
 from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.results import HUMAN
-from pipelines.benchmarks.vflute.scored_rows import Bools, SettingRows
-from pipelines.metrics.stats import FloatArray
+from pipelines.benchmarks.vflute.setting_rows import f1_metric, right_at, setting_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _F1: Final = "f1_at_0"
+_MODEL_F1: Final = f1_metric(_F1, partial(right_at, k=0))
+_PERSON_F1: Final = f1_metric(_F1, lambda rows: rows["person_right"])
 _PUBLISHED_ITEMS: Final = 99
 _MODEL_TABLES: Final = ("Table 4", "Table 17", "Table 18")
 _SOURCE: Final = "Table 7: mean of two people, 99 test rows that are not named"
@@ -100,7 +103,7 @@ class VfluteHumanBaseline(FileBaseline):
             return []
         metrics: list[Metric] = []
         for setting in dict.fromkeys(inputs.scores["setting"]):
-            rows = SettingRows.of(inputs.scores, str(setting), inputs.samples)
+            rows = setting_rows(inputs.scores, str(setting), inputs.samples)
             for annotator, labels in labels_by_annotator.items():
                 metrics += compare_with_annotator(rows, annotator, labels)
             metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
@@ -139,82 +142,46 @@ class VfluteHumanBaseline(FileBaseline):
         return (*tables, *study_tables(study)), study_figures(study)
 
 
-def compare_with_annotator(rows: SettingRows, annotator: str, labels: Mapping[str, str]) -> Iterator[Metric]:
+def compare_with_annotator(rows: ScoredRows, annotator: str, labels: Mapping[str, str]) -> Iterator[Metric]:
     """Compare a model with one annotator A on A's rows; None where explanations were not scored.
 
     Yields `f1_at_0_on_rows_of_A`, `f1_at_0_of_A`, `gap_to_A` (interval over pictures) and `p_A_is_better`.
     """
-    rows = rows.of_rows(np.array([name in labels for name in rows.ids], dtype=np.bool_))
+    rows = _labelled(rows, labels)
     names = (f"f1_at_0_on_rows_of_{annotator}", f"f1_at_0_of_{annotator}", f"gap_to_{annotator}")
     p_name = f"p_{annotator}_is_better"
-    at_0 = rows.right_at(0)
-    if not len(rows.ids) or at_0.unknown.any():
-        reason = "explanations were not scored" if len(rows.ids) else "no row in common"
-        for name in (*names, p_name):
-            yield Metric(task=TASK, setting=rows.setting, metric=name, value=None, n=len(rows.ids), note=reason)
+    model = _MODEL_F1.estimate(rows)
+    if model.metric.value is None:
+        reason = "explanations were not scored" if len(rows) else "no row in common"
+        yield from (rows.metric(name, None, len(rows), n_failed=0, note=reason) for name in (*names, p_name))
         return
-    human = _human_right(rows, labels)
-    model_f1, human_f1, gap = _specs(rows, names, paired_columns(rows.entailment, at_0.right, human))
-    yield from (model_f1.metric, human_f1.metric, *with_intervals([gap], rows.cluster))
-    yield _metric(rows, p_name, koehn_p(rows.entailment, human, at_0.right))
+    person = _PERSON_F1.estimate(rows)
+    yield from (replace(side.metric, metric=name) for side, name in zip((model, person), names, strict=False))
+    yield from with_intervals([model.minus(person, metric=names[2])])
+    p = koehn_p(rows["entailment"], rows["person_right"], right_at(rows, 0) == 1)
+    yield rows.metric(p_name, p, len(rows))
 
 
-def compare_with_mean(rows: SettingRows, labels_by_annotator: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
+def compare_with_mean(rows: ScoredRows, labels_by_annotator: Sequence[Mapping[str, str]]) -> Iterator[Metric]:
     """Compare a model with the mean over annotators, each on the annotator's rows."""
-    rows = rows.of_rows(
-        np.array([any(name in labels for labels in labels_by_annotator) for name in rows.ids], dtype=np.bool_)
-    )
-    at_0 = rows.right_at(0)
-    if not len(rows.ids) or at_0.unknown.any():
+    parts = [part for labels in labels_by_annotator if len(part := _labelled(rows, labels))]
+    models = [_MODEL_F1.estimate(part) for part in parts]
+    if not parts or any(model.metric.value is None for model in models):
         return
-    columns: list[Bools] = []
-    for labels in labels_by_annotator:
-        labelled = np.array([name in labels for name in rows.ids], dtype=np.bool_)
-        pair = paired_columns(rows.entailment, at_0.right, _human_right(rows, labels))
-        columns += [column & labelled for column in pair]
-    specs = _specs(rows, (_F1, human_metric(_F1), gap_metric(_F1)), columns, subset=SAME_ITEMS)
-    yield from with_intervals(specs, rows.cluster)
-
-
-def _human_right(rows: SettingRows, labels: Mapping[str, str]) -> Bools:
-    """Return the rows that the annotator labelled as gold does."""
-    human = np.array([LABELS.get(labels.get(name, ""), -1) for name in rows.ids])
-    return np.asarray(human == rows.entailment, dtype=np.bool_)
-
-
-def _specs(
-    rows: SettingRows, names: tuple[str, str, str], columns: Sequence[Bools], subset: str = ""
-) -> list[MetricSpec]:
-    """Build F1 of the model and of people, and their difference, as means over annotators.
-
-    `columns` are five an annotator, those of `paired_columns`.
-    """
-    statistics: tuple[Statistic, ...] = (partial(_mean, f1_of_a), partial(_mean, f1_of_b), _mean_gap)
-    return [
-        MetricSpec(_metric(rows, name, value_of(columns, statistic), subset), tuple(columns), statistic)
-        for name, statistic in zip(names, statistics, strict=True)
-    ]
-
-
-def _mean(statistic: Statistic, *sums: FloatArray) -> FloatArray:
-    mean: FloatArray = np.stack([statistic(*sums[i : i + 5]) for i in range(0, len(sums), 5)]).mean(axis=0)
-    return mean
-
-
-def _mean_gap(*sums: FloatArray) -> FloatArray:
-    return _mean(f1_of_a, *sums) - _mean(f1_of_b, *sums)
-
-
-def _metric(rows: SettingRows, name: str, value: float | None, subset: str = "") -> Metric:
-    return Metric(
-        task=TASK,
-        setting=rows.setting,
-        subset=subset,
-        metric=name,
-        value=value,
-        n=len(rows.ids),
-        n_failed=int(rows.failed.sum()),
+    labelled = rows.where(
+        np.array([any(name in labels for labels in labels_by_annotator) for name in rows["sample_id"]])
     )
+    fields = {"subset": SAME_ITEMS, "n": len(labelled), "n_failed": int(labelled.failed.sum())}
+    model = mean_of(models, **fields)
+    person = mean_of([_PERSON_F1.estimate(part) for part in parts], **fields, metric=human_metric(_F1))
+    yield from with_intervals([model, person, model.minus(person, metric=gap_metric(_F1))])
+
+
+def _labelled(rows: ScoredRows, labels: Mapping[str, str]) -> ScoredRows:
+    """Return the rows that an annotator labelled; `person_right` is whether as gold does."""
+    part = rows.where(np.array([name in labels for name in rows["sample_id"]], dtype=np.bool_)).named(note="")
+    numbers = np.array([LABELS.get(labels[name], -1) for name in part["sample_id"]])
+    return part.with_columns(person_right=numbers == part["entailment"])
 
 
 HUMAN_BASELINE: Final = VfluteHumanBaseline()

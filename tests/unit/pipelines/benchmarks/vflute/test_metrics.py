@@ -172,7 +172,7 @@ def test_excluded_and_missing_rows_are_in_no_denominator(status: str) -> None:
     metrics = reduced([Scored(), Scored(gold=0, label=0), Scored(status=status)])
     metric = metric_of(metrics, "f1_at_0")
     assert (metric.value, metric.n, metric.n_failed) == (1.0, 2, 0)
-    assert ("never run, and not counted: 1" in metric.note) == (status == "missing")
+    assert ("1 request was never run" in metric.note) == (status == "missing")
 
 
 def test_excluded_setting_has_no_value() -> None:
