@@ -133,6 +133,7 @@ class Answer:
     mean_logprob: float | None = None  # of the answer's tokens, in nats, where the entry asks an endpoint for it
     reasoning: str | None = None  # what a reasoning model thought before the answer; None where it is not known
     frames_used: int | None = None  # frames of the longest clip that the prompt shows; None without a clip
+    repairs: tuple[str, ...] = ()  # what in an endpoint's reply was unreadable and dropped, such as `usage`
     decoding: str = ""
     """How the text was decoded: `greedy`, `sampled`, `beam-3`; '' where nothing was generated. An engine without beam
     search reports `greedy` for a request with beams."""

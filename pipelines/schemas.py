@@ -42,6 +42,7 @@ PREDICTIONS = pa.schema(
         *_columns(pa.float64(), "mean_logprob", "latency_s"),  # the first where the entry says `logprobs: true`
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
+        ("repairs", pa.list_(pa.string())),  # what in an endpoint's reply was unreadable and dropped; null as none
     ]
 )
 SCORES = pa.schema(
@@ -79,6 +80,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "reasoning": None if outcome.reasoning is None else without_surrogates(outcome.reasoning),
         "frames_used": outcome.frames_used,
         "mean_logprob": outcome.mean_logprob,
+        "repairs": list(outcome.repairs) or None,
     }
 
 

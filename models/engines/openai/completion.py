@@ -1,69 +1,137 @@
-"""A chat completion as endpoints return it, and the answer in it."""
+"""A chat completion as endpoints return it, and the answer in it.
+
+A reply that is nearly right keeps its answer: counts, finish reasons and text parts are read leniently, and what was
+dropped is named. What tells a failure, also with status 200, is never an answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-
-from pydantic import BaseModel, Field
+from typing import Any, Final
 
 from models.messages import Answer
 
-
-class _TextPart(BaseModel):
-    text: str = ""
-
-
-class _Message(BaseModel):
-    content: str | list[_TextPart] | None = None
-    refusal: str | None = None
-    reasoning_content: object = None  # the thoughts, of vLLM up to 0.13 and others
-    reasoning: object = None  # the same, of newer servers
-
-    @property
-    def thoughts(self) -> str | None:
-        """The thoughts that the server has split off; None where it tells none."""
-        return next((text for text in (self.reasoning_content, self.reasoning) if isinstance(text, str) and text), None)
+FAILED_REASONS: Final = frozenset(
+    {"error", "abort", "aborted", "network_error", "insufficient_system_resource", "cancelled", "model_error"}
+)
+"""Finish reasons with which a provider ends a reply that it could not complete."""
+_MOST_TOKENS = 2**53
+_FILTERS = ("prompt_filter_results", "content_filter_results", "prompt_feedback", "promptFeedback")
 
 
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-    logprobs: object = None
+class NoCompletionError(ValueError):
+    """A reply that is no chat completion."""
 
 
-class _Details(BaseModel):
-    cached_tokens: int | None = None
+@dataclass(frozen=True, slots=True)
+class ReportedFailure:
+    """A failure that a reply with status 200 tells."""
+
+    error: object
+    """The error object, or the finish reason."""
+    reason: str = ""
+    """The finish reason, where that alone tells it."""
 
 
-class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
+def read_reply(content: bytes) -> Answer | ReportedFailure:
+    """Return the first choice of a reply, a provider's block as an empty answer, or the failure that it tells.
+
+    Raises:
+        NoCompletionError: it is no chat completion.
+    """
+    reply, repairs = _decoded(content)
+    if reply.get("error"):
+        return ReportedFailure(reply["error"])
+    choices = reply.get("choices")
+    if not choices and any(reply.get(name) for name in _FILTERS):
+        return Answer(text="", finish_reason="content_filter")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping):
+        raise NoCompletionError("it holds no choice")
+    reason = choice.get("finish_reason")
+    if choice.get("error"):
+        return ReportedFailure(choice["error"])
+    if isinstance(reason, str) and reason.lower() in FAILED_REASONS:
+        return ReportedFailure(reply.get("message") or f"the reply ended with {reason!r}", reason.lower())
+    message = choice.get("message")
+    if message is None and reason == "content_filter":
+        return Answer(text="", finish_reason="content_filter")
+    if not isinstance(message, Mapping):
+        raise NoCompletionError("its first choice holds no message")
+    return _answer(choice, message, reply.get("usage"), repairs)
 
 
-class Completion(BaseModel):
-    """The fields of a chat completion that are read; others are ignored, for servers differ."""
+def _decoded(content: bytes) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the reply as an object, and what had to be repaired in its bytes."""
+    text = content.decode("utf-8-sig", "replace")
+    try:
+        reply = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
+    if not isinstance(reply, Mapping):
+        raise NoCompletionError("it is no JSON object")
+    repaired = {"byte_order_mark": content.startswith(codecs.BOM_UTF8), "bytes": not _is_utf8(content)}
+    return reply, [name for name, is_repaired in repaired.items() if is_repaired]
 
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
 
-    def answer(self) -> Answer:
-        """Return the first choice. Null content is an empty answer, and a refusal is an answer."""
-        choice, usage = self.choices[0], self.usage or _Usage()
-        content = choice.message.content
-        if isinstance(content, list):
-            content = "".join(part.text for part in content)
-        details = usage.prompt_tokens_details or _Details()
-        return Answer(
-            text=content or choice.message.refusal or "",
-            finish_reason=choice.finish_reason or "stop",
-            input_tokens=usage.prompt_tokens or 0,
-            output_tokens=usage.completion_tokens or 0,
-            cached_tokens=details.cached_tokens or 0,
-            mean_logprob=_mean_logprob(choice.logprobs),
-            reasoning=choice.message.thoughts,
-        )
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object, repairs: Sequence[str]) -> Answer:
+    parts = list(_texts(message.get("content")))
+    counts = usage if isinstance(usage, Mapping) else {}
+    details = counts.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    tokens = [_token_count(value) for value in (counts.get("prompt_tokens"), counts.get("completion_tokens"), cached)]
+    reason = choice.get("finish_reason")
+    thoughts = (message.get("reasoning_content"), message.get("reasoning"))
+    repaired = {
+        "content": None in parts,
+        "usage": None in tokens or not isinstance(usage, Mapping | None),
+        "finish_reason": not isinstance(reason, str | None),
+    }
+    return Answer(
+        text="".join(part for part in parts if part) or next(filter(None, _texts(message.get("refusal"))), ""),
+        finish_reason=str(reason) if isinstance(reason, str | int | float) and reason != "" else "stop",
+        input_tokens=tokens[0] or 0,
+        output_tokens=tokens[1] or 0,
+        cached_tokens=tokens[2] or 0,
+        mean_logprob=_mean_logprob(choice.get("logprobs")),
+        reasoning=next((text for text in thoughts if isinstance(text, str) and text), None),
+        repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
+    )
+
+
+def _texts(content: object) -> Iterator[str | None]:
+    """Yield the texts of a content, which is one text, or parts; None for a part without text."""
+    if isinstance(content, list):
+        for part in content:
+            yield from (None,) if part is None else _texts(part)
+    elif isinstance(content, Mapping):
+        yield from _texts(content.get("text"))
+    elif content is not None:
+        yield content if isinstance(content, str) else None
+
+
+def _token_count(value: object) -> int | None:
+    """Return a count of tokens, 0 where there is none; None for what is no count, such as NaN, 10^20 or a list."""
+    if value is None:
+        return 0
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return int(number) if 0 <= number < _MOST_TOKENS else None
 
 
 def _mean_logprob(logprobs: object) -> float | None:
@@ -72,5 +140,5 @@ def _mean_logprob(logprobs: object) -> float | None:
     if not isinstance(tokens, list):
         return None
     values = [token.get("logprob") if isinstance(token, Mapping) else None for token in tokens]
-    numbers = [value for value in values if isinstance(value, int | float)]
+    numbers = [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
     return fmean(numbers) if numbers and len(numbers) == len(values) else None

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from pydantic import ValidationError
-
-from models.engines.openai.completion import Completion
+from models.engines.openai.completion import NoCompletionError, read_reply
 from models.engines.openai.failures import (
     FailedAttempt,
     classify_status,
     clip,
     is_content_filter,
     reply_text,
+    reported_failure,
     transient_failure,
 )
 from models.environment import secret
@@ -36,20 +35,29 @@ class Endpoint:
     @property
     def client_options(self) -> dict[str, Any]:
         """Return the options of a client of this endpoint."""
-        return {"api_key": self._key.get_secret_value() if self._key else _NO_KEY, "base_url": self._spec.base_url}
+        address = urlsplit(str(self._spec.base_url))
+        path = address.path.rstrip("/").removesuffix("/chat/completions")
+        return {
+            "api_key": self._key.get_secret_value() if self._key else _NO_KEY,
+            "base_url": urlunsplit((address.scheme, address.netloc, path, "", "")),
+            "default_query": dict(parse_qsl(address.query)),
+        }
 
     def read_completion(self, content: bytes) -> Answer | FailedAttempt:
-        """Return the answer in the body of a reply; `bad_reply` where it is no chat completion."""
+        """Return the answer in the body of a reply; `bad_reply` where it is no chat completion.
+
+        A failure that the body tells is one, whatever the status was.
+        """
         try:
-            reply = Completion.model_validate_json(content)
-        except ValidationError as error:
+            reply = read_reply(content)
+        except NoCompletionError as error:
             start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200)
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(key) for key in first["loc"])
-            return transient_failure(
-                "bad_reply", f"the reply is no chat completion ({where or 'JSON'}: {first['msg']}): {start}"
-            )
-        return reply.answer()
+            return transient_failure("bad_reply", f"the reply is no chat completion ({error}): {start}")
+        if isinstance(reply, Answer):
+            return reply
+        if is_content_filter(reply.error):
+            return Answer(text="", finish_reason="content_filter")
+        return reported_failure(reply.error, reply.reason, self.redact)
 
     def failed_status(
         self, status: int, error: object, text: str, headers: Mapping[str, str] | None = None

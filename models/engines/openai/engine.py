@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,15 +12,25 @@ from typing import TYPE_CHECKING, Any
 from models.engines.openai.budget import Budget
 from models.engines.openai.endpoint import Endpoint, rejects_max_tokens
 from models.engines.openai.event_loop import BackgroundLoop
-from models.engines.openai.failures import LONGEST_WAIT_S, FailedAttempt, FailureScope, backoff_s, transient_failure
+from models.engines.openai.failures import (
+    LONGEST_WAIT_S,
+    FailedAttempt,
+    FailureScope,
+    backoff_s,
+    refused_parameter,
+    transient_failure,
+)
 from models.engines.openai.health import Health
-from models.engines.openai.messages import UNSCORED, chat_messages, data_uris, request_body
+from models.engines.openai.messages import OPTIONAL_PARAMETERS, UNSCORED, chat_messages, data_uris, request_body
 from models.engines.openai.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.messages import Answer, Call, CallReply, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     import openai
+
+
+log = logging.getLogger(__name__)
 
 
 class OpenAIEngine:
@@ -31,10 +42,10 @@ class OpenAIEngine:
     A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are retried `retries`
     times, with less concurrency after each 429, exponential back-off and never before Retry-After; after that, and at
     once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`,
-    `bad_reply`, or `cost_limit`, not sent. What a content filter stopped is an answer, whatever its status.
+    `bad_reply`, `finish_<reason>`, `reported_error`, or `cost_limit`, not sent. What a content filter stopped is an
+    answer, whatever its status. An optional parameter that a refusal names is left out from then on.
     """
 
-    warnings: tuple[str, ...] = ()
     has_own_timeout = True  # each attempt has its `timeout_s`
 
     def __init__(
@@ -50,6 +61,7 @@ class OpenAIEngine:
         self._clock, self._sleep = clock, sleep
         self._endpoint = Endpoint(spec, now=now)
         self._limit_name = "max_tokens"
+        self._omitted: list[str] = []
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
@@ -70,6 +82,11 @@ class OpenAIEngine:
             await self._answer_all(calls, pictures, put)
 
         yield from self._loop.stream(produce)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the endpoint refused and is no longer sent."""
+        return tuple(f"{self._spec.model}: the endpoint refuses {name}, which is not sent" for name in self._omitted)
 
     @property
     def spent(self) -> float:
@@ -117,21 +134,26 @@ class OpenAIEngine:
             if reserved is None:
                 return CallReply(call_id=call.call_id, outcome=self._budget.failure())
             outcome: Answer | FailedAttempt | None = None
-            limit_name = self._limit_name
+            limit_name, omitted = self._limit_name, tuple(self._omitted)
             try:
                 async with self._concurrency:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
-                    outcome = await self._attempt(request_body(self._spec, call, messages, limit_name))
+                    outcome = await self._attempt(request_body(self._spec, call, messages, limit_name, omitted))
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
             if isinstance(outcome, Answer):
                 self._health.record_answer()
-                outcome = replace(outcome, decoding=decoding_name(call.generation, beams=False))
+                decoding = decoding_name(call.generation, beams=False) if "temperature" not in omitted else "sampled"
+                outcome = replace(outcome, decoding=decoding)
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
             if limit_name == "max_tokens" and rejects_max_tokens(outcome.failure):
                 self._limit_name = "max_completion_tokens"
+                continue
+            refused = refused_parameter(outcome.failure, OPTIONAL_PARAMETERS)
+            if refused is not None and refused not in omitted:
+                self._omit(refused, outcome.failure.message)
                 continue
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
             if not outcome.is_transient or attempt >= self._spec.retries or wait > LONGEST_WAIT_S:
@@ -143,6 +165,11 @@ class OpenAIEngine:
         self._health.record_failure(outcome, answers_before, attempt + 1)
         latency = self._clock() - started
         return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency)
+
+    def _omit(self, parameter: str, reason: str) -> None:
+        if parameter not in self._omitted:
+            self._omitted.append(parameter)
+            log.warning("%s refuses %s, which is left out from now on: %s", self._spec.model, parameter, reason)
 
     async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         import openai

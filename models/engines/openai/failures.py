@@ -5,19 +5,29 @@ from __future__ import annotations
 import email.utils
 import hashlib
 import html
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from enum import Enum
+from typing import Any
 
+from models.engines.context_errors import is_too_long
 from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fails where it asks for more
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
-_CONTEXT = re.compile(
-    r"maximum context length|context_length_exceeded|longer than the maximum model length|request fewer output tokens",
+_ACCOUNT = re.compile(
+    r"credit balance|insufficient[ _](?:balance|quota|funds|credits?)|billing|payment required|out of credits?"
+    r"|(?:invalid|incorrect|wrong|missing|expired)[ _](?:x-)?(?:api[ _-]?key|authentication|credentials?)"
+    r"|arrearage|api key not valid|account (?:is )?(?:deactivated|disabled|suspended)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"unsupported|not supported|does not support|unrecognized|not permitted|not allowed|unknown|unexpected|invalid"
+    r"|deprecated|cannot be (?:set|specified)|incompatible",
     re.IGNORECASE,
 )
 _WEB_PAGE = re.compile(r"\s*(<\?xml[^>]*>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -67,17 +77,19 @@ def classify_status(
         now: Unix time, to which a date in Retry-After is compared.
         redact: removes secrets from a message before it is cut: half a key is a secret too.
     """
-    fields = body if isinstance(body, Mapping) else {}
+    fields = error_fields(body)
     message = reply_text(redact(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
     code = str(fields.get("code") or "")
     kind = f"http_{status}"
-    if status == 400 and (code == "context_length_exceeded" or _CONTEXT.search(message)):
-        kind = "context_length"
+    if status in (400, 413, 422, 500) and is_too_long(f"{code} {message} {text[:2000]}"):
+        return FailedAttempt(
+            failure=Failure(type="context_length", message=message), scope=FailureScope.PROMPT, is_transient=False
+        )
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
     is_transient = (status in _TRANSIENT_STATUSES or status >= 500) and not out_of_quota
     if status in (403, 404):
         scope = FailureScope.ENTRY
-    elif is_transient or out_of_quota or status == 401:
+    elif is_transient or out_of_quota or status in (401, 402) or _ACCOUNT.search(f"{code} {message}"):
         scope = FailureScope.ENDPOINT
     else:
         scope = FailureScope.PROMPT
@@ -89,12 +101,44 @@ def classify_status(
     )
 
 
+def reported_failure(error: object, reason: str, redact: Callable[[str], str]) -> FailedAttempt:
+    """Classify a failure that a reply with status 200 tells, by the status in its code where it has one."""
+    fields = error_fields(error)
+    code = str(fields.get("code") or fields.get("status") or "")
+    message = fields.get("message") or (error if isinstance(error, str) else json.dumps(error, default=str))
+    if code.isdecimal() and 400 <= int(code) < 600:
+        return classify_status(int(code), {}, body=fields, text=str(message), now=0.0, redact=redact)
+    text = clip(redact(str(message)))
+    if is_too_long(f"{code} {text}"):
+        return FailedAttempt(
+            failure=Failure(type="context_length", message=text), scope=FailureScope.PROMPT, is_transient=False
+        )
+    return transient_failure(f"finish_{reason}" if reason else "reported_error", text)
+
+
+def refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
+    """Return the parameter, of those `sent`, that a refusal names as one that the model does not take."""
+    if failure.type not in ("http_400", "http_422") or not _REFUSED.search(failure.message):
+        return None
+    words = re.findall(r"[a-z_]+", failure.message)
+    return next((name for name in sent if name in words), None)
+
+
 def is_content_filter(body: object) -> bool:
     """Return whether the content filter stopped a prompt: that is an answer, not a failure."""
-    fields = body if isinstance(body, Mapping) else {}
-    inner = fields.get("innererror")
-    codes = {fields.get("code"), fields.get("type"), inner.get("code") if isinstance(inner, Mapping) else None}
+    fields = error_fields(body)
+    codes = {str(fields.get("code")), str(fields.get("type")), str(error_fields(fields.get("innererror")).get("code"))}
     return bool(codes & {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+
+
+def error_fields(body: object) -> Mapping[str, Any]:
+    """Return the fields of an error object; some servers send a list of them, some wrap it once more."""
+    while isinstance(body, list) and body:
+        body = body[0]
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    if isinstance(inner, Mapping):
+        return inner
+    return body if isinstance(body, Mapping) else {}
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 
 from models.engines.openai.failures import FailedAttempt, FailureScope
 from models.errors import EngineUnreachableError
 
 STREAK_LIMIT = 64  # consecutive calls without an answer, caused by the endpoint, after which the run ends
+REFUSAL_LIMIT = 16  # equal refusals before the first answer, after which the run ends
 
 
 class Health:
@@ -16,13 +19,15 @@ class Health:
     The endpoint is unreachable when a call's last attempt found no server and no call was answered since it started, or
     when `STREAK_LIMIT` consecutive calls had no answer because of the endpoint: 401, no quota left, and after all
     attempts 408, 409, 429, 5xx, timeouts, broken connections and unreadable replies; 403 and 404 count until there is a
-    first answer. 400, 413, 422 and the like are about the prompt and never count.
+    first answer. 400, 413, 422 and the like are about the prompt and do not count, unless `REFUSAL_LIMIT` calls before
+    the first answer are refused in the same words: then the account or the entry is at fault.
     """
 
     def __init__(self, describe: Callable[[str], str]) -> None:
         self._describe = describe
         self.answers = 0
         self._streak = 0
+        self._refusals: Counter[str] = Counter()
 
     def record_answer(self) -> None:
         """Count an answer."""
@@ -34,6 +39,11 @@ class Health:
         reason = f"{failed.failure.type}: {failed.failure.message}"
         if failed.scope is FailureScope.NO_CONNECTION and self.answers == answers_before:
             raise EngineUnreachableError(self._describe(f"no connection in {attempts} attempts ({reason})"))
+        if not self.answers and not failed.is_transient and failed.failure.type != "context_length":
+            words = re.sub(r"\W*\d[\w-]*", " #", reason)  # numbers and ids differ between equal refusals
+            self._refusals[words] += 1
+            if self._refusals[words] >= REFUSAL_LIMIT:
+                raise EngineUnreachableError(self._describe(f"{REFUSAL_LIMIT} calls were refused alike: {reason}"))
         if failed.scope is FailureScope.PROMPT or (failed.scope is FailureScope.ENTRY and self.answers):
             return
         self._streak += 1

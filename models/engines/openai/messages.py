@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from models.entry_fields import Limits
@@ -20,6 +20,8 @@ _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 _JPEG_QUALITY = 90
 _MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times larger than JPEG and fifty times slower
 
+OPTIONAL_PARAMETERS = ("temperature", "seed", "top_p", "logprobs", "reasoning_effort")
+"""Left out where an endpoint refuses them."""
 UNSCORED = Failure(
     type="unsupported",
     message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
@@ -37,23 +39,27 @@ def call_messages(
     return chat_messages(call, pictures, spec.system, spec.detail)
 
 
-def request_body(spec: ModelSpec, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str) -> dict[str, Any]:
-    """Return the body of a call's request as arguments of the client; `limit_name` names the limit of new tokens."""
-    parameters = {"temperature": call.generation.temperature, "seed": call.generation.seed}
-    for name in spec.omit_parameters:
-        del parameters[name]
-    optional = {
+def request_body(
+    spec: ModelSpec, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str, omitted: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the body of a call's request as arguments of the client.
+
+    `limit_name` names the limit of new tokens; `omitted` parameters are left out, beside those of the entry.
+    """
+    parameters = {
+        "temperature": call.generation.temperature,
+        "seed": call.generation.seed,
         "top_p": spec.top_p,
         "reasoning_effort": spec.reasoning_effort,
         "logprobs": spec.logprobs or None,
         "extra_body": spec.extra_body or None,
     }
+    left_out = {*spec.omit_parameters, *omitted}
     return {
         "model": spec.model,
         "messages": messages,
         limit_name: call.generation.max_new_tokens,
-        **parameters,
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: parameters[name] for name in parameters if name not in left_out and parameters[name] is not None},
     }
 
 

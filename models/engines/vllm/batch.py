@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import vllm
 
+from models.engines.context_errors import is_too_long
 from models.errors import EngineDiedError
 from models.messages import Call, Failure
 
-_CONTEXT = re.compile(r"longer than the maximum model length|maximum context length|max_model_len", re.IGNORECASE)
 _GIVEN_UP = Failure(type="engine_error", message="vllm gave this prompt up, twice; its log says why")
 _SEEDS = 2**63
 _ATTEMPTS = 2
@@ -57,7 +56,7 @@ def complete(llm: Any, submissions: Sequence[Submission], lora: Any) -> list[Any
 
 def rejection(error: Exception) -> Failure:
     """Return the failure of a prompt that cannot be built, or that vLLM rejects."""
-    kind = "context_length" if _CONTEXT.search(str(error)) else type(error).__name__
+    kind = "context_length" if is_too_long(str(error)) else type(error).__name__
     return Failure(type=kind, message=str(error))
 
 

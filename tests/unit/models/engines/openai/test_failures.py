@@ -72,7 +72,7 @@ def classify(status: int, body: object = None, text: str = "", headers: dict[str
             False,
         ),
         (401, {}, "http_401", FailureScope.ENDPOINT, False),
-        (402, {}, "http_402", FailureScope.PROMPT, False),
+        (402, {}, "http_402", FailureScope.ENDPOINT, False),
         (403, {}, "http_403", FailureScope.ENTRY, False),
         (404, {}, "http_404", FailureScope.ENTRY, False),
         (408, {}, "http_408", FailureScope.ENDPOINT, True),

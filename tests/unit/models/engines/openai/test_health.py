@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from models.engines.openai.engine import OpenAIEngine
-from models.engines.openai.health import STREAK_LIMIT
+from models.engines.openai.health import REFUSAL_LIMIT, STREAK_LIMIT
 from models.errors import EngineUnreachableError
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
@@ -40,7 +40,7 @@ class TestUnreachable:
             with pytest.raises(EngineUnreachableError, match="no connection in 2 attempts"):
                 at.ask(*many(3))
 
-    @pytest.mark.parametrize(("status", "retries"), [(401, 5), (403, 5), (404, 5), (500, 0), (429, 0)])
+    @pytest.mark.parametrize(("status", "retries"), [(500, 0), (429, 0)])
     def test_streak_without_answers_ends_the_run(self, status: int, retries: int) -> None:
         with rig([{"status": status, "message": "no"}], retries=retries) as at:
             replies = at.engine.generate(many(STREAK_LIMIT * 3), {})
@@ -58,9 +58,21 @@ class TestUnreachable:
         with rig([{"when": "question 0", "say": "A"}, {"status": 403}], concurrency=1) as at:
             assert kinds(at.ask(*many(2 * STREAK_LIMIT))).count("http_403") == 2 * STREAK_LIMIT - 1
 
-    def test_400_never_ends_the_run(self) -> None:
-        with rig([{"status": 400}]) as at:
-            assert kinds(at.ask(*many(2 * STREAK_LIMIT))) == ["http_400"] * (2 * STREAK_LIMIT)
+    @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
+    def test_equal_refusals_before_the_first_answer_end_the_run(self, status: int) -> None:
+        rules = [{"status": status, "message": "Your credit balance is too low (request 7f3a)"}]
+        with rig(rules, concurrency=2) as at:
+            with pytest.raises(EngineUnreachableError, match=f"http_{status}: Your credit balance is too low"):
+                at.ask(*many(576))
+            assert len(at.endpoint.requests) <= REFUSAL_LIMIT + 2
+
+    def test_400_after_an_answer_never_ends_the_run(self) -> None:
+        with rig([{"when": "question 0", "say": "A"}, {"status": 400}], concurrency=1) as at:
+            assert kinds(at.ask(*many(2 * STREAK_LIMIT))).count("http_400") == 2 * STREAK_LIMIT - 1
+
+    def test_prompts_that_are_too_long_never_end_the_run(self) -> None:
+        with rig([{"status": 400, "message": "prompt is too long: 9 tokens > 8 maximum"}]) as at:
+            assert kinds(at.ask(*many(2 * REFUSAL_LIMIT))) == ["context_length"] * (2 * REFUSAL_LIMIT)
 
     def test_answers_before_the_end_are_yielded(self) -> None:
         with rig([{"when": "question 0", "say": "A"}, {"status": 401}], concurrency=1) as at:
