@@ -11,8 +11,7 @@ from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.model import VERDICTS, ReproductionCell
-from pipelines.report.reproduction import count_verdicts, reproduction_line
-from pipelines.report.tables.reproduction import REPRODUCED_RULE
+from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = (

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         Rejection,
         Row,
         Sample,
+        Source,
     )
-    from pipelines.benchmarks.source import Source
     from pipelines.errors import DatasetError, ModelUnavailableError, PipelineError, SourceError, StoreError, UsageError
     from pipelines.ingest.dataset import Dataset
     from pipelines.ingest.ingest import IngestResult, ingest_benchmark
@@ -87,8 +87,8 @@ _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
     "pipelines.benchmarks.base": "BenchmarkDefinition PromptInput",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
-    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt RawSample Reading Rejection Row Sample",
-    "pipelines.benchmarks.source": "Source",
+    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt RawSample Reading Rejection Row Sample "
+    "Source",
     "pipelines.errors": "DatasetError ModelUnavailableError PipelineError SourceError StoreError UsageError",
     "pipelines.ingest.dataset": "Dataset",
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",

@@ -24,7 +24,7 @@ from jobs.view.report_files import ReportFile, report_file
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
-from pipelines.report.pages.environment import environment
+from pipelines.rendering.environment import environment
 
 _SHOWN: Final = 8_000  # characters of one text on a page; its whole is at an address of its own
 _LIMITS: Final = {"page": 10_000_000, "at": 100_000_000}

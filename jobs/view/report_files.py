@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlencode
 
 from jobs.view.outputs import REPORT, Output
 from pipelines.errors import DatasetError, TooLargeError
-from pipelines.report.pages.viewer_marks import MARK
+from pipelines.rendering.viewer_marks import MARK
 from pipelines.storage.backend import is_remote
 
 _NAME: Final = re.compile(r"(?:(?:tables|figures|items)/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", re.ASCII)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
-from pipelines.report.pages.environment import environment, inline_file
+from pipelines.rendering.environment import environment, inline_file
 
 _PACKAGE: Final = "pipelines.annotation"
 

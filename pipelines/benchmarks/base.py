@@ -31,9 +31,9 @@ from pipelines.benchmarks.records import (
     Row,
     Sample,
     SimilarityRequest,
+    Source,
 )
 from pipelines.benchmarks.results import Results
-from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from models.messages import DEFAULT_SEED, Step
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Status = Literal["ok", "error", "excluded"]
 
@@ -235,3 +238,25 @@ class PairedTest:
     p_mcnemar: float | None  # McNemar's exact test; None unless rows are independent, and right or wrong
     effect: float | None  # effect size; None where the clusters do not vary
     effect_name: str  # Cohen's `h` for shares, `d` over clusters for others
+
+
+class Source(Protocol):
+    """A read-only folder, local or in an object store; paths are relative with forward slashes."""
+
+    uri: str
+
+    def glob(self, pattern: str) -> list[str]:
+        """Return the files that match, sorted."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file at this path."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return a whole file; raise FileNotFoundError, or SourceError where it is too large."""
+
+    def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
+        """Decode a picture in a process of its own: upright, uint8 [H, W, 3], shrunk to `max_pixels`.
+
+        Raises:
+            DecodeError: with the reason.
+        """

@@ -10,8 +10,7 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import LABELS
 from pipelines.benchmarks.vflute.prompts import fill_claim, solved_answer
 from pipelines.errors import SourceError

@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.prompts import WHITE, fill_claim, solved_answer
 from pipelines.benchmarks.vflute.source_hub import hub_files, hub_rows
 from pipelines.benchmarks.vflute.templates import PAPER_TEMPLATES

@@ -13,7 +13,7 @@ from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import Conflict, conflict_notes, find_conflicts
 from pipelines.leaderboard.page import leaderboard_page
 from pipelines.leaderboard.rows import LeaderboardRow, measured_rows, published_rows
-from pipelines.report.tables.escaping import csv_cell
+from pipelines.rendering.escaping import csv_cell
 from pipelines.storage.backend import short_labels
 from pipelines.storage.store import Store
 

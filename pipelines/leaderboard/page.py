@@ -14,7 +14,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.leaderboard.conditions import Conflict
 from pipelines.leaderboard.rows import Board, LeaderboardRow
-from pipelines.report.pages.environment import environment, inline_file
+from pipelines.rendering.environment import environment, inline_file
 
 _PACKAGE: Final = "pipelines.leaderboard"
 _REVISION_LENGTH: Final = 12

@@ -13,8 +13,7 @@ from pipelines.benchmarks.published import load_published
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
-from pipelines.report.metrics_file import load_metrics
-from pipelines.report.tables.overview import number_or_none
+from pipelines.report.metrics_file import load_metrics, number_or_none
 from pipelines.storage.store import Store
 
 Board: TypeAlias = tuple[str, str, str, str, str]

@@ -9,8 +9,8 @@ from typing import Any, Final
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.regressions import Change
-from pipelines.report.figures.canvas import Point, path
-from pipelines.report.pages.environment import environment, inline_file
+from pipelines.rendering.environment import environment, inline_file
+from pipelines.rendering.figures.canvas import Point, path
 
 NIGHTS: Final = 60
 """The most nights that the page shows."""

@@ -12,7 +12,8 @@ from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report.tables.overview import measured_value, number_or_none
+from pipelines.report.metrics_file import number_or_none
+from pipelines.report.tables.overview import measured_value
 
 _Row: TypeAlias = Mapping[Any, Any]
 _RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]  # by task, metric, subset, category, setting, model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from pipelines.errors import StoreError
@@ -25,6 +26,14 @@ def load_metrics(out: Store) -> list[dict[str, Any]] | None:
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= {*METRIC_KEYS} for row in rows):
         raise StoreError(_damaged(out, "not a list of metrics"))
     return rows
+
+
+def number_or_none(value: object) -> float | None:
+    """Return a finite number; None for null, NaN, infinity and anything else."""
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
 
 
 def _damaged(out: Store, problem: str) -> str:

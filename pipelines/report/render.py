@@ -10,14 +10,16 @@ from typing import Any, TypeVar
 
 from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
-from pipelines.report.figures.svg import to_svg_bytes
+from pipelines.rendering import formats
+from pipelines.rendering.figures.svg import to_svg_bytes
+from pipelines.report.metrics_file import number_or_none
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import detail_tables, html_pages, page_links
 from pipelines.report.pages.items import item_files
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.reproduction import PATH as REPRODUCTION
 from pipelines.report.reproduction import reproduction_json
-from pipelines.report.tables import formats, overview
+from pipelines.report.tables import overview
 
 Part = TypeVar("Part", Section, BenchmarkSection)
 
@@ -104,7 +106,7 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: object, unit: str) -> float | None:
-    number = overview.number_or_none(value)
+    number = number_or_none(value)
     return int(number) if number is not None and unit == "count" and number.is_integer() else number
 
 

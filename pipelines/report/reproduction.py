@@ -30,6 +30,10 @@ from pipelines.report.model import ReproductionCell, Verdict
 from pipelines.storage.store import Store
 
 PATH: Final = "report/reproduction.json"
+REPRODUCED_RULE: Final = (
+    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding; a count without "
+    "an interval has the Wilson interval of its share. Differs: neither."
+)
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
 _Row: TypeAlias = Mapping[str, Any]

@@ -27,7 +27,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import NullProgress
-from pipelines.report.figures.svg import to_svg_bytes
+from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.sweep.run import run_sweep
 from tests.bench.many import write_many
 from tests.bench.processes import used

@@ -8,8 +8,7 @@ from typing import Any
 
 from models.messages import Generation, Media, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
-from pipelines.benchmarks.records import MediaFile, Notice, Prompt, RawSample, Reading, Rejection, Row
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import MediaFile, Notice, Prompt, RawSample, Reading, Rejection, Row, Source
 from pipelines.errors import SourceError
 
 

@@ -27,8 +27,8 @@ from pipelines.benchmarks.records import (
     Rejection,
     Row,
     SimilarityRequest,
+    Source,
 )
-from pipelines.benchmarks.source import Source
 from pipelines.metrics.meteor import meteor_italian
 from pipelines.metrics.text import rouge_l
 

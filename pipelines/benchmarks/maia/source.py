@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipelines.benchmarks.maia.categories import POOL_SIZE, column_of
-from pipelines.benchmarks.records import MediaFile, RawSample, Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import SourceError
 

@@ -21,8 +21,7 @@ from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.mate.wording.own import PROMPT_VERSION, build_prompt
 from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
-from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample, Source
 from pipelines.errors import DatasetError
 
 WHITE_PICTURE = blank("FFFFFF", 480, 320)  # stands for the data's own white picture where that is absent

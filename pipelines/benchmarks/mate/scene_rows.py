@@ -10,8 +10,7 @@ from typing import Any, Final
 from pipelines.benchmarks.mate.row_parser import read_row, row_id
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow
 from pipelines.benchmarks.mate.scene import TASKS, Scene
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.errors import SourceError
 
 PICTURE: Final = "picture"

@@ -25,8 +25,7 @@ from pipelines.benchmarks.mate.scene_rows import (
     sample_of,
 )
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.errors import SourceError
 
 _FILE = re.compile(r"(mm|um)_([012])shot(_cot)?\.jsonl")

@@ -25,8 +25,8 @@ from pipelines.benchmarks.records import (
     Row,
     Sample,
     SimilarityRequest,
+    Source,
 )
-from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
     equal_by_rule,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from models.image_formats import EXTENSIONS, FORMAT_NAMES, detect_format
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Source
 from pipelines.benchmarks.unpie.download import PictureError, fetch
 from pipelines.errors import DecodeError, SourceError
 

@@ -26,8 +26,8 @@ from pipelines.benchmarks.records import (
     Row,
     Sample,
     SimilarityRequest,
+    Source,
 )
-from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
 from pipelines.benchmarks.vague.facts import (
     CAPTIONED,

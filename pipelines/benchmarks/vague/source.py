@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
-from pipelines.benchmarks.records import MediaFile, Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import MediaFile, Rejection, Source
 from pipelines.benchmarks.vague.person_tags import Box
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import SourceError

@@ -19,8 +19,8 @@ from pipelines.benchmarks.records import (
     Rejection,
     Row,
     SimilarityRequest,
+    Source,
 )
-from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.vflute.explanation_score import read_row, similarity_of
 from pipelines.benchmarks.vflute.facts import FULL_TEST, PUBLISHED_SETTINGS, REPORTED_THRESHOLDS, SETTINGS, TASK
 from pipelines.benchmarks.vflute.people.authors_files import READER

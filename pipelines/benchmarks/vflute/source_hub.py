@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, batches, open_parquet, parquet_rows
-from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
 

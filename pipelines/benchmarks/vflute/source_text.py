@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.source import Source
+from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
 from pipelines.errors import SourceError

@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
+from pipelines.rendering import formats
+from pipelines.rendering.environment import ITEMS, render_page
+from pipelines.rendering.escaping import one_line
 from pipelines.report.model import BenchmarkSection, ReportData, Section
-from pipelines.report.pages.environment import ITEMS, render_page
-from pipelines.report.tables import formats, overview
-from pipelines.report.tables.escaping import one_line
+from pipelines.report.tables import overview
 from pipelines.report.tables.reproduction import cells_table
 from pipelines.report.token_efficiency import efficiency_table
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.benchmarks.item_lists import ItemList
+from pipelines.rendering.environment import ITEMS, render_page
+from pipelines.rendering.escaping import csv_cell
 from pipelines.report.model import ModelItems
-from pipelines.report.pages.environment import ITEMS, render_page
-from pipelines.report.tables.escaping import csv_cell
 
 SHOWN: Final = 10  # items of each list, model and setting on the page
 _COLUMNS: Final = (

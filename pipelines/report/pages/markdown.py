@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
+from pipelines.rendering import formats
+from pipelines.rendering.environment import ANSWER_LIMIT
+from pipelines.rendering.escaping import clean, markdown, shorten
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
-from pipelines.report.pages.environment import ANSWER_LIMIT
 from pipelines.report.pages.html import TITLE, detail_tables, lead
-from pipelines.report.tables import formats, overview
-from pipelines.report.tables.escaping import clean, markdown, shorten
+from pipelines.report.tables import overview
 
 _FOOTER = (
     "Rows in italics are published numbers of models, rows named after people are people's; all others were measured "

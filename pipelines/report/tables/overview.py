@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
 from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
+from pipelines.report.metrics_file import number_or_none
 from pipelines.report.model import BenchmarkSection, ReportData
 
 _MAX_NAMES = 6
@@ -147,14 +147,6 @@ def run_facts(report: ReportData) -> list[tuple[str, str]]:
 def run_tables(report: ReportData) -> list[Table]:
     """Return the mappings of the run as tables."""
     return [_run_table(key, value) for key, value in report.run.items() if _is_table(value)]
-
-
-def number_or_none(value: object) -> float | None:
-    """Return a finite number; None for null, NaN, infinity and anything else."""
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def mark_people(table: Table) -> Table:

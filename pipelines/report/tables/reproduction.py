@@ -7,12 +7,8 @@ from typing import Final
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.report.model import ReproductionCell
-from pipelines.report.reproduction import count_verdicts, reproduction_line
+from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
 
-REPRODUCED_RULE: Final = (
-    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding; a count without "
-    "an interval has the Wilson interval of its share. Differs: neither."
-)
 _NOT_COMPARABLE: Final = (
     "Not comparable: the run has other items, another judge, prompt wording, revision, scorer or captioner than the "
     "paper, the paper's number is a misprint, or ours could not be measured. These cells do not count in any share."

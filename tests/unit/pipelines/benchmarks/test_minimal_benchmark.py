@@ -12,9 +12,8 @@ from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample
+from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample, Source
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.source import Source
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.render import render

@@ -12,7 +12,7 @@ from pipelines.benchmarks.figures import Bars, Figure, Points, Series
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow
-from pipelines.report.tables.formats import to_csv
+from pipelines.rendering.formats import to_csv
 from pipelines.report.tables.overview import figure_table, mark_people
 
 

@@ -20,6 +20,7 @@ from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
+from pipelines.rendering.formats import to_csv, to_latex
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.model import ReproductionCell
 from pipelines.report.reproduction import (
@@ -29,7 +30,6 @@ from pipelines.report.reproduction import (
     reproduction_json,
     reproduction_line,
 )
-from pipelines.report.tables.formats import to_csv, to_latex
 from pipelines.report.tables.reproduction import cells_table, summary_table
 from pipelines.storage.store import Store
 from tests.support.requests import target_of

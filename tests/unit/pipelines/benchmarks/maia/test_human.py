@@ -7,7 +7,7 @@ from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, huma
 from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people.human import judge_kappa, with_judge
 from pipelines.benchmarks.maia.results import STATEMENTS
-from pipelines.report.tables.layout import value_of
+from pipelines.rendering.table_layout import value_of
 from tests.support import maia_rows
 from tests.support.maia_rows import Question
 from tests.support.people_results import only

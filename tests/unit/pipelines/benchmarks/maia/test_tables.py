@@ -13,9 +13,9 @@ from pipelines.benchmarks.maia.figures import make_figures
 from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.maia.tables import make_tables
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.rendering.formats import to_markdown
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
-from pipelines.report.tables.formats import to_markdown
 from tests.support.maia_rows import Question, every_column, frame, samples
 from tests.support.published_frames import published
 from tests.support.report_results import results_of

@@ -9,7 +9,7 @@ from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.tables import Table, TableValue
-from pipelines.report.tables.formats import html, to_csv, to_latex, to_markdown
+from pipelines.rendering.formats import html, to_csv, to_latex, to_markdown
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 

@@ -13,7 +13,7 @@ from pipelines.benchmarks.figures import Bars, Radar
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
-from pipelines.report.figures.svg import to_svg_bytes
+from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.report.model import METRIC_KEYS
 from tests.support.published_frames import dataset_facts, published
 from tests.support.report_results import results_of

@@ -12,9 +12,9 @@ from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.figures import make_figures
 from pipelines.benchmarks.vflute.metrics import reduce_scores
 from pipelines.benchmarks.vflute.tables import make_tables
+from pipelines.rendering.formats import to_markdown
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
-from pipelines.report.tables.formats import to_markdown
 from tests.support.f1_oracle import f1_at_k
 from tests.support.published_frames import published
 from tests.support.report_results import results_of

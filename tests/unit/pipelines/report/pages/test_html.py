@@ -6,16 +6,16 @@ from importlib.resources import files as package_files
 
 import pytest
 
+from pipelines.rendering.escaping import clean, markdown, one_line
+from pipelines.rendering.viewer_marks import MARK
 from pipelines.report import BenchmarkSection, ReportData, render
 from pipelines.report.model import Section
 from pipelines.report.pages.html import LANDING_ROWS, html_pages, lead
 from pipelines.report.pages.markdown import markdown_page
-from pipelines.report.pages.viewer_marks import MARK
-from pipelines.report.tables.escaping import clean, markdown, one_line
+from tests.unit.pipelines.rendering.figures.test_svg import assert_inert
 from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, table
-from tests.unit.pipelines.report.figures.test_svg import assert_inert
 
-CSS = package_files("pipelines.report.pages").joinpath("templates", "report.css").read_text(encoding="utf-8")
+CSS = package_files("pipelines.rendering").joinpath("templates", "report.css").read_text(encoding="utf-8")
 ATTRIBUTES = {
     "alt",
     "aria-current",

@@ -1,7 +1,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
@@ -12,7 +11,6 @@ from pipelines.report.tables.overview import (
     figure_table,
     headline_table,
     notes_table,
-    number_or_none,
     run_facts,
     run_tables,
 )
@@ -141,11 +139,3 @@ def test_run_facts_and_tables() -> None:
     assert models.columns == ("Revision", "Limits")
     assert [row.cells for row in models.rows] == [("abc", '{"max_frames": 8}'), ("def", "")]
     assert [(row.label, row.cells) for row in versions.rows] == [("torch", ("2.15",)), ("mixed", ('{"a": 1}',))]
-
-
-@pytest.mark.parametrize(
-    ("value", "number"),
-    [(1, 1.0), (np.float32(0.5), 0.5), (None, None), (math.nan, None), (-math.inf, None), (True, None), ("0.5", None)],
-)
-def test_number_or_none(value: object, number: float | None) -> None:
-    assert number_or_none(value) == number

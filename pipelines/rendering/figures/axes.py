@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pipelines.benchmarks.figures import Series
-from pipelines.report.figures.text import text_width
+from pipelines.rendering.figures.text import text_width
 
 SIZE = 12.0
 """Font size of labels."""

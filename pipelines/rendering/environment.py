@@ -13,8 +13,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.report.pages.viewer_marks import viewer_mark
-from pipelines.report.tables.escaping import clean, one_line, shorten
+from pipelines.rendering.escaping import clean, one_line, shorten
+from pipelines.rendering.viewer_marks import viewer_mark
 
 ANSWER_LIMIT = 4_000
 """Characters of one text of an example; the predictions hold the full text."""
@@ -23,7 +23,7 @@ _SUMMARY_LENGTH = 100
 
 
 @functools.cache
-def environment(package: str = "pipelines.report.pages") -> Environment:
+def environment(package: str = "pipelines.rendering") -> Environment:
     """Return the environment of a package's templates: values are cleaned, then escaped, except for our markup."""
     templates = Environment(
         loader=PackageLoader(package, "templates"),
@@ -42,7 +42,7 @@ def environment(package: str = "pipelines.report.pages") -> Environment:
     return templates
 
 
-def inline_file(name: str, package: str = "pipelines.report.pages") -> tuple[Markup, str]:
+def inline_file(name: str, package: str = "pipelines.rendering") -> tuple[Markup, str]:
     """Return a style or script of a package's templates, and the source by which a policy allows it alone."""
     text = files(package).joinpath("templates", name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.report.tables.layout import DASH, format_number, lay_out, value_of
+from pipelines.rendering.table_layout import DASH, format_number, lay_out, value_of
 from tests.unit.pipelines.report.cases import golden
 
 

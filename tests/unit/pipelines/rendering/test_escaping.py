@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.report.tables.escaping import clean, csv_cell, latex, markdown, one_line, shorten
+from pipelines.rendering.escaping import clean, csv_cell, latex, markdown, one_line, shorten
 from tests.unit.pipelines.report.cases import HOSTILE, golden
 
 ESCAPES = golden("escapes.jsonl")

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report.pages.viewer_marks import MARK
-from pipelines.report.tables.escaping import clean, csv_cell
-from pipelines.report.tables.formats import column_names, html, to_csv, to_latex, to_markdown
-from pipelines.report.tables.layout import lay_out
+from pipelines.rendering.escaping import clean, csv_cell
+from pipelines.rendering.formats import column_names, html, to_csv, to_latex, to_markdown
+from pipelines.rendering.table_layout import lay_out
+from pipelines.rendering.viewer_marks import MARK
 from tests.unit.pipelines.report.cases import HOSTILE, Page, table
 
 SMALL = Table(

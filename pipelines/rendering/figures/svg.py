@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Points, Radar
-from pipelines.report.figures.axes import (
+from pipelines.rendering.figures.axes import (
     SIZE,
     Axis,
     across,
@@ -20,10 +20,10 @@ from pipelines.report.figures.axes import (
     tick_labels,
     upward,
 )
-from pipelines.report.figures.bars import draw_bars
-from pipelines.report.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path, runs_of
-from pipelines.report.figures.style import GRID, MUTED, series_styles
-from pipelines.report.figures.text import wrap
+from pipelines.rendering.figures.bars import draw_bars
+from pipelines.rendering.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path, runs_of
+from pipelines.rendering.figures.style import GRID, MUTED, series_styles
+from pipelines.rendering.figures.text import wrap
 
 _MAX_MARKERS = 24
 """A curve of more points has a marker at every second, third and so on, those of each series at others."""

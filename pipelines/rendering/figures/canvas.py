@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
-from pipelines.report.figures.axes import SIZE, Axis
-from pipelines.report.figures.style import DARK_STYLE, GRID, INK, MUTED, PAPER, SeriesStyle
-from pipelines.report.figures.text import text_width, wrap
-from pipelines.report.tables.escaping import one_line
+from pipelines.rendering.escaping import one_line
+from pipelines.rendering.figures.axes import SIZE, Axis
+from pipelines.rendering.figures.style import DARK_STYLE, GRID, INK, MUTED, PAPER, SeriesStyle
+from pipelines.rendering.figures.text import text_width, wrap
 
 Point: TypeAlias = tuple[float, float]
 T = TypeVar("T")
