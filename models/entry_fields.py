@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,6 +20,9 @@ from pydantic import (
 
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
 """Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
+
+OptionalParameter: TypeAlias = Literal["temperature", "seed", "top_p", "logprobs", "reasoning_effort"]
+"""Parameters that an endpoint may refuse and that are then left out."""
 
 _REQUEST_FIELDS = frozenset(
     {
@@ -181,8 +184,7 @@ class EndpointSettings(StrictModel):
     concurrency: PositiveInt = 16  # calls in flight at an endpoint
     timeout_s: PositiveFloat = 120.0  # seconds for one attempt at an endpoint, from first byte sent to last one read
     retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
-    omit_parameters: tuple[Literal["temperature", "seed", "top_p", "logprobs", "reasoning_effort"], ...] = ()
-    """Not sent to the endpoint, because it refuses them; one that a refusal names is left out without this too."""
+    omit_parameters: tuple[OptionalParameter, ...] = ()  # rejected by the endpoint: not sent
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures

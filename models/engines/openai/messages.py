@@ -6,9 +6,9 @@ import base64
 import io
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from models.entry_fields import Limits
+from models.entry_fields import Limits, OptionalParameter
 from models.media_sampling import shrunk_size, uniform_indices
 from models.messages import Call, Failure, Frames, Media, Text, Turn
 from models.spec import ModelSpec
@@ -20,7 +20,7 @@ _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 _JPEG_QUALITY = 90
 _MAX_PNG_COLOURS = 4096  # with more, on natural frames, PNG is five times larger than JPEG and fifty times slower
 
-OPTIONAL_PARAMETERS = ("temperature", "seed", "top_p", "logprobs", "reasoning_effort")
+OPTIONAL_PARAMETERS: Sequence[str] = get_args(OptionalParameter)
 """Left out where an endpoint refuses them."""
 UNSCORED = Failure(
     type="unsupported",
