@@ -16,8 +16,9 @@ from models.catalog_loader import load_models, named_models, select_models, trus
 from models.environment import ray_address
 from models.errors import YamlFileError
 from models.spec import ModelSpec
-from models.strict_yaml import read_yaml
+from models.strict_yaml import read_text, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
@@ -187,7 +188,12 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
             raise UsageError(
                 f"--prompts {path}: {name} has no prompt {path.stem!r}; known: {', '.join(sorted(prompt_texts))}"
             )
-        texts.setdefault(name, {})[path.stem] = path.read_text(encoding="utf-8").removesuffix("\n")
+        try:
+            text = read_text(path, "prompt").removesuffix("\n")
+        except YamlFileError as error:
+            raise UsageError(f"--prompts {error}") from error
+        check_placeholders(text, prompt_texts[path.stem], f"--prompts {path}")
+        texts.setdefault(name, {})[path.stem] = text
     return texts
 
 

@@ -14,24 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from models.availability import transformers_classes
+from models.families import family
 from models.gguf_header import gguf_file
 from models.spec import ModelSpec
 
-_LACKS = {
-    "blip-2": "models without a chat template",  # the `transformers` engine formats their conversations
-    "instructblip": "models without a chat template",
-    "smolvlm": "clips for SmolVLM",  # vllm 0.32 takes pictures only
-    "llava_next_video": "clips for LLaVA-NeXT-Video",  # vllm 0.32 ended at one in the tests
-    "llava_onevision": "several pictures for LLaVA-OneVision",  # vllm cuts each into tiles, transformers none
-    "muse_glimmer": "clips for Muse Glimmer",  # vllm 0.32 tells the model that frames are half a second apart
-    # vllm 0.32 reads these two from the configuration that comes with the publisher's code, which no entry runs here.
-    "ernie4_5_vl_moe": "the configuration of transformers for ERNIE 4.5 VL",
-    "molmo2": "the configuration of transformers for Molmo2",
-}
-_SEES_PICTURES_WHOLE = ("gemma3", "gemma4", "gemma4_unified")
-"""A picture's tokens see those after them in all or some of the released models; on vllm 0.32's CPU build in none."""
-_BFLOAT16_ON_CPUS = ("minicpmv4_6", "minicpmv4_7", "qwen3_5", "qwen3_5_moe")
-"""Their linear attention runs on vllm 0.32's CPU build in bfloat16 alone; its GPU build has no such limit."""
 _REGISTRY = ("model_executor", "models", "registry.py")
 
 
@@ -54,7 +40,7 @@ def _vllm_unsupported_reason(spec: ModelSpec) -> str:
         "beam search": (spec.generation.num_beams or 1) > 1,
         "chat_format": spec.chat_format is not None,
         "offload": spec.offload,
-        _LACKS.get(spec.architecture or "", ""): spec.architecture in _LACKS,
+        family(spec.architecture).vllm_lacks: bool(family(spec.architecture).vllm_lacks),
         **_cpu_limits(spec),
         "a GGUF file": gguf_file(spec.model) is not None,
     }
@@ -88,10 +74,11 @@ def _wrong_device(spec: ModelSpec) -> str:
 
 def _cpu_limits(spec: ModelSpec) -> dict[str, bool]:
     """Return what the CPU build alone does not compute, or not as trained, and whether the entry needs it."""
-    rounds_otherwise = spec.architecture in _BFLOAT16_ON_CPUS and spec.dtype in ("float16", "float32")
+    of_family = family(spec.architecture)
+    rounds_otherwise = of_family.bfloat16_on_cpus and spec.dtype in ("float16", "float32")
     limits = {
         f"linear attention in {spec.dtype} on CPUs": rounds_otherwise,
-        f"pictures for {spec.architecture} on CPUs": spec.architecture in _SEES_PICTURES_WHOLE,
+        f"pictures for {spec.architecture} on CPUs": of_family.sees_pictures_whole,
     }
     return limits if _is_cpu_build() else {}
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from models.engines.hub import cached_folder
+from models.engines.launch import LaunchedModel
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
 from models.gguf_header import gguf_file
 from models.gpu_memory import ModelSize, model_size
-from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)

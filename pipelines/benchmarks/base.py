@@ -191,6 +191,7 @@ class BenchmarkDefinition:
     title: str
     citation: str  # where the benchmark comes from: paper and data
     tasks: Mapping[str, tuple[str, ...]]  # task -> settings
+    whole_category: str = ""  # category of the value that stands for the whole, where it is not the pooled one
     headline: str = "accuracy"  # the metric that stands first; higher is better
     measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run

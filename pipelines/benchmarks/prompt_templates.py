@@ -7,6 +7,19 @@ from collections.abc import Mapping
 
 from pipelines.errors import UsageError
 
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def check_placeholders(text: str, original: str, where: str) -> None:
+    """Raise UsageError unless a user's wording has the placeholders of the text that it replaces, and no other."""
+    expected, given = {*_FIELD.findall(original)}, {*_FIELD.findall(text)}
+    names = ", ".join(f"{{{name}}}" for name in sorted(expected)) or "none"
+    for kind, different in (("lacks the", expected - given), ("has the unknown", given - expected)):
+        if different:
+            raise UsageError(
+                f"{where}: the text {kind} placeholder {{{min(different)}}}; this prompt's placeholders: {names}"
+            )
+
 
 class PromptTexts:
     """The wording of a benchmark's prompts by version name, with the user's overrides."""
@@ -30,7 +43,7 @@ class PromptTexts:
         pieces = self._pieces.get(version)
         if pieces is None:
             name = self._instead.get(version, version)
-            pieces = re.split(r"\{(\w+)\}", self._overrides.get(name, self._texts[name]))
+            pieces = _FIELD.split(self._overrides.get(name, self._texts[name]))
             self._pieces[version] = pieces
         filled = pieces.copy()
         filled[1::2] = [fields.get(field, f"{{{field}}}") for field in pieces[1::2]]

@@ -51,7 +51,7 @@ class PromptPlan:
 
     @cached_property
     def texts(self) -> PromptTexts:
-        """The wording of its prompts; ValueError if the user's own lacks a placeholder or has an unknown one."""
+        """The wording of its prompts; UsageError for an unknown version."""
         return PromptTexts(self.benchmark.prompt_texts, self.wording, self.prompt_versions)
 
     @property

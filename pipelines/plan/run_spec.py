@@ -11,6 +11,7 @@ from typing import Final
 from models.messages import DEFAULT_SEED
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
@@ -172,6 +173,10 @@ class RunSpec:
         versions = [version for entry in chosen for version in entry.prompt_texts]
         check_names("prompt version", [*self.prompt_versions, *self.prompt_versions.values()], versions)
         check_names("benchmark of --prompt-version", self.prompt_sets, list(self.benchmarks))
+        for name, wording in self.prompts.items():
+            for version, text in wording.items():
+                check_names(f"prompt of {name}", [version], list(benchmark(name).prompt_texts))
+                check_placeholders(text, benchmark(name).prompt_texts[version], f"prompt {version} of {name}")
         for name, sets in self.prompt_sets.items():
             check_names(f"set of prompts of {name}", sets, [DEFAULT_PROMPTS, *benchmark(name).prompt_sets])
         cells = (cells_of, people_cells)

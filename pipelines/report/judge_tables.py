@@ -2,61 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from models.families import families_named
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, metric_by, pair_name
 from pipelines.benchmarks.results import Key, Results, mean_of
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
 
-_FAMILIES: Final = (
-    *("aya", "blip", "claude", "cogvlm", "command", "deepseek", "falcon", "gemini", "gemma", "glm", "gpt", "granite"),
-    *(
-        "idefics",
-        "internlm",
-        "internvl",
-        "llama",
-        "llava",
-        "minicpm",
-        "ministral",
-        "mistral",
-        "mixtral",
-        "molmo",
-        "nova",
-    ),
-    *("olmo", "opt", "ovis", "paligemma", "phi", "pixtral", "qwen", "smollm", "smolvlm", "vicuna", "yi"),
-)
-_SAME_BASE: Final = {"vicuna": "llama", "mixtral": "mistral", "ministral": "mistral", "pixtral": "mistral"}
 _SAME_FAMILY: Final = "the judge is of the model's family"
 
 
 def families_of(name: str, spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the families of a model: those in its name at its maker, else that name; none where it only guesses.
-
-    A name such as `llava-onevision-qwen2-7b` holds two: of the model, and of the language model in it.
-    """
-    if spec.get("engine") == "random":
-        return frozenset()
-    text = str(spec.get("model") or name).rstrip("/").lower()
-    words = re.findall(r"[a-z]+", text.rsplit("/", 1)[-1])
-    families = {word for word in words if word in _FAMILIES} or {"gpt" for _ in re.findall(r"^o\d", text)}
-    return frozenset(_SAME_BASE.get(word, word) for word in families) or frozenset({text})
+    """Return the families of a model, by its name at its maker where the spec has one; none where it only guesses."""
+    return frozenset() if spec.get("engine") == "random" else families_named(str(spec.get("model") or name))
 
 
-def judge_tables(results: Results, metrics: Sequence[str], models: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+def judge_tables(
+    results: Results, definition: BenchmarkDefinition, models: Mapping[str, Mapping[str, Any]]
+) -> list[Table]:
     """Return the tables of one benchmark; none unless several judges gave verdicts.
 
-    `metrics` are those that rest on verdicts; `models` the specs of `run.json` by name.
+    `models` are the specs of `run.json` by name.
     """
     judges = _judges(results)
     if len(judges) < 2:
         return []
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
     related = {(judge, model) for judge in judges for model in families if families[judge] & families[model]}
-    rows = list(_rows(results, judges, metrics))
+    rows = list(_rows(results, judges, definition))
     return [
         _by_judge(results.benchmark, judges, rows, related),
         _agreement(results, judges),
@@ -68,12 +45,14 @@ def _judges(results: Results) -> list[str]:
     return list(dict.fromkeys(key.category for key in results.ours if key.metric == UNREAD_COUNT))
 
 
-def _rows(results: Results, judges: Sequence[str], metrics: Sequence[str]) -> Iterator[tuple[Key, list[TableValue]]]:
+def _rows(
+    results: Results, judges: Sequence[str], definition: BenchmarkDefinition
+) -> Iterator[tuple[Key, list[TableValue]]]:
     """Yield the whole of each metric, task, setting and subset of each model, by judge."""
-    first = {metric_by(metric, judges[0]): metric for metric in metrics}
+    first = {metric_by(metric, judges[0]): metric for metric in definition.judged_metrics}
     for key in results.ours:
-        both_kinds = key._replace(category="All")  # UNPIE's mean of both kinds stands for the pooled value
-        if key.metric in first and (key == both_kinds or (not key.category and both_kinds not in results.ours)):
+        whole = key._replace(category=definition.whole_category)
+        if key.metric in first and (key == whole or (not key.category and whole not in results.ours)):
             numbers = [
                 results.find(key._replace(metric=metric_by(first[key.metric], judge))) or TableValue(value=None)
                 for judge in judges

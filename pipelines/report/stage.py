@@ -238,7 +238,7 @@ def _part(
                 mark_people,
                 (
                     *definition.reporter.tables(results),
-                    *judge_tables(results, definition.judged_metrics, models),
+                    *judge_tables(results, definition, models),
                     *tables,
                 ),
             )

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any
 
 from models.engines.base import Engine
+from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
 from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
@@ -23,7 +24,6 @@ from models.engines.transformers.fetch import ensure_local
 from models.engines.watchdog import response_timeout
 from models.engines.weights import check_memory, free_host_bytes
 from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
-from models.launch import LaunchedModel
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 

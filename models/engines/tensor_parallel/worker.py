@@ -20,11 +20,11 @@ from functools import partial
 from multiprocessing import connection, parent_process
 from typing import TYPE_CHECKING, Any
 
+from models.engines.launch import LaunchedModel
 from models.engines.load_progress import progress_listener
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
 from models.errors import EngineDiedError, EngineUnreachableError
-from models.launch import LaunchedModel
 from models.messages import CallReply
 
 if TYPE_CHECKING:

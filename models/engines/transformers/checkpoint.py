@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from models.engines.hub import ADAPTER_WEIGHTS
+from models.engines.launch import LaunchedModel
 from models.engines.load_progress import weights_progress
 from models.engines.offload import offload_arguments, remove_with
 from models.engines.transformers.fetch import ensure_local
@@ -26,7 +27,6 @@ from models.engines.transformers.model_config import (
 from models.engines.transformers.sharding import distributed_config, fit_heads
 from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
-from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from models.engines.launch import LaunchedModel
 from models.engines.offload import is_spread
 from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.transformers.logprobs import Scorer
@@ -23,7 +24,6 @@ from models.engines.transformers.prompts import PromptMaker
 from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
 from models.errors import PrefixSharingUnsupportedError
-from models.launch import LaunchedModel
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
@@ -177,11 +177,7 @@ class TransformersEngine:
             self._stop_sharing(str(result))
             yield from self._score(calls, media)
         elif len(calls) > 1:
-            _log.warning("%d calls cannot be scored together: %s", len(calls), result)
-            self._memory.release()
-            middle = len(calls) // 2
-            yield from self._score(calls[:middle], media)
-            yield from self._score(calls[middle:], media)
+            yield from self._in_halves(calls, lambda half: self._score(half, media), result)
         else:
             yield failure_reply(calls[0], result)
 
@@ -210,11 +206,7 @@ class TransformersEngine:
             for shared, tokens in zip(batch, result, strict=True):
                 yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
         elif isinstance(result, Exception) and is_out_of_memory(result) and len(batch) > 1:
-            _log.warning("out of memory: answering a batch of %d in halves: %s", len(batch), result)
-            self._memory.shrink(len(batch))
-            middle = len(batch) // 2
-            yield from self._answer(batch[:middle])
-            yield from self._answer(batch[middle:])
+            yield from self._in_halves(batch, self._answer, result)
         else:
             if isinstance(result, PrefixSharingUnsupportedError):
                 self._stop_sharing(str(result))
@@ -248,12 +240,20 @@ class TransformersEngine:
         elif len(prompts) == 1:
             yield failure_reply(prompts[0].call, result)
         else:
-            _log.warning("retrying a batch of %d in halves: %s: %s", len(prompts), type(result).__name__, result)
-            if is_out_of_memory(result):
-                self._memory.shrink(len(prompts))
-            middle = len(prompts) // 2
-            yield from self._padded_batch(prompts[:middle])
-            yield from self._padded_batch(prompts[middle:])
+            yield from self._in_halves(prompts, self._padded_batch, result)
+
+    def _in_halves(
+        self, batch: Sequence[_T], run: Callable[[Sequence[_T]], Iterator[CallReply]], error: Exception
+    ) -> Iterator[CallReply]:
+        """Run a batch that an error ended again in halves; where memory ran out, later batches are smaller too."""
+        _log.warning("retrying a batch of %d in halves: %s: %s", len(batch), type(error).__name__, error)
+        if is_out_of_memory(error):
+            self._memory.shrink(len(batch))
+        else:
+            self._memory.release()
+        middle = len(batch) // 2
+        yield from run(batch[:middle])
+        yield from run(batch[middle:])
 
     def _reply(self, prompt: Prompt, tokens: GeneratedTokens, seconds: float, cached: int = 0) -> CallReply:
         text = self._checkpoint.tokenizer.decode(

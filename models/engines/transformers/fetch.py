@@ -17,11 +17,11 @@ from typing import Any
 
 from models.engines.gguf_conversion import converted_folder
 from models.engines.hub import adapter_folder, adapter_id
+from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError
 from models.gguf_header import gguf_file
-from models.launch import LaunchedModel
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)

@@ -43,13 +43,40 @@ class PackedSequences:
     keys: dict[int, Tensor] = field(default_factory=dict)  # layer -> [rows, key heads, capacity, width]
     values: dict[int, Tensor] = field(default_factory=dict)
     shifts: list[int] = field(default_factory=list)
+    prefixes: list[int] = field(init=False)  # tokens of the segments, by row
+    step_segments: list[SegmentQueries] | None = None  # those of a step, the same until rows are dropped
+
+    def __post_init__(self) -> None:
+        self.prefixes = [sum(segment.length for segment in path) for path in self.paths]
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def position(self, row: int) -> int:
         """Return the position of the row's own token 0."""
-        return sum(segment.length for segment in self.paths[row]) + self.shifts[row]
+        return self.prefixes[row] + self.shifts[row]
+
+    def segments(self, row: Tensor, rows: range, *, is_step: bool) -> list[SegmentQueries]:
+        """Return the segments of a pass over tokens of these rows; a step has one token of every row."""
+        if is_step and self.step_segments is not None:
+            return self.step_segments
+        starts: dict[SharedSegment, int] = {}
+        users: dict[SharedSegment, list[int]] = {}
+        for index in rows:
+            start = 0
+            for segment in self.paths[index]:
+                starts[segment] = start
+                users.setdefault(segment, []).append(index)
+                start += segment.length
+        queries: list[SegmentQueries] = []
+        for segment, indices in users.items():
+            is_of_all = len(indices) == len(rows)
+            tokens = (
+                None if is_of_all else torch.isin(row, torch.tensor(indices, device=row.device)).nonzero().flatten()
+            )
+            queries.append((segment, starts[segment], tokens))
+        self.step_segments = queries if is_step else None
+        return queries
 
     def write(self, layer: int, at: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> None:
         """Store keys and values [tokens, key heads, width] at the (row, offset) of each token."""
@@ -74,6 +101,7 @@ class PackedSequences:
         self.paths = [self.paths[row] for row in rows]
         self.lengths = [self.lengths[row] for row in rows]
         self.shifts = [self.shifts[row] for row in rows]
+        self.prefixes, self.step_segments = [self.prefixes[row] for row in rows], None
         for store in (self.keys, self.values):
             for layer, old in store.items():
                 store[layer] = old[torch.tensor(rows, device=old.device)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from models.availability import PICKLES_REFUSED
+from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
-from models.launch import LaunchedModel
 
 
 def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:

@@ -218,25 +218,8 @@ class PackedModel:
     def _step(self, rows: PackedSequences, row: Tensor, offset: Tensor, *, ends: Tensor | None) -> AttentionPass:
         """Describe a pass over tokens; `ends` are those whose logits are read when rows are fresh, None for a step."""
         first, last = int(row[0]), int(row[-1])
-        users: dict[SharedSegment, list[int]] = {}
-        starts: dict[SharedSegment, int] = {}
-        lengths = [0] * len(rows)
-        for index in range(first, last + 1):
-            for segment in rows.paths[index]:
-                users.setdefault(segment, []).append(index)
-                starts[segment] = lengths[index]
-                lengths[index] += segment.length
-        segments: list[SegmentQueries] = []
-        last_segments: list[SegmentQueries] = []
-        for segment, indices in users.items():
-            used_by_all = len(indices) == last - first + 1
-            tokens = None if used_by_all else torch.isin(row, torch.tensor(indices)).nonzero().flatten()
-            tokens = None if tokens is None else tokens.to(self._device)
-            segments.append((segment, starts[segment], tokens))
-            if ends is not None:
-                tokens = ends if tokens is None else ends[torch.isin(ends, tokens)]
-            last_segments.append((segment, starts[segment], tokens))
-        position = torch.tensor(lengths)[row] + offset
+        segments = rows.segments(row.to(self._device), range(first, last + 1), is_step=ends is None)
+        position = torch.tensor(rows.prefixes)[row] + offset
         return AttentionPass(
             rows=rows,
             row=row.to(self._device),
@@ -246,7 +229,7 @@ class PackedModel:
             longest=int(offset.max()) + 1,
             fresh=ends is not None,
             segments=segments,
-            last_segments=last_segments,
+            last_segments=segments if ends is None else [_read_at(ends, segment) for segment in segments],
             last_layer=self._layers - 1,
             index=position.to(self._device),
             lowest=int(position.min()),
@@ -318,6 +301,12 @@ class PackedModel:
 def _empty_rows(paths: Sequence[tuple[SharedSegment, ...]], capacity: int) -> PackedSequences:
     shifts = [path[-1].shift if path else 0 for path in paths]
     return PackedSequences([tuple(path) for path in paths], [0] * len(paths), capacity, shifts=shifts)
+
+
+def _read_at(ends: Tensor, queries: SegmentQueries) -> SegmentQueries:
+    """Return a segment's queries without tokens whose logits nobody reads."""
+    segment, start, tokens = queries
+    return segment, start, ends if tokens is None else ends[torch.isin(ends, tokens)]
 
 
 def _shift(positions: Sequence[Tensor], length: int) -> int:

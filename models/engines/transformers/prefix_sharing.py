@@ -18,42 +18,8 @@ from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
 from models.engines.transformers.prompt_records import Head, Prompt
 from models.engines.transformers.sampling import GeneratedTokens, decode
 from models.errors import PrefixSharingUnsupportedError
+from models.families import family
 from models.messages import Media
-
-VERIFIED_MODEL_TYPES = frozenset(
-    {
-        "blip-2",
-        "ernie4_5_vl_moe",
-        "gemma3",
-        "gemma3_text",
-        "gemma4_unified",
-        "glm4v",
-        "glm4v_moe",
-        "granite4_vision",
-        "idefics2",
-        "idefics3",
-        "internvl",
-        "llama",
-        "llama4",
-        "llava",
-        "llava_next",
-        "llava_next_video",
-        "llava_onevision",
-        "mistral",
-        "mistral3",
-        "molmo2",
-        "muse_glimmer",
-        "ovis2",
-        "phi4_multimodal",
-        "qwen2",
-        "qwen2_5_vl",
-        "qwen2_vl",
-        "qwen3_vl",
-        "qwen3_vl_moe",
-        "smolvlm",
-    }
-)
-"""Model types whose shared answers are tested to equal the padded ones; others are verified on their first prompt."""
 
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 """Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
@@ -66,10 +32,8 @@ def sharing_unsupported_reason(config: Any) -> str | None:
     """Return why a model of this kind cannot share prefixes; None where no reason is known."""
     if config.is_encoder_decoder or config.get_text_config().is_encoder_decoder:
         return "the model is an encoder-decoder"
-    if config.model_type == "instructblip":
-        return "its query transformer reads the text together with the picture; features of the vision tower are reused"
-    if config.model_type == "mllama":
-        return "its language model cross-attends to the picture; features of the vision tower are reused"
+    if reason := family(config.model_type).unshared_reason:
+        return f"{reason}; features of the vision tower are reused"
     if getattr(config.get_text_config(), "num_kv_shared_layers", 0):
         return "the last layers of its language model reuse the keys and values of earlier ones"
     layer_types = set(getattr(config.get_text_config(), "layer_types", None) or ())
@@ -123,7 +87,7 @@ class SharedModel:
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
-        self._is_verified = checkpoint.model.config.model_type in VERIFIED_MODEL_TYPES
+        self._is_verified = family(checkpoint.model.config.model_type).is_verified
         self._chunk = min(chunk, max_packed_tokens(checkpoint.text_config) or chunk)
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()

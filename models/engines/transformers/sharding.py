@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from models.engines.launch import LaunchedModel
 from models.engines.transformers.model_config import empty_model, heads_of, layer_configs
 from models.errors import EngineUnreachableError
-from models.launch import LaunchedModel
 
 _KV_STYLE = "vlmsweep_shared_kv"
 _KV_LAYERS = ("k_proj", "v_proj")

@@ -27,6 +27,7 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
     Source,
 )
+from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
     equal_by_rule,
@@ -254,6 +255,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     "Higher is better.",
     secondary_metrics=("accuracy", "correct_pct"),
     prompt_texts=PROMPT_TEXTS,
+    whole_category=ALL,
     prompt_sets=PROMPT_SETS,
     default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
     content_field="content_sha",

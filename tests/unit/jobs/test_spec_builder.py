@@ -40,6 +40,26 @@ def test_unknown_captioner_is_refused_wherever_the_sweep_runs() -> None:
             check(flags("random", "randon"))  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Which?\nA) {a}", "the text lacks the placeholder {b}; this prompt's placeholders: {a}, {b}"),
+        ("{a} {b} {c}", "the text has the unknown placeholder {c}; this prompt's placeholders: {a}, {b}"),
+    ],
+)
+def test_wording_must_have_the_prompts_placeholders(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "maia" / "vsv-it-v1.txt"
+    path.parent.mkdir()
+    path.write_text(text)
+    maia = SweepFlags(models="random", benchmarks="maia", data="data", out="out", prompts=tmp_path, dry_run=True)
+    for check in (build_run_spec, validate_remote_flags):
+        with pytest.raises(UsageError) as raised:
+            check(maia)  # type: ignore[operator]
+        assert str(raised.value) == f"--prompts {path}: {problem}"
+    path.write_text('{a}, {b}: answer {"letter": "A"}\n')
+    assert build_run_spec(maia).prompts == {"maia": {"vsv-it-v1": '{a}, {b}: answer {"letter": "A"}'}}
+
+
 def gguf_flags(folder: Path, content: bytes | None) -> SweepFlags:
     if content is not None:
         (folder / "m.gguf").write_bytes(content)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from models.engines import weights
+from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
-from models.launch import LaunchedModel
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 

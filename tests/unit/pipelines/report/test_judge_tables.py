@@ -50,7 +50,7 @@ def test_one_judge_changes_nothing() -> None:
     assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reporter, MAIA.judged_metrics) == []
     pd.testing.assert_frame_equal(without_verdicts(rows.assign(**{A: 1.0})), rows)
     results = Results.of("maia", {"m": MAIA.reporter.reduce(rows, samples(questions))}, [])
-    assert judge_tables(results, MAIA.judged_metrics, {}) == []
+    assert judge_tables(results, MAIA, {}) == []
 
 
 def numbers(row: Sequence[object]) -> list[object]:
@@ -64,7 +64,7 @@ def test_tables_mark_the_own_family_and_sum_over_models() -> None:
     }
     models = {"a": {"model": "Qwen/Qwen3-32B"}, "b": {"engine": "random"}, "mine": {"model": "hub/qwen2.5-vl-7b"}}
     results = Results.of("maia", by_model, [])
-    metrics, agreement, preference = judge_tables(results, MAIA.judged_metrics, models)
+    metrics, agreement, preference = judge_tables(results, MAIA, models)
     assert [(row.label, numbers(row.cells)) for row in metrics.rows] == [
         ("mine", ["oevqa_accuracy", "32-frames", 3 / 5, 1 / 5, pytest.approx(2 / 5)]),
         ("stranger", ["oevqa_accuracy", "32-frames", 1 / 5, 2 / 5, pytest.approx(1 / 5)]),

@@ -11,10 +11,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from models.engines.launch import LaunchedModel
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.model_config import unreachable_error
 from models.errors import EngineUnreachableError
-from models.launch import LaunchedModel
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 

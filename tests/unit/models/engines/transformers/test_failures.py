@@ -191,7 +191,7 @@ def test_batches_are_halved_until_they_fit(
     limited = LimitedMemory(engine._shared.generate, 2, error)
     monkeypatch.setattr(engine._shared, "generate", limited)
     assert texts(list(engine.generate(calls, MEDIA))) == expected
-    assert "out of memory: answering a batch of 10 in halves" in caplog.text
+    assert "retrying a batch of 10 in halves" in caplog.text
     assert limited.sizes[:3] == [10, 5, 2]
     assert max(limited.sizes[3:]) <= 5
     before = len(limited.sizes)

@@ -15,6 +15,7 @@ from models.engines.transformers import prefix_sharing
 from models.engines.transformers.engine import TransformersEngine
 from models.entry_fields import Limits
 from models.errors import PrefixSharingUnsupportedError
+from models.families import ModelFamily
 from models.messages import Answer, Call, Generation, Text, Turn, user
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
@@ -148,7 +149,7 @@ def test_unlisted_model_type_is_verified_on_its_first_prompt(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(prefix_sharing, "VERIFIED_MODEL_TYPES", frozenset())
+    monkeypatch.setattr(prefix_sharing, "family", lambda _: ModelFamily())
     calls = calls_about((PICTURE,), ())
     expected = reference_answers("qwen2_5_vl", calls)
     engine = engine_of(checkpoint_of("qwen2_5_vl"))
