@@ -9,8 +9,7 @@ from typing import Any
 
 from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, shown_steps
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
-from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.records import Sample, is_person
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.context import EntryPlan, plans_of_all_sets

@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeAlias
 from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.human import HumanLevel, is_person
+from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.published import load_published
+from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
 
 Column: TypeAlias = tuple[str, str]

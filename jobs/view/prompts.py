@@ -10,8 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from jobs.view.outputs import Output
 from models.messages import Media, Part, Step, StepOutput, Text
-from pipelines.benchmarks.human import is_person
-from pipelines.benchmarks.records import MediaRef, Row, Sample
+from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting

@@ -13,9 +13,8 @@ from pipelines.annotation.draw import draw, order_key
 from pipelines.annotation.page import form_page
 from pipelines.annotation.pictures import data_uri
 from pipelines.benchmarks import benchmark as by_name
-from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
-from pipelines.benchmarks.records import Row
+from pipelines.benchmarks.records import Row, is_person
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD

@@ -11,22 +11,16 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
+from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.tables import Table
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.benchmarks.figures import Figure
-    from pipelines.benchmarks.records import Metric, Sample
-    from pipelines.benchmarks.results import Results
-    from pipelines.benchmarks.tables import Table
-
-ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 POOLED: Final = f"{ANNOTATOR}all together"  # the people of an output as one
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
-
-
-def is_person(model: str) -> bool:
-    """Return whether a model's name is that of a person whose answers are scored like a model's."""
-    return model.startswith(ANNOTATOR)
 
 
 def human_metric(metric: str) -> str:

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 Status = Literal["ok", "error", "excluded"]
+ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
+
+
+def is_person(model: str) -> bool:
+    """Return whether a model's name is that of a person whose answers are scored like a model's."""
+    return model.startswith(ANNOTATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

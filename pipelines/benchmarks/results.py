@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.human import ANNOTATOR
-from pipelines.benchmarks.records import Metric, PublishedValue
+from pipelines.benchmarks.records import ANNOTATOR, Metric, PublishedValue
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 Source: TypeAlias = Literal["ours", "published"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import is_person
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, prompt_fingerprint
 from pipelines.report.comparability import judge_name
 from pipelines.storage.store import Store

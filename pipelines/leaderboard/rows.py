@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.published import load_published
+from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run

@@ -8,8 +8,8 @@ from statistics import mean
 from typing import Any, Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
-from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric, is_person
-from pipelines.benchmarks.records import PublishedValue
+from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.metrics_file import number_or_none

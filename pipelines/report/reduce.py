@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import POOLED, HumanInputs, is_person
+from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.reply_cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan

@@ -16,9 +16,8 @@ from typing import Any, Final, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.published import load_published, printed_steps
-from pipelines.benchmarks.records import PublishedValue
+from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
 from pipelines.metrics.stats import wilson_ci

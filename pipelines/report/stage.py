@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
 from pipelines.benchmarks.people.comparison import agreement_table
 from pipelines.benchmarks.published import load_published
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext

@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pipelines.benchmarks.human import is_person
-from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.records import Rejection, is_person
 from pipelines.errors import UsageError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.human import is_person
-from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.records import Rejection, is_person
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
 from pipelines.plan.prompt_plan import PromptPlan

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.aggregation import Column, MetricSpec, Statistic, mean_of_ratios, with_intervals
-from pipelines.benchmarks.human import ANNOTATOR, SAME_ITEMS, gap_metric, human_metric
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
+from pipelines.benchmarks.records import ANNOTATOR, Metric
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha

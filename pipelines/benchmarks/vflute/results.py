@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.layout import View, coverage_notes
+from pipelines.benchmarks.records import ANNOTATOR
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, TASK
 

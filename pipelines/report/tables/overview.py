@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
-from pipelines.benchmarks.human import is_person
+from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
 from pipelines.report.metrics_file import number_or_none

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from models.messages import Step, user
-from pipelines.benchmarks.human import ANNOTATOR, human_prediction
+from pipelines.benchmarks.human import human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
-from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.benchmarks.records import ANNOTATOR, Prompt, Sample
 from pipelines.benchmarks.results import Key
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
-from pipelines.benchmarks.human import ANNOTATOR
 from pipelines.benchmarks.mate.rows import SETTINGS
 from pipelines.benchmarks.mate.scene import canonical_task
+from pipelines.benchmarks.records import ANNOTATOR
 
 _FILES: Final[Mapping[str, str]] = {
     "mm_2shot_cot": "2-shot-cot",

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import ClassVar, Final
 
-from pipelines.benchmarks.human import ANNOTATOR, HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text, is_person
+from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text
 from pipelines.benchmarks.mate.metrics import KINDS
 from pipelines.benchmarks.mate.people.authors_files import READER, typed_answer
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics, shared_rows
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample, is_person
 from pipelines.benchmarks.results import Key, Results
 
 _TASKS: Final = {

@@ -10,21 +10,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import (
-    ANNOTATOR,
-    SAME_ITEMS,
-    HumanInputs,
-    HumanKind,
-    HumanLevel,
-    Reduce,
-    gap_metric,
-    human_metric,
-)
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanKind, HumanLevel, Reduce, gap_metric, human_metric
 from pipelines.benchmarks.metrics_kernel.definitions import mean_of, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import koehn_p

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.benchmarks import benchmark, benchmark_names
-from pipelines.benchmarks.human import HumanBaseline, is_person
+from pipelines.benchmarks.human import HumanBaseline
+from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.ingest import human_files
 from pipelines.ingest.human_files import check_human, human_rows, load_human_files, read_human, store_human
