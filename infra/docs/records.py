@@ -95,7 +95,8 @@ def _default(value: object) -> str:
 
 def field_texts(record: type[BaseModel]) -> dict[str, str]:
     """Return field -> its explanation: of `models_file.yaml`, else the comment or text beside it in the source."""
-    beside = _source_texts(record)
+    parents = (part for part in reversed(record.__mro__) if issubclass(part, BaseModel) and part is not BaseModel)
+    beside = {name: text for part in parents for name, text in _source_texts(part).items()}
     given = explanations("models_file").get(record.__name__, {})
     return {name: given.get(name) or beside.get(name, "") for name in record.model_fields}
 
