@@ -92,7 +92,8 @@ class Rows:
     def _views(self, results: Results, key: Key, source: Source) -> Iterator[View]:
         table = self.table if source == "published" else ""
         each = key.setting == EACH_SETTING
-        numbers = results.index(source, table)
+        # A paper may order its models otherwise in each setting.
+        numbers = sorted(results.index(source, table), key=lambda number: number.setting != key.setting)
         for model, setting in dict.fromkeys((n.model, n.setting if each else key.setting) for n in numbers):
             view = View(results, key.of(model, setting), source, table)
             if not self.models or model in self.models:

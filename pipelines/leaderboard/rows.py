@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -61,7 +61,7 @@ def measured_rows(out: Store, label: str, benchmarks: Sequence[str] = ()) -> lis
     rows = []
     for raw in metrics:
         name, of_benchmark = str(raw["benchmark"]), entries.get(str(raw["benchmark"]), {})
-        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(raw, benchmark(name)):
+        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(raw, benchmark(name), of_benchmark):
             # Numbers that several models make together have no entry of their own; their members agree in conditions.
             entry = of_benchmark.get(str(raw["model"]), next(iter(of_benchmark.values())))
             rows.append(_measured_row(raw, entry, out, run, label))
@@ -104,8 +104,11 @@ def _board(raw: Mapping[str, Any]) -> Board:
     return benchmark_name, metric, task, setting, subset
 
 
-def _is_shown(raw: Mapping[str, Any], definition: BenchmarkDefinition) -> bool:
-    """Return whether a metric is a headline of the whole, or of a part that the paper prints."""
+def _is_shown(raw: Mapping[str, Any], definition: BenchmarkDefinition, models: Collection[str]) -> bool:
+    """Return whether a metric is a headline of the whole, or of a part that the paper prints; of runs only the mean."""
+    runs = [model for model in models if definition.is_ensemble_member(model)]
+    if definition.ensemble_replaces_members and raw["model"] in runs and len(runs) > 1:
+        return False
     if raw["metric"] not in (definition.headline, *definition.secondary_metrics) or raw["category"]:
         return False
     return not raw["subset"] or any(

@@ -118,8 +118,10 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
         *([Series(label="Chance", values=chance, baseline=True)] if _has_value(chance) else []),
         *([Series(label="People", values=human, origin="human", baseline=True)] if _has_value(human) else []),
     ]
+    without = "; ".join(name for name, value in zip(groups, human, strict=True) if value is None)
     notes = (
-        "Ours with 95% intervals. No line for people: no human value has been published.",
+        "Ours with 95% intervals.",
+        *([f"No line for people: no human value has been published of {without}."] if without else []),
         "Where the table says approximate, people and published models answered other or more items than ours.",
     )
     return [

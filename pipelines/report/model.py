@@ -96,6 +96,7 @@ class BenchmarkSection:
     measure: str = ""  # what the headline measures, a sentence in plain words
     headline: str  # name of the metric
     settings: tuple[str, ...] = ()  # order in the headline table; others follow
+    replaced: frozenset[str] = frozenset()  # models that one row stands for, such as runs of one model
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 

@@ -105,7 +105,7 @@ def publish(
     """Write `report/` from the results of the entries; `spent` says what this run cost."""
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row["benchmark"] for row in rows})
-    replaced = {model for results in reduced for model in results.replaced}
+    replaced = frozenset(model for results in reduced for model in results.replaced)
     shown = [row for row in rows if row["model"] not in replaced]
     human_files = {name: load_human_files(out, name) for name in names}
     marks = {
@@ -121,7 +121,9 @@ def publish(
         benchmarks=tuple(
             _with_prompt_tables(
                 _with_agreement(
-                    _part(name, shown, human_files[name], marks[name], run.models), human_files[name], reduced
+                    replace(_part(name, shown, human_files[name], marks[name], run.models), replaced=replaced),
+                    human_files[name],
+                    reduced,
                 ),
                 reduced,
             )

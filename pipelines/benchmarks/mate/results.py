@@ -18,6 +18,7 @@ FULL_SET: Final = 5500  # cross-modal examples behind the published numbers, and
 PAPER_SETTING: Final = "2-shot"
 
 _PREFERRED_SETTINGS: Final = (PAPER_SETTING, "1-shot", "0-shot", COT)
+_MEAN_OF_RUNS: Final = re.compile(r".+, mean of \d+ runs(, .+)?")  # as `random_runs` names it, and its setting
 _OBJECT_COUNT: Final = re.compile(r"(\d+) objects")
 
 
@@ -41,6 +42,11 @@ def _best_setting(results: Results, model: str) -> str:
     """Return the setting whose numbers stand for a model: 2-shot as in the paper, else the next best."""
     settings = {key.setting for key in results.ours if key.model == model and key.metric == "exact_match"}
     return next((setting for setting in _PREFERRED_SETTINGS if setting in settings), PAPER_SETTING)
+
+
+def is_mean_of_runs(model: str) -> bool:
+    """Return whether a row stands for the runs of the random baseline, which is no model."""
+    return _MEAN_OF_RUNS.fullmatch(model) is not None
 
 
 def in_best_setting(results: Results) -> Results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pipelines.benchmarks.layout import Column, Note, Rows, TableDef, View, if_ours
 from pipelines.benchmarks.mate.extra_tables import extra_tables, printed
@@ -17,6 +17,7 @@ from pipelines.benchmarks.mate.results import (
     data_notes,
     in_best_setting,
     is_generated,
+    is_mean_of_runs,
     label,
     object_counts,
 )
@@ -89,6 +90,13 @@ def _published_rows(number: int, key: Key, columns: Sequence[Column] = ()) -> li
     return [replace(rows, where=_is_open), replace(rows, heading="Closed", where=_is_closed)]
 
 
+def _ours(*keys: Key, **fields: Any) -> list[Rows]:
+    """Return the rows of runs of the random baseline, a line to compare with, and of our models."""
+    rows = Rows("", keys, **fields)
+    runs = replace(rows, where=lambda view: is_mean_of_runs(view.key.model), baseline=True)
+    return [runs, replace(rows, heading="This sweep", where=lambda view: not is_mean_of_runs(view.key.model))]
+
+
 def _people(number: int, keys: Sequence[Key]) -> list[Rows]:
     """Return the rows of people and chance as published, which name no setting."""
     columns = [key._replace(setting="") for key in keys]
@@ -111,6 +119,7 @@ def _two_shot(
 ) -> TableDef:
     setting = Key(setting=PAPER_SETTING)
     keys = [key.within(setting) for _, key in columns]
+    runs, ours = _ours(setting, show=with_interval)
     return TableDef(
         id=f"mate_table{number}",
         title=f"MATE Table {number}: accuracy, {subject}",
@@ -118,8 +127,9 @@ def _two_shot(
         rows=[
             *_people(number, keys),
             partial(_chance, keys=keys),
+            runs,
             *_published_rows(number, setting),
-            Rows("This sweep", [setting], show=with_interval),
+            ours,
         ],
         style="percent1",
         groups=groups,
@@ -168,6 +178,7 @@ def _mean(parts: Sequence[TableValue | None]) -> TableValue | None:
     return TableValue(value=mean_of(parts), n=n) if is_measured else None
 
 
+_COT_RUNS, _COT_MODELS = _ours(Key("", "crossmodal", COT))
 _COT_CATEGORIES: Final = {"All": "", "10 Obj.": "10 objects"}
 _COT: Final = TableDef(
     id="mate_table4",
@@ -178,12 +189,13 @@ _COT: Final = TableDef(
         lambda results: _chance(
             in_best_setting(results), [accuracy("crossmodal", name, PAPER_SETTING) for name in _COT_CATEGORIES.values()]
         ),
+        _COT_RUNS,
         *_published_rows(
             4,
             Key("", "crossmodal", COT),
             [partial(_printed_change, category=name) for name in _COT_CATEGORIES.values()],
         ),
-        Rows("This sweep", [Key("", "crossmodal", COT)]),
+        _COT_MODELS,
     ],
     style="percent1",
     better="higher",
@@ -227,14 +239,16 @@ def _link_table(results: Results) -> Table:
 _BY_SHOTS: Final = [
     (str(shots), accuracy(task, setting=f"{shots}-shot")) for task in ("img2txt", "txt2img") for shots in (0, 1, 2)
 ]
+_SHOTS_RUNS, _SHOTS_MODELS = _ours(Key(), label=lambda view: label(view.results, view.key.model), show=with_interval)
 _SHOTS: Final = TableDef(
     id="mate_table9",
     title="MATE Table 9: accuracy by number of solved examples",
     columns=_BY_SHOTS,
     rows=[
-        *_published_rows(9, Key()),
         partial(_chance, keys=[key for _, key in _BY_SHOTS]),
-        Rows("This sweep", label=lambda view: label(view.results, view.key.model), show=with_interval),
+        _SHOTS_RUNS,
+        *_published_rows(9, Key()),
+        _SHOTS_MODELS,
     ],
     style="percent1",
     groups=(("Image2Text", 3), ("Text2Image", 3)),

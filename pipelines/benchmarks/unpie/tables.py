@@ -55,8 +55,8 @@ def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
     yield from with_our_rows([low.lay_out(results)])
 
 
-def _rows(heading: str, *keys: Key) -> Rows:
-    return Rows(heading, keys, sources=BOTH, where=_is_compared, note=_row_note)
+def _rows(table: int, heading: str, *keys: Key) -> Rows:
+    return Rows(heading, keys, sources=BOTH, table=f"Table {table}", where=_is_compared, note=_row_note)
 
 
 def _is_compared(view: View) -> bool:
@@ -100,7 +100,7 @@ _TABLE_4: Final = TableDef(
     columns={"Inputs": _inputs, **{kind: Shown(Key(category=kind), change="delta_vs_lm") for kind in KINDS}},
     rows=[
         _random_phrase,
-        *(_rows(label, Key("exact_match", "grounding", setting)) for setting, label in TYPES.items()),
+        *(_rows(4, label, Key("exact_match", "grounding", setting)) for setting, label in TYPES.items()),
     ],
     style="percent1",
     better=("", "higher", "higher"),
@@ -117,7 +117,7 @@ _TABLE_5: Final = TableDef(
     groups=(("", 1), *((pair, len(_CATEGORIES)) for pair in PAIRS["disambiguation"])),
     rows=[
         Rows(keys=[Key("accuracy", "disambiguation")], sources=["published"], models=["Random"], baseline=True),
-        *(_rows(TYPES[setting], Key("accuracy", "disambiguation", setting)) for setting in ("sm", "vlm")),
+        *(_rows(5, TYPES[setting], Key("accuracy", "disambiguation", setting)) for setting in ("sm", "vlm")),
     ],
     style="percent1",
     better=("", *("higher",) * 9),
@@ -150,7 +150,7 @@ _TABLE_6: Final = TableDef(
     ],
     groups=(("", 2), *((category, 4) for category in _CATEGORIES)),
     rows=[
-        _rows(pair, *(Key("", "reconstruction", setting, pair) for setting in TYPES))
+        _rows(6, pair, *(Key("", "reconstruction", setting, pair) for setting in TYPES))
         for pair in PAIRS["reconstruction"]
     ],
     style="percent1",

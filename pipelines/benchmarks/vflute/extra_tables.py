@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Final
@@ -22,6 +23,7 @@ _TESTS: Final = (
 )
 """Better, worse, and p as printed."""
 _P: Final = "p_better_than_"
+_PERSON: Final = re.compile(r"p_(?P<person>.+)_is_better")
 
 
 def extra_tables(results: Results) -> list[Table]:
@@ -124,6 +126,10 @@ def _tests(results: Results) -> Iterator[TableRow]:
             if number is not None:
                 cells = (ModelSetting(entry.model, setting).label, _p_cell(number), number.n)
                 yield TableRow(label=entry.label, cells=cells)
+    for key, number in results.ours.items():
+        if person := _PERSON.fullmatch(key.metric):
+            cells = (ModelSetting(key.model, key.setting).label, _p_cell(number), number.n)
+            yield TableRow(label=f"Person {person['person']}", cells=cells, origin="human")
 
 
 def _tests_table(results: Results) -> Table:

@@ -41,9 +41,9 @@ def _drop_figure(results: Results) -> Iterator[Figure]:
 
 
 def _length_figures(results: Results) -> Iterator[Figure]:
-    """Yield figures 8 and 9: how long captions and explanations are, by source."""
-    counts = {text: {subset.source: [0] * bins for subset in SUBSETS} for text, (_, bins) in LENGTH_BINS.items()}
-    sources = {subset.name: subset.source for subset in SUBSETS}
+    """Yield figures 8 and 9: how long captions and explanations are, by source as the paper names it."""
+    sources = {subset.name: subset.name.partition(" (")[0] for subset in SUBSETS}
+    counts = {text: {source: [0] * bins for source in sources.values()} for text, (_, bins) in LENGTH_BINS.items()}
     for text in LENGTH_BINS:
         for subset, start, count in _length_counts(results, text):
             counts[text][sources[subset]][start // LENGTH_BINS[text][0]] += count

@@ -165,7 +165,8 @@ def _origin(model: str) -> Origin:
 
 def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:
     is_whole = not row["subset"] and not row["category"]
-    return bool(is_whole and row["benchmark"] == part.name and row["metric"] == part.headline)
+    is_shown = row["benchmark"] == part.name and row["model"] not in part.replaced
+    return bool(is_whole and is_shown and row["metric"] == part.headline)
 
 
 def measured_value(row: Mapping[str, Any]) -> TableValue:

@@ -150,6 +150,18 @@ def test_people_of_an_output_have_no_rank(tmp_path: Path) -> None:
     assert on_board(join_outputs([out]).rows)[0] == ("human:p1", "people", None)
 
 
+def test_runs_of_a_baseline_are_one_row(tmp_path: Path) -> None:
+    cell = {"benchmark": "mate", "task": "img2txt", "setting": "2-shot", "metric": "exact_match"}
+    runs = ["random run 0", "random run 1"]
+    entries = [replace(entry(model, benchmark_name="mate"), benchmark="mate") for model in runs]
+    rows = [metric(model, 0.2, **cell) for model in (*runs, "random, mean of 2 runs")]
+    out = write_output(str(tmp_path), entries, rows)
+    measured = [row.model for row in join_outputs([out]).rows if row.origin == "measured"]
+    assert measured == ["random, mean of 2 runs"]
+    single = write_output(str(tmp_path / "one"), entries[:1], rows[:1])
+    assert [row.model for row in join_outputs([single]).rows if row.origin == "measured"] == runs[:1]
+
+
 def test_output_without_run_report_or_headline_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no run\.json; is this the --out of a run"):
         join_outputs([str(tmp_path)])

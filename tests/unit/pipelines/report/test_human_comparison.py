@@ -133,6 +133,13 @@ def test_figure_has_lines_for_people_and_chance() -> None:
     ]
 
 
+def test_note_on_people_names_what_has_no_line() -> None:
+    (figure,) = human_figures([comparison(LEVEL, [metric("m")], [])])
+    assert not any("No line" in note for note in figure.notes)
+    (figure,) = human_figures([comparison(replace(LEVEL, value=None), [metric("m")], [])])
+    assert any(note.endswith("published of B: quiz, accuracy, some, seen.") for note in figure.notes)
+
+
 def test_no_table_without_a_comparable_measure() -> None:
     assert human_tables([comparison(LEVEL, [metric("m", task="other")], [printed("p", 0.6)])]) == []
     assert human_figures([comparison(LEVEL, [], [printed("p", 0.6)])]) == []

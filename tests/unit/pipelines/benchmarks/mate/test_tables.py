@@ -7,7 +7,9 @@ import pytest
 
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
+from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableValue
 from pipelines.rendering.formats import html, to_csv, to_latex, to_markdown
 from tests.support.published_frames import published
@@ -215,3 +217,19 @@ def test_figure_4a_takes_seven_objects_or_the_count_with_the_fullest_groups() ->
     figure = figures(other)["mate_figure4a"]
     assert "12 objects" in figure.title
     assert "1: 100, 2: 100, 3: 100, 3dc: 100" in figure.notes[0]
+
+
+def test_runs_of_the_random_baseline_are_one_row_beside_chance() -> None:
+    runs = "random, mean of 10 runs"
+    results = Results.of("mate", {"ours": ALL, runs: ALL}, load_published("mate"))
+    by_id = {table.id: table for table in BENCHMARK.reporter.tables(results)}
+    for name in ("mate_table1", "mate_table4", "mate_table9"):
+        labels = [row.label for row in by_id[name].rows]
+        if runs in labels:
+            assert labels.count(runs) == 1
+            assert labels.index(runs) < labels.index("Open")
+            assert next(row for row in by_id[name].rows if row.label == runs).baseline
+        closed = labels.index("Closed") if "Closed" in labels else 0
+        assert "Random, this data" not in labels[closed:]
+    assert runs in [row.label for row in by_id["mate_table1"].rows]
+    assert runs in [row.label for row in by_id["mate_table9"].rows]

@@ -170,6 +170,14 @@ def test_published_tables_have_no_empty_cell(tables: dict[str, Table]) -> None:
         assert all(cell_of is not None for row in tables[name].rows for cell_of in row.cells), name
 
 
+def test_table_6_has_the_papers_order(tables: dict[str, Table]) -> None:
+    rows = [(row.cells[0], row.label) for row in tables["unpie_table6"].rows[1:] if row.origin == "published"][:10]
+    assert rows == [
+        ("LM", "Vicuna"), ("LM", "GPT-4"), ("LM", "Qwen-VL"), ("LM", "LLaVA"), ("SM", "Vicuna"), ("SM", "GPT-4"),
+        ("VLM", "Qwen-VL"), ("VLM", "LLaVA"), ("VLM", "GPT-4"), ("VLM", "LLaVA-MMT"),
+    ]  # fmt: skip
+
+
 def test_low_coverage_rows_are_apart_from_published_values() -> None:
     of = samples(50)
     metrics = frame([*sweep(of, lost=2)], "model-a", full=True)

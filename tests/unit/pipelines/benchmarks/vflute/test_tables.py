@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines
+from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.figures import make_figures
@@ -105,8 +107,10 @@ def test_table_4_has_the_papers_rows_and_blocks(tables: dict[str, Table]) -> Non
 def test_tables_17_and_18_put_ours_next_to_another_model(tables: dict[str, Table]) -> None:
     assert row_of(tables["vflute_table17"], "InstructBlip-7B + SG").cells == (0.3803, 0.0415, 0.0138)
     assert row_of(tables["vflute_table18"], "GPT-4o, 5-shot").cells == (0.7942, 0.6935, 0.5631)
+    assert tables["vflute_table17"].title == "V-FLUTE Table 17: InstructBLIP-7B, zero-shot and with scene graph"
+    assert tables["vflute_table18"].title == "V-FLUTE Table 18: GPT-4o, zero-shot and 5-shot"
     assert [row.label for row in tables["vflute_table18"].rows[2:]] == [
-        "model-a", "model-b", "model-a, 5-shot", "model-b, 5-shot",
+        "This sweep, in these settings", "model-a", "model-b", "model-a, 5-shot", "model-b, 5-shot",
     ]  # fmt: skip
 
 
@@ -214,7 +218,7 @@ def test_figure_8_counts_captions(figures: dict[str, Figure]) -> None:
     figure = figures["vflute_figure8"]
     assert isinstance(figure, Bars)
     assert sum(value or 0 for series in figure.series for value in series.values) == 723
-    assert {series.label for series in figure.series} == {"vismet", "irfl", "muse", "memecap", "nycartoons"}
+    assert {series.label for series in figure.series} == {"HAIVMET", "IRFL", "MuSE", "MemeCap", "NYCartoons"}
     assert figure.categories[0] == "0"
     assert figure.categories[-1] == "220+"
 
@@ -241,3 +245,15 @@ def test_tables_and_figures_render(tables: dict[str, Table], figures: dict[str, 
     files = render(ReportData(metrics=tuple(rows), benchmarks=(part,)))
     assert any(name.endswith("vflute_table4.tex") for name in files)
     assert "LLaVA-7B-eViL+VF" in to_markdown(tables["vflute_table4"])
+
+
+def test_tests_against_people_are_in_the_table_of_significance() -> None:
+    metrics = [
+        Metric(task="entailment", setting="5-shot", metric=name, value=value, n=21)
+        for name, value in (("p_ann_is_better", 0.0123), ("p_is_better", 0.5), ("accuracy", 0.5))
+    ]
+    table = next(t for t in make_tables(Results.of("vflute", {"m": metrics}, ())) if t.id == "vflute_significance")
+    people = [row for row in table.rows if row.label.startswith("Person")]
+    assert [(row.label, row.cells, row.origin) for row in people] == [
+        ("Person ann", ("m, 5-shot", "0.0123", 21), "human")
+    ]

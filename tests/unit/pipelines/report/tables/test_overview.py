@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,12 @@ def test_headline_has_one_block_per_task() -> None:
     ]
     assert table.rows[1].cells[0] is None
     assert table.best_of == "block"
+
+
+def test_headline_has_one_row_for_runs_and_marks_no_person_as_best() -> None:
+    rows = [metric(), metric(model="run 0"), metric(model="human:ann", value=0.99)]
+    table = present(headline_table(replace(PART, replaced=frozenset({"run 0"})), rows))
+    assert [(row.origin, row.baseline) for row in table.rows] == [("ours", False), ("human", True)]
 
 
 def test_headline_notes_why_a_number_is_missing() -> None:
