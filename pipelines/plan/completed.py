@@ -1,17 +1,18 @@
-"""Find the requests that earlier runs committed, and repair what a killed run left behind."""
+"""Find the requests that earlier runs committed, and repair what killed ones left behind."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.errors import DamagedPartError
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.records import CompletedRequests
+from pipelines.plan.records import CompletedRequests, ModelPlan, Repair
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
+from pipelines.storage.parts import iter_parts, move_aside, part_folder, read_part, read_parts, to_parquet
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -19,31 +20,28 @@ log = logging.getLogger(__name__)
 _COLUMNS = ["request_id", "status"]
 
 
-def load_completed(
-    out: Store, benchmark: str, model: str, kind: str = "predictions", *, repair: bool = False
-) -> CompletedRequests:
-    """Load which requests of a `kind`, `predictions` or `captions`, earlier runs committed.
-
-    `repair` moves damaged parts aside and deletes duplicate rows; only for the owner of the output's lock.
-    """
-    folder = part_folder(kind, benchmark, model)
-    failed: dict[str, str] = {}
-    repeated: set[str] = set()
+def load_completed(out: Store, benchmark: str, model: str, kind: str = "predictions") -> CompletedRequests:
+    """Load which requests of a `kind`, `predictions` or `captions`, earlier runs committed, and what to repair."""
+    completed = CompletedRequests(repair=Repair(part_folder(kind, benchmark, model)))
+    failed, repair = completed.failed, completed.repair
 
     def iter_finished() -> Iterator[str]:
-        for path, table in iter_parts(out, folder, _COLUMNS, repair=repair):
+        for path, table in read_parts(out, repair.folder, _COLUMNS):
+            if isinstance(table, DamagedPartError):
+                log.warning("%s; its rows count as pending", table)
+                repair.damaged[path] = table
+                continue
             has_failed = pc.equal(table["status"], "error")
             for request_id in table["request_id"].filter(has_failed).to_pylist():
                 if failed.setdefault(request_id, path) != path:
-                    repeated.add(request_id)
+                    repair.repeated.add(request_id)
             yield from table["request_id"].filter(pc.invert(has_failed)).to_pylist()
 
-    finished = IdSet(iter_finished())
-    repeated |= {request_id for request_id in failed if request_id in finished} | finished.repeated
-    if repeated and repair:
-        _delete_repeated(out, folder, repeated)
-    still_failed = {request_id: path for request_id, path in failed.items() if request_id not in finished}
-    return CompletedRequests(finished, still_failed)
+    completed.finished = IdSet(iter_finished())
+    answered = {request_id for request_id in failed if request_id in completed.finished}
+    repair.repeated |= answered | completed.finished.repeated
+    completed.failed = {request_id: path for request_id, path in failed.items() if request_id not in answered}
+    return completed
 
 
 def ids_of_other_prompt_sets(out: Store, entry: ManifestEntry, path: str) -> set[str]:
@@ -56,6 +54,25 @@ def ids_of_other_prompt_sets(out: Store, entry: ManifestEntry, path: str) -> set
         for row in rows
         if entry.is_of_other_prompt_set(row["prompt_version"] or "", row.get("captioner") or "")
     }
+
+
+def repair_output(out: Store, plans: Iterable[ModelPlan]) -> None:
+    """Repair the parts of models before their plans are carried out; only for the owner of the output's lock."""
+    for plan in plans:
+        repair_parts(out, plan.repair)
+
+
+def repair_parts(out: Store, repair: Repair) -> None:
+    """Move damaged parts aside, and delete rows that are in another part too or go to a new one."""
+    for path, error in repair.damaged.items():
+        move_aside(out, path, error)
+    if repair.repeated:
+        _delete_repeated(out, repair.folder, repair.repeated)
+    moved: dict[str, set[str]] = {}
+    for request_id, path in repair.moved.items():
+        moved.setdefault(path, set()).add(request_id)
+    for path, ids in moved.items():
+        _delete_rows(out, path, ids)
 
 
 def _delete_repeated(out: Store, folder: str, repeated: Container[str]) -> None:
@@ -78,15 +95,6 @@ def _delete_repeated(out: Store, folder: str, repeated: Container[str]) -> None:
     for path, ids in surplus.items():  # a worker of a dead run committed them late
         log.warning("%s/%s: %d rows are in another part too; deleting them from this one", out.uri, path, len(ids))
         _delete_rows(out, path, ids)
-
-
-def delete_requests(out: Store, paths: Mapping[str, str]) -> None:
-    """Delete requests, by id, from the parts that hold them."""
-    ids: dict[str, set[str]] = {}
-    for request_id, path in paths.items():
-        ids.setdefault(path, set()).add(request_id)
-    for path, of_part in ids.items():
-        _delete_rows(out, path, of_part)
 
 
 def _delete_rows(out: Store, path: str, ids: set[str]) -> None:

@@ -36,7 +36,7 @@ class SweepContext:
     plans: PlanStore
     datasets: Datasets = field(default_factory=Datasets)
     lock_token: str = ""
-    """Names the run that holds the output's lock; '' for a reader, which repairs nothing."""
+    """Names the run that holds the output's lock; '' for a reader."""
     progress: ProgressListener = field(default_factory=NullProgress)
 
     @classmethod
@@ -58,11 +58,6 @@ class SweepContext:
             lock_token=lock_token,
             progress=progress or NullProgress(),
         )
-
-    @property
-    def can_repair(self) -> bool:
-        """Whether damaged parts may be moved aside: the output is locked by this run."""
-        return bool(self.lock_token)
 
     def worker(self) -> WorkerContext:
         """Return what worker processes need."""

@@ -6,18 +6,18 @@ A part of the plan is in memory at a time, and all its rows are handled together
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
 
 from pipelines.hashing import ID_DIGITS, stable_id
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.completed import delete_requests, load_completed
+from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.records import CompletedRequests, ModelPlan
+from pipelines.plan.records import CompletedRequests, ModelPlan, Repair
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import Codes, Mask, Numbers, PlanColumns, PlanPart, PlanRow, RequestKey, StoredPlan
 from pipelines.plan.token_estimate import CHARS_PER_TOKEN
@@ -44,7 +44,7 @@ def plan_model(
     if target.prompts.kind == "caption":  # the same picture is in several samples
         planned = IdSet()
     maker = UnitMaker(target, replicas, plan.samples)
-    planner = _Planner(ModelPlan(target, UnitList(file=file)), completed, maker, planned)
+    planner = _Planner(ModelPlan(target, UnitList(file=file), repair=completed.repair), completed, maker, planned)
     for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
         planner.maker.samples += part.samples
         columns = plan.read_columns(part)
@@ -161,7 +161,7 @@ Captions = Callable[[SweepContext, ModelTarget, Dataset], Mapping[str, str]]
 def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[str, list[ModelPlan]]:
     """Plan every model of a sweep, benchmark by benchmark; completed requests are skipped.
 
-    Damaged or duplicate rows are repaired by the owner of the output's lock. Without `captions`, the output's are used.
+    What is to be repaired is in the plans. Without `captions`, the output's are used.
     """
     file = UnitFile()
     return {model: list(_model_plans(context, model, file, captions)) for model in context.spec.models}
@@ -182,32 +182,30 @@ def _stored(context: SweepContext, target: ModelTarget, dataset: Dataset) -> Mod
 
 def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
     """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
-    spec, targets = context.spec, context.model_targets(model)
-    sets = Counter(target.prompts.benchmark_name for target, _ in targets)
-    planned = {name: IdSet() for name, count in sets.items() if count > 1}
-    retried_parts: set[str] = set()
-    for target, dataset in targets:
-        name = target.prompts.benchmark_name
-        texts = captions(context, target, dataset) if captions else context.captions(target.prompts)
-        completed = load_completed(context.out, name, model, repair=context.can_repair)
-        # Two units may not write one part: what failed in a part that an earlier set repeats goes to a new part.
-        moved = {
-            key: path for key, path in completed.failed.items() if path in retried_parts and key not in planned[name]
-        }
-        if moved and context.can_repair:
-            delete_requests(context.out, moved)
-        completed.failed = {key: path for key, path in completed.failed.items() if key not in moved}
-        plan = plan_model(
-            context.plans.write(dataset, target.prompts, spec.selection, texts),
-            target,
-            completed,
-            replicas=spec.models[model].replicas.max,
-            file=file,
-            planned=planned.get(name),
-        )
-        if completed.failed and name in planned:
-            retried_parts |= {unit.part for unit in plan.units if unit.retried}
-        yield plan
+    spec = context.spec
+    for name, group in groupby(context.model_targets(model), lambda pair: pair[0].prompts.benchmark_name):
+        targets, completed = list(group), load_completed(context.out, name, model)
+        planned, repair, retried_parts = IdSet(), completed.repair, set[str]()
+        for target, dataset in targets:
+            texts = captions(context, target, dataset) if captions else context.captions(target.prompts)
+            # Two units may not write one part: what failed in a part that an earlier set repeats goes to a new part.
+            moved = {
+                key: path for key, path in completed.failed.items() if path in retried_parts and key not in planned
+            }
+            failed = {key: path for key, path in completed.failed.items() if key not in moved}
+            completed = replace(completed, failed=failed, repair=replace(repair, moved=moved))
+            plan = plan_model(
+                context.plans.write(dataset, target.prompts, spec.selection, texts),
+                target,
+                completed,
+                replicas=spec.models[model].replicas.max,
+                file=file,
+                planned=planned if len(targets) > 1 else None,
+            )
+            repair = Repair(repair.folder)
+            if failed and len(targets) > 1:
+                retried_parts |= {unit.part for unit in plan.units if unit.retried}
+            yield plan
 
 
 def placeholder_captions(context: SweepContext, target: ModelTarget, dataset: Dataset) -> dict[str, str]:

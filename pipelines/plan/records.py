@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pipelines.errors import DamagedPartError
 from pipelines.plan.id_set import IdSet
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.unit_list import UnitList
+
+
+@dataclass(slots=True)
+class Repair:
+    """What a run has to repair in the parts of one model on one benchmark before it adds to them."""
+
+    folder: str = ""
+    damaged: dict[str, DamagedPartError] = field(default_factory=dict)
+    """Parts that cannot be read; their rows are pending."""
+    repeated: set[str] = field(default_factory=set)
+    """Requests that several parts hold: a worker of a dead run committed them late."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Failed requests that are pending in a new part, and the parts that hold them."""
 
 
 @dataclass(slots=True)
@@ -17,6 +31,7 @@ class CompletedRequests:
 
     finished: IdSet = field(default_factory=IdSet)
     failed: dict[str, str] = field(default_factory=dict)
+    repair: Repair = field(default_factory=Repair)
 
 
 @dataclass(slots=True)
@@ -42,6 +57,8 @@ class ModelPlan:
     """The same with each media group counted once: what shared prefixes leave to compute."""
     output_tokens: int = 0
     """The most that may be generated."""
+    repair: Repair = field(default_factory=Repair)
+    """What is to be repaired before."""
 
     @property
     def prompts(self) -> PromptPlan:

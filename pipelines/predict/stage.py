@@ -19,7 +19,7 @@ from cluster.threads import in_background
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
-from pipelines.plan.completed import load_completed
+from pipelines.plan.completed import load_completed, repair_output
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_model
@@ -42,7 +42,9 @@ log = logging.getLogger(__name__)
 def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> None:
     """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable."""
     for name, model in context.spec.caption_models.items():
-        job = model_job(context, name, model, caption_plans(context, name))
+        plans = caption_plans(context, name)
+        repair_output(context.out, plans)
+        job = model_job(context, name, model, plans)
         if not job.units:
             continue
         try:
@@ -59,9 +61,7 @@ def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
         plan_model(
             context.plans.write(dataset, target.prompts, spec.selection),
             target,
-            load_completed(
-                context.out, target.prompts.benchmark_name, captioner, "captions", repair=context.can_repair
-            ),
+            load_completed(context.out, target.prompts.benchmark_name, captioner, "captions"),
             replicas=spec.caption_models[captioner].replicas.max,
         )
         for target, dataset in context.caption_targets(captioner)

@@ -106,16 +106,31 @@ def iter_parts(
     store: Store, folder: str, columns: list[str] | None = None, *, repair: bool = False
 ) -> Iterator[tuple[str, pa.Table]]:
     """Yield path and table of each readable part; skip damaged ones with a warning; `repair` moves them away."""
+    for path, table in read_parts(store, folder, columns):
+        if not isinstance(table, DamagedPartError):
+            yield path, table
+        elif repair:
+            move_aside(store, path, table)
+        else:
+            log.warning("%s; skipped", table)
+
+
+def read_parts(
+    store: Store, folder: str, columns: list[str] | None = None
+) -> Iterator[tuple[str, pa.Table | DamagedPartError]]:
+    """Yield path and table of each part; of a damaged one its error."""
     for info in store.list(folder, "*.parquet"):
         try:
             yield info.path, read_part(store, info, columns)
         except DamagedPartError as error:
-            if not repair:
-                log.warning("%s; skipped", error)
-                continue
-            log.warning("%s; moved to damaged/, its rows are computed again", error)
-            store.put(f"damaged/{info.path}", store.get(info.path))
-            store.delete(info.path)
+            yield info.path, error
+
+
+def move_aside(store: Store, path: str, error: DamagedPartError) -> None:
+    """Move a damaged part to `damaged/`, so that its rows are computed again."""
+    log.warning("%s; moved to damaged/, its rows are computed again", error)
+    store.put(f"damaged/{path}", store.get(path))
+    store.delete(path)
 
 
 def open_part(store: Store, path: str) -> pq.ParquetFile:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import chain
 
 from pipelines.errors import ModelUnavailableError, UsageError
+from pipelines.plan.completed import repair_output
 from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
 from pipelines.plan.run_manifest import record_spending
@@ -45,6 +47,7 @@ def _run(sweep: Sweep) -> SweepResult:
     if Stage.PREDICT in stages:
         caption(context, cluster, costs)  # first: prompts hold captions, and ids hash prompts
     plans = store_plans(context) if stages == {Stage.REPORT} else plan_sweep(context)
+    repair_output(out, chain.from_iterable(plans.values()))
     run, dropped = record_sweep(context, sweep.earlier, plans)
     prune_plans(context, run.entries)
     status = StatusWriter(out, plans, is_new=sweep.earlier.is_new)

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.completed import load_completed
+from pipelines.plan.completed import load_completed, repair_parts
+from pipelines.plan.records import CompletedRequests, Repair
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
@@ -65,6 +66,14 @@ def test_part_without_checksum_is_read(tmp_path: Path) -> None:
     assert read_part(store, "without.parquet").equals(read_part(store, "with.parquet"))
 
 
+def repaired(store: Store) -> CompletedRequests:
+    """Repair the parts; return what is completed, of which nothing is to be repaired."""
+    repair_parts(store, load_completed(store, "maia", "m").repair)
+    completed = load_completed(store, "maia", "m")
+    assert completed.repair == Repair(FOLDER)
+    return completed
+
+
 def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,7 +82,7 @@ def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     store.put(f"{FOLDER}/b.parquet", to_parquet(rows(5, 5), PREDICTIONS)[:-20])
     assert [path for path, _ in iter_parts(store, FOLDER)] == [f"{FOLDER}/a.parquet"]
     assert store.exists(f"{FOLDER}/b.parquet")
-    assert len(load_completed(store, "maia", "m", repair=True).finished) == 5
+    assert len(repaired(store).finished) == 5
     assert not store.exists(f"{FOLDER}/b.parquet")
     assert store.exists(f"damaged/{FOLDER}/b.parquet")
     assert "b.parquet" in caplog.text
@@ -87,8 +96,8 @@ def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_stat
     store.put(f"{FOLDER}/c.parquet", to_parquet(rows(0, 1, "error"), PREDICTIONS))
     before = load_completed(store, "maia", "m")
     assert store.exists(f"{FOLDER}/c.parquet"), "a reader changes nothing"
-    after = load_completed(store, "maia", "m", repair=True)
-    assert after == before
+    after = repaired(store)
+    assert (after.finished, after.failed) == (before.finished, before.failed)
     assert len(after.finished) == 8
     assert not after.failed
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
@@ -100,7 +109,7 @@ def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> No
     store = Store(str(tmp_path))
     store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 2, "error"), PREDICTIONS))
     store.put(f"{FOLDER}/b.parquet", to_parquet(rows(1, 2), PREDICTIONS))
-    after = load_completed(store, "maia", "m", repair=True)
+    after = repaired(store)
     assert (len(after.finished), len(after.failed)) == (2, 1)
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
     statuses = sorted((row["request_id"][-1], row["status"]) for row in remaining)

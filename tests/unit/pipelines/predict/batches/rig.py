@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from models.spec import ModelSpec
+from pipelines.plan.completed import repair_output
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
@@ -47,8 +48,10 @@ def job_of(
         settings=(setting,),
         limit=Limit(last=samples),
     )
-    context = SweepContext.open(run, lock_token="owner")  # so that the plan repairs what a dead run has left
-    job = model_job(context, "m", spec, plan_sweep(context)["m"])
+    context = SweepContext.open(run)
+    plans = plan_sweep(context)["m"]
+    repair_output(context.out, plans)
+    job = model_job(context, "m", spec, plans)
     return Job(model=job.model, spec=spec, loader=job.loader, out=job.out, units=job.units)
 
 

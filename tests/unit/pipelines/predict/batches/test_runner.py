@@ -286,7 +286,7 @@ def test_cost_counts_half_and_the_limit_ends_the_run(maia_data: str, tmp_path: P
         costs = CostTracker(limit=1.5)
 
         def on_receipt(receipt: Any) -> None:
-            costs.record("m", job.spec, receipt.tokens)
+            costs.add("m", job.spec, receipt.tokens)
             costs.check("m", is_refused=receipt.cost_limit_reached)
 
         with pytest.raises(CostLimitReachedError):
