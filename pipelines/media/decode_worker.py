@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ MAX_CLIP_BYTES = 2 << 30  # limit of the decoded frames of one request
 MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes the other limits ends here as one error
 DECORD_BATCH = 8  # frames of full size held at once; one by one is slower, for decord decodes in a thread of its own
 MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
+_ORIENTATION = 0x0112  # the tag of EXIF
+_EIGHT_BITS = 8  # byte 24 of a PNG is its bit depth
 
 Shrink = Callable[[np.ndarray], np.ndarray]
 
@@ -99,17 +102,40 @@ def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
         reason = f"not a {FORMAT_NAMES} picture, or damaged at its beginning; convert it to PNG or fetch it again"
         raise ValueError(reason) from None
     with opened:
-        picture = np.asarray(_to_eight_bits(ImageOps.exif_transpose(opened)).convert("RGB"))
-    picture = _shrinker(request["max_pixels"])(picture)
-    return {"seconds": [], "fps": 0.0, "total": 1}, picture[np.newaxis]
+        is_plain = _is_plain(opened, request["path"])
+        picture = np.asarray(_on_white(_to_eight_bits(ImageOps.exif_transpose(opened))))
+    shown = _shrinker(request["max_pixels"])(picture)
+    # Other pictures reach endpoints as these pixels, so that all models see the same.
+    is_original = is_plain and shown.shape == picture.shape
+    return {"seconds": [], "fps": 0.0, "total": 1, "is_original": is_original}, shown[np.newaxis]
+
+
+def _is_plain(image: Image.Image, path: str) -> bool:
+    """Return whether any server reads the file as we do: 8-bit RGB or grey, no alpha, no orientation, one picture."""
+    if image.format not in ("JPEG", "PNG") or image.mode not in ("RGB", "L") or "transparency" in image.info:
+        return False
+    if getattr(image, "n_frames", 1) != 1 or image.getexif().get(_ORIENTATION, 1) != 1:
+        return False
+    with Path(path).open("rb") as file:
+        return image.format == "JPEG" or file.read(25)[24] == _EIGHT_BITS
 
 
 def _to_eight_bits(image: Image.Image) -> Image.Image:
-    """Scale sixteen-bit grey to eight bits: Pillow's conversion clips values above 255 to white."""
+    """Scale grey of 16 or 32 bits by its range to eight bits: Pillow's conversion clips values above 255 to white."""
     if not image.mode.startswith("I"):
         return image
-    values = np.asarray(image).astype(np.int64)
-    return Image.fromarray((values >> 8 if values.max(initial=0) > 255 else values).astype(np.uint8))
+    bits = 32 if image.format != "PNG" and image.mode == "I" else 16
+    values = np.asarray(image).astype(np.int64) >> (bits - 8)
+    return Image.fromarray(values.clip(0, 255).astype(np.uint8))
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """Return the picture in RGB; what is transparent shows white, as on a page, not the colour that hides behind it."""
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    layer = image.convert("RGBA")
+    ground = Image.new("RGBA", layer.size, "white")
+    return Image.alpha_composite(ground, layer).convert("RGB")
 
 
 def decode(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:

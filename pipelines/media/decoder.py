@@ -31,8 +31,6 @@ from pipelines.storage.store import Store
 
 MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or a mistake
 
-PASSED_THROUGH = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}  # first bytes; sent on unchanged
-
 
 class Decoder:
     """Decodes media in a child process that is started on first use. A context manager; or call `close`."""
@@ -90,7 +88,8 @@ class Decoder:
         for decoder in decoders:
             header, pixels = self._request({**request, "decoder": decoder})
             if pixels is not None:
-                return frames_from_header(header, pixels, _original_bytes(path, pixels, media, max_pixels))
+                # A picture's own bytes, if it was not changed and any endpoint reads it alike.
+                return frames_from_header(header, pixels, path.read_bytes() if header.get("is_original") else None)
             reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
         raise DecodeError("; ".join(reasons))
 
@@ -195,14 +194,6 @@ def _stop_child(child: subprocess.Popen[bytes]) -> None:
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
-
-
-def _original_bytes(path: Path, pixels: np.ndarray, media: Media, max_pixels: int | None) -> bytes | None:
-    """Return a picture's bytes if it was not shrunk and any endpoint reads its format."""
-    if media.kind == "video" or (max_pixels and pixels.shape[1] * pixels.shape[2] >= max_pixels):
-        return None
-    content = path.read_bytes()
-    return content if any(content.startswith(magic) for magic in PASSED_THROUGH) else None
 
 
 def frames_from_header(header: Mapping[str, Any], pixels: np.ndarray, encoded: bytes | None = None) -> Frames:

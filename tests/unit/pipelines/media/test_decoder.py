@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -51,6 +53,63 @@ def test_shrunk_picture_has_no_original_bytes(picture: Path) -> None:
         shrunk = decoder.decode_file(picture, Media("image", ""), max_pixels=8)
     assert shrunk.encoded is None
     assert shrunk.pixels.shape == (1, 2, 4, 3)
+
+
+@pytest.mark.parametrize("name", ["picture.jpg", "picture.png"])
+@pytest.mark.parametrize("max_pixels", [200_704, 50_176, 3_072])
+def test_a_large_picture_never_passes_a_limit_as_its_own_bytes(tmp_path: Path, name: str, max_pixels: int) -> None:
+    Image.effect_noise((2000, 1500), 60).convert("RGB").save(tmp_path / name)
+    with Decoder() as decoder:
+        frames = decoder.decode_file(tmp_path / name, Media("image", ""), max_pixels)
+    assert frames.encoded is None
+    assert frames.pixels.shape[1] * frames.pixels.shape[2] <= max_pixels
+
+
+def save(path: Path, image: Image.Image, **options: Any) -> Path:
+    image.save(path, **options)
+    return path
+
+
+def test_only_plain_pictures_keep_their_bytes(tmp_path: Path) -> None:
+    red, turned = Image.new("RGB", (8, 4), "red"), Image.Exif()
+    turned[0x0112] = 6
+    deep = Image.fromarray(np.full((4, 8), 40_000, np.uint16))
+    grey_alpha = Image.new("LA", (8, 4), (9, 0))
+    frames = [red, Image.new("RGB", (8, 4), "blue")]
+    plain = [save(tmp_path / "a.png", red), save(tmp_path / "b.jpg", red), save(tmp_path / "c.png", red.convert("L"))]
+    others = [
+        save(tmp_path / "alpha.png", red.convert("RGBA")),
+        save(tmp_path / "hidden.png", red, transparency=(255, 0, 0)),
+        save(tmp_path / "palette.png", red.convert("P")),
+        save(tmp_path / "grey_alpha.png", grey_alpha),
+        save(tmp_path / "deep.png", deep),
+        save(tmp_path / "turned.jpg", red, exif=turned),
+        save(tmp_path / "cmyk.jpg", red.convert("CMYK")),
+        save(tmp_path / "moving.png", red, save_all=True, append_images=frames[1:]),
+        save(tmp_path / "a.webp", red),
+    ]
+    with Decoder() as decoder:
+        assert all(decoder.decode_file(path, Media("image", "")).encoded == path.read_bytes() for path in plain)
+        assert [path.name for path in others if decoder.decode_file(path, Media("image", "")).encoded] == []
+
+
+def test_transparency_shows_white_and_orientation_is_applied_once(tmp_path: Path) -> None:
+    clear = Image.new("RGBA", (8, 4), (0, 0, 0, 0))
+    clear.paste((255, 0, 0, 255), (0, 0, 4, 4))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    with Decoder() as decoder:
+        pixels = decoder.decode_file(save(tmp_path / "clear.png", clear), Media("image", "")).pixels[0]
+        assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255, 0, 0], [255, 255, 255])
+        turned_file = save(tmp_path / "turned.png", Image.new("RGB", (8, 4), "red"), exif=turned)
+        assert decoder.decode_file(turned_file, Media("image", "")).pixels.shape == (1, 8, 4, 3)
+
+
+@pytest.mark.parametrize("value", [200, 256, 40_000])
+def test_sixteen_bits_are_scaled_by_their_range(tmp_path: Path, value: int) -> None:
+    path = save(tmp_path / "deep.png", Image.fromarray(np.full((4, 8), value, np.uint16)))
+    with Decoder() as decoder:
+        assert decoder.decode_file(path, Media("image", "")).pixels.max() == value >> 8
 
 
 def test_changed_file_is_refused(picture: Path) -> None:
