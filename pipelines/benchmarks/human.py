@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
 from pipelines.benchmarks.results import Results
@@ -230,28 +231,38 @@ def csv_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Return the lines of a CSV file with a header, by number and stripped of blanks around values.
 
+    Rows with a field that is too long are left out; `over_long_rows` names them.
+
     Raises:
         ValueError: a column is missing, or a value of any but those that may be empty; or the text is not CSV.
     """
-    try:
-        yield from _checked_rows(text, columns, may_be_empty, optional)
-    except csv.Error as error:
-        raise ValueError(f"not readable as CSV: {error}") from error
-
-
-def _checked_rows(
-    text: str, columns: Sequence[str], may_be_empty: Sequence[str], optional: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
-    absent = [name for name in columns if name not in (reader.fieldnames or ())]
-    if absent:
-        raise ValueError(f"no column {', '.join(absent)}; the header must have {', '.join(columns)}")
-    for raw in reader:
+    for line, raw in _all_rows(text, columns, optional):
+        if isinstance(raw, ValueError):
+            continue
         row = {name: (raw.get(name) or "").strip() for name in (*columns, *optional)}
         empty = [name for name in columns if not row[name] and name not in may_be_empty]
         if empty:
-            raise ValueError(f"line {reader.line_num}: {', '.join(empty)} must have a value")
-        yield reader.line_num, row
+            raise ValueError(f"line {line}: {', '.join(empty)} must have a value")
+        yield line, row
+
+
+def over_long_rows(text: str, columns: Sequence[str], optional: Sequence[str] = ()) -> Iterator[str]:
+    """Yield `line N: ...` of the rows with a field that is too long."""
+    rows = _all_rows(text, columns, optional)
+    return (f"line {line}: {raw}" for line, raw in rows if isinstance(raw, ValueError))
+
+
+def _all_rows(
+    text: str, columns: Sequence[str], optional: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
+    try:
+        rows = CsvRows(text, strict=False)
+        absent = [name for name in columns if name not in rows.columns]
+        if absent:
+            raise ValueError(f"no column {', '.join(absent)}; the header must have {', '.join(columns)}")
+        yield from rows.read((*columns, *optional))
+    except csv.Error as error:
+        raise ValueError(f"not readable as CSV: {error}") from error
 
 
 def unique_rows(

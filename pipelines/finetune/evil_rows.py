@@ -6,10 +6,10 @@ Data: github.com/maximek3/e-ViL (Kayser et al. 2021), pictures of Flickr30k.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import LABELS
 from pipelines.benchmarks.vflute.prompts import fill_claim, solved_answer
@@ -40,6 +40,9 @@ def evil_rows(source: Source) -> Iterator[ExampleRow | Rejection]:
         )
     pictures = _Pictures(source)
     for number, fields in _csv_rows(source, path):
+        if isinstance(fields, ValueError):
+            yield Rejection(file=path, item=f"line {number}", reason=str(fields))
+            continue
         if fields["gold_label"] == _NEUTRAL:
             continue
         problem = _problem(fields) or pictures.find(fields["Flickr30kID"])
@@ -80,16 +83,15 @@ class _Pictures:
         return None if path is None else self._source.read_bytes(path)
 
 
-def _csv_rows(source: Source, path: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield line number and fields."""
+def _csv_rows(source: Source, path: str) -> Iterator[tuple[int, Mapping[str, str] | ValueError]]:
+    """Yield line number and fields, or why a row cannot be used."""
     where = f"{source.uri}/{path}"
     try:
-        reader = csv.DictReader(io.StringIO(source.read_bytes(path).decode("utf-8-sig"), newline=""), strict=True)
-        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+        rows = CsvRows(source.read_bytes(path).decode("utf-8-sig"))
+        missing = [name for name in _COLUMNS if name not in rows.columns]
         if missing:
-            raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
-        for row in reader:
-            yield reader.line_num, row
+            raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(rows.columns)}")
+        yield from rows.read(_COLUMNS)
     except (UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{where}: cannot be read ({error}); fetch the file again") from error
 

@@ -6,6 +6,7 @@ authors distribute. The JSON files of one kind are joined.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
-from pipelines.benchmarks.human import HumanKind, csv_text
+from pipelines.benchmarks.human import HumanKind, csv_text, over_long_rows
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
+
+log = logging.getLogger(__name__)
 
 DRAW_RECORD: Final = "draw.json"  # next to annotation forms: what was drawn, no answers
 _ENDINGS: Final = (".csv", ".json", ".jsonl")
@@ -180,4 +183,9 @@ def _parse_csv(name: str, kinds: Sequence[HumanKind], path: str, text: str) -> H
             f"{path}, line 1: the columns match no file of {name}. Expected {expected}; see docs/human-files.md"
         )
     best = max(matching, key=lambda kind: len(kind.columns))
+    try:
+        for problem in over_long_rows(text, best.columns, best.optional):
+            log.warning("%s, %s; the row is left out", path, problem)
+    except ValueError as error:
+        raise UsageError(f"{path} ({name} {best.name}): {error}; see docs/human-files.md") from error
     return HumanFile(benchmark=name, kind=best.name, uri=path, text=text)

@@ -6,6 +6,7 @@ import fnmatch
 import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from pipelines.errors import SourceError, TooLargeError
 from pipelines.media.decoder import Decoder
@@ -30,6 +31,7 @@ class Folder:
         self._store = Store(uri)
         self.uri = self._store.uri
         self.decoder = Decoder()
+        self._by_form: dict[str, str] | None = None  # paths by their composed Unicode form, once one is needed
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
             raise SourceError(f"{self.uri}: no such folder")
 
@@ -42,7 +44,15 @@ class Folder:
 
     def exists(self, path: str) -> bool:
         """Return whether there is such a file; invalid paths and paths out of the folder do not exist."""
-        return _is_path(path) and self._store.exists(path)
+        return _is_path(path) and self._store.exists(self._spelling(path))
+
+    def _spelling(self, path: str) -> str:
+        """Return how the folder spells a path that data may name in another Unicode form."""
+        if path.isascii() or self._store.exists(path):
+            return path
+        if self._by_form is None:
+            self._by_form = {normalize("NFC", info.path): info.path for info in self._store.list("")}
+        return self._by_form.get(normalize("NFC", path), path)
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of a file; raise FileNotFoundError, or SourceError if it is too large."""
@@ -50,7 +60,7 @@ class Folder:
             raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
         extension = posixpath.splitext(path)[1].lower()
         try:
-            return self._store.get(path, MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
+            return self._store.get(self._spelling(path), MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
         except TooLargeError as error:
             raise SourceError(f"{self.uri}/{error}; split it, or download the data again") from error
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Source
 from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
@@ -132,17 +132,15 @@ def _row(raw: Any) -> dict[str, Any] | str:
 
 
 def _csv(text: str) -> list[dict[str, Any] | str]:
-    limit = csv.field_size_limit(_MAX_FIELD_CHARS)  # a field may hold a picture as base64
-    try:
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        if not reader.fieldnames:
-            raise ValueError("no header")
-        return [_csv_row(row) for row in reader]
-    finally:
-        csv.field_size_limit(limit)
+    rows = CsvRows(text, max_chars=_MAX_FIELD_CHARS)  # a field may hold a picture as base64
+    if not rows.columns:
+        raise ValueError("no header")
+    return [_csv_row(row) for _, row in rows.read()]
 
 
-def _csv_row(row: dict[str, Any]) -> dict[str, Any] | str:
+def _csv_row(row: dict[Any, Any] | ValueError) -> dict[str, Any] | str:
+    if isinstance(row, ValueError):
+        return str(row)
     if None in row or None in row.values():
         return "it has fewer or more fields than the header"
     return row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import posixpath
 import re
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
@@ -63,20 +63,20 @@ def read_rows(source: Source, path: str) -> Iterator[TextRow | Rejection]:
     content = source.read_bytes(path)
     try:
         text = content.decode("utf-8-sig")
-        raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text))
+        raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text, path))
     except (UnicodeDecodeError, json.JSONDecodeError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({error}); fetch the file again") from error
     except _FormError as error:
         raise SourceError(f"{source.uri}/{path}: {error}") from error
     for raw in raw_rows:
-        yield _validate_test_row(raw, path)
+        yield raw if isinstance(raw, Rejection) else _validate_test_row(raw, path)
 
 
 class _FormError(ValueError):
     """The file is readable but not in the expected form."""
 
 
-def _json_rows(text: str, path: str) -> Iterator[_RawRow]:
+def _json_rows(text: str, path: str) -> Iterator[_RawRow | Rejection]:
     rows = json.loads(text)
     if not isinstance(rows, list):
         raise _FormError(f"expected a list of rows, found {type(rows).__name__}")
@@ -85,15 +85,17 @@ def _json_rows(text: str, path: str) -> Iterator[_RawRow]:
         yield _RawRow(row_id if isinstance(row_id, str) and row_id.strip() else f"row {number} of {path}", row)
 
 
-def _csv_rows(text: str) -> Iterator[_RawRow]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+def _csv_rows(text: str, path: str) -> Iterator[_RawRow | Rejection]:
+    rows = CsvRows(text)
     columns = ("id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt")
-    missing = [name for name in columns if name not in (reader.fieldnames or ())]
+    missing = [name for name in columns if name not in rows.columns]
     if missing:
-        raise _FormError(f"no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
-    for row in reader:
-        fields = {**row, "image": row["path"]}
-        yield _RawRow(row["id"] if (row["id"] or "").strip() else f"line {reader.line_num}", fields)
+        raise _FormError(f"no column {', '.join(missing)}; found {', '.join(rows.columns)}")
+    for line, row in rows.read():
+        if isinstance(row, ValueError):
+            yield Rejection(file=path, item=f"line {line}", reason=str(row))
+        else:
+            yield _RawRow(row["id"] if (row["id"] or "").strip() else f"line {line}", {**row, "image": row["path"]})
 
 
 def _validate_test_row(raw: _RawRow, path: str) -> TextRow | Rejection:

@@ -7,12 +7,12 @@ prompts `scene_graph`. Columns `bertscore` and `bleurt`, where there are any, st
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, Final
 
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.vflute.facts import TASK
 
 _SETTINGS: Final = {"zs": "zero-shot", "fs5": "5-shot", "fs10": "10-shot", "sg": "scene-graph", "": "zero-shot"}
@@ -29,37 +29,36 @@ class VfluteOutputs:
 
     def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
         """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
-        model, setting = _model_and_setting(path)
-        reader = csv.DictReader(io.StringIO(text, newline=""))
+        last = 0
         try:
-            yield from _read_rows(reader, model, setting)
+            rows = CsvRows(text, strict=False)
+            for last, row in _read_rows(rows, *_model_and_setting(path)):
+                yield last, row
         except csv.Error as error:
-            yield reader.line_num + 1, error
+            yield last + 1, error
 
 
-def _read_rows(
-    reader: csv.DictReader[str], model: str, setting: str
-) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-    columns = reader.fieldnames or ()
-    absent = [name for name in ("id", "output") if name not in columns]
+def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+    absent = [name for name in ("id", "output") if name not in rows.columns]
     if absent:
-        yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(columns)}")
+        yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(rows.columns)}")
         return
-    if "scene_graph" in columns:
-        setting = "scene-graph"
-    for raw in reader:
+    for line, raw in rows.read(("id", "output", *_SCORERS)):
+        if isinstance(raw, ValueError):
+            yield line, raw
+            continue
         output = raw["output"]
         row = {
             "benchmark": "vflute",
             "model": model,
             "task": TASK,
-            "setting": setting,
+            "setting": "scene-graph" if "scene_graph" in rows.columns else setting,
             "sample_id": raw["id"],
             "variant": "",
             "output": output if output and output.strip() else None,
             **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
         }
-        yield reader.line_num, row
+        yield line, row
 
 
 def _model_and_setting(path: PurePath) -> tuple[str, str]:

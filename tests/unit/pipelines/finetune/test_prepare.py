@@ -12,6 +12,7 @@ import pytest
 
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
+from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.vflute.prompts import WHITE
 from pipelines.benchmarks.vflute.templates import PAPER_TEMPLATES, template_name
 from pipelines.errors import SourceError
@@ -79,6 +80,14 @@ def test_example_has_an_instruction_of_the_paper_and_the_answer_of_the_authors(s
 def test_all_instructions_of_the_paper_are_drawn() -> None:
     drawn = {drawn_template(f"muse-train-{number}") for number in range(500)}
     assert {template_name(text) for text in drawn} == {template_name(text) for text in PAPER_TEMPLATES.values()}
+
+
+def test_evil_row_with_a_field_that_is_too_long_costs_no_other(tmp_path: Path) -> None:
+    long = ("9", "11.jpg#9r1e", "11.jpg", "x" * 140_000, "entailment", "So.")
+    rows = [*evil_rows(Folder(str(write_evil(tmp_path / "evil", [ROWS[0], long, *ROWS[1:]]))))]
+    (rejection,) = [row for row in rows if isinstance(row, Rejection)]
+    assert (rejection.item, "hypothesis has 140,000 characters" in rejection.reason) == ("line 3", True)
+    assert len(rows) == 1 + sum(row[4] != "neutral" for row in ROWS)
 
 
 def test_evil_without_neutral_rows_and_each_picture_once(sources: Path) -> None:

@@ -84,6 +84,18 @@ def test_human_file_without_rows_is_refused_in_every_form(tmp_path: Path, name: 
         read_human([f"mate={tmp_path}"])
 
 
+def test_field_that_is_too_long_costs_its_row(tmp_path: Path, data: Store, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ["row 0,ann,entailment", f"row 1,{'x' * 140_000},entailment", "row 2,ann,contradiction"]
+    (tmp_path / "f.csv").write_text("\n".join(["id,annotator,label", *rows, ""]))
+    (file,) = read_human([f"vflute={tmp_path}"])
+    assert f"{tmp_path}/f.csv, line 3: annotator has 140,000 characters" in caplog.text
+    check_human([file], data)
+    people = human_rows("vflute", {file.kind: file.text})
+    assert {name: [row["sample_id"] for row in rows] for name, rows in people.items()} == {
+        "human:ann": ["row 0", "row 2"]
+    }
+
+
 def test_benchmark_without_human_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(human_files, "benchmark", lambda name: replace(benchmark(name), human=HumanBaseline()))
     with pytest.raises(UsageError, match="vague accepts no human files"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -43,6 +44,20 @@ def test_files_are_read_whole(folder: Folder) -> None:
     assert folder.exists("data/d.csv")
     assert folder.read_bytes("data/d.csv") == b"data/d.csv"
     assert not folder.exists("data")
+
+
+def test_picture_named_in_another_unicode_form_is_found(tmp_path: Path) -> None:
+    composed, decomposed = (normalize(form, "bilder/Gebäude é.jpg") for form in ("NFC", "NFD"))
+    assert composed != decomposed
+    for stored, named in ((composed, decomposed), (decomposed, composed)):
+        root = tmp_path / str(len(stored))
+        (root / stored).parent.mkdir(parents=True)
+        (root / stored).write_bytes(b"picture")
+        source = Folder(str(root))
+        assert source.exists(named)
+        assert source.read_bytes(named) == b"picture"
+        assert not source.exists(named.replace("jpg", "png"))
+        assert not source.exists("bilder/ü.jpg")
 
 
 def test_missing_folder_is_refused(tmp_path: Path) -> None:
