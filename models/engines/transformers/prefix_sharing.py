@@ -83,7 +83,6 @@ class SharedModel:
 
     def __init__(self, checkpoint: Checkpoint, *, cache_bytes: int, chunk: int) -> None:
         """Wrap a checkpoint with `cache_bytes` for prefixes that later calls may share, such as the next step."""
-        self._model = checkpoint.model
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
