@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
+from pipelines.benchmarks.layout import Rows, TableDef
 from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.results import Key, Results, filled, with_interval
-from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.benchmarks.results import Key, Results, with_interval
+from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,24 +42,17 @@ class DefaultReporter:
 
     def tables(self, results: Results, /) -> list[Table]:
         """Lay out one table of accuracy: one row per model, one column per task and setting."""
-        keys = _whole_keys(results)
-        rows = filled(
-            TableRow(label=model, cells=tuple(with_interval(results.find(key.of(model))) for key in keys))
-            for model in results.models()
-        )
-        if not rows:
-            return []
-        return [
-            Table(
-                id=f"{results.benchmark}_accuracy",
-                title=f"{results.benchmark}: accuracy",
-                columns=tuple(map(_label, keys)),
-                rows=tuple(rows),
-                style="percent1",
-                better=tuple("higher" for _ in keys),
-                notes=("Percent. In brackets the 95% bootstrap interval; n is the number of answers.",),
-            )
-        ]
+        table = TableDef(
+            id=f"{results.benchmark}_accuracy",
+            title=f"{results.benchmark}: accuracy",
+            columns=[(_label(key), key) for key in _whole_keys(results)],
+            rows=[Rows()],
+            show=with_interval,
+            style="percent1",
+            better="higher",
+            notes=("Percent. In brackets the 95% bootstrap interval; n is the number of answers.",),
+        ).lay_out(results)
+        return [table] if table.rows else []
 
     def figures(self, results: Results, /) -> list[Figure]:
         """Lay out bars of accuracy, a group a task and setting."""

@@ -59,7 +59,8 @@ class Results:
         flat: dict[Key, TableValue] = {}
         printed: dict[str, dict[Key, TableValue]] = {}
         for row in published:
-            key, number = _key(row.model, row), _printed(row)
+            number = TableValue(value=_number(row.value, row.unit), note=row.note, doubtful=row.doubtful)
+            key = _key(row.model, row)
             flat[key] = printed.setdefault(row.table, {})[key] = number
         return cls(benchmark, ours, flat, printed)
 
@@ -181,7 +182,3 @@ def _measured(metric: Metric) -> TableValue:
         n_failed=metric.n_failed,
         note=metric.note,
     )
-
-
-def _printed(row: PublishedValue) -> TableValue:
-    return TableValue(value=_number(row.value, row.unit), note=row.note, doubtful=row.doubtful)

@@ -28,7 +28,7 @@ def environment(package: str = "pipelines.rendering") -> Environment:
     templates = Environment(
         loader=PackageLoader(package, "templates"),
         autoescape=True,
-        finalize=_clean,
+        finalize=lambda value: clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -57,7 +57,3 @@ def render_page(
     policy = f"default-src 'none'; img-src 'self'; style-src {css_source}; base-uri 'none'; form-action 'none'"
     frame = {"policy": policy, "css": css, "title": title, "lead": subtitle, "links": links, "current": path}
     return environment().get_template(template).render(**frame, **content)
-
-
-def _clean(value: Any) -> Any:
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

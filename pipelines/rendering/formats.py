@@ -98,7 +98,7 @@ def html(table: Table, benchmark: str = "") -> Markup:
 
     `benchmark` is the one that the rows of models are about, for the viewer's links; '' for several.
     """
-    template = environment().get_template("table.html.j2", globals={"kinds": _kind_class})
+    template = environment().get_template("table.html.j2", globals={"is_numeric": is_numeric})
     return Markup(template.module.grid(lay_out(table), benchmark))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
 
 
@@ -112,10 +112,6 @@ def is_numeric(formatted: FormattedTable, column: int) -> bool:
     """Return whether the column holds numbers and is right-aligned."""
     kinds = {row.cells[column].kind for row in formatted.rows if row.origin != "heading"}
     return "text" not in kinds
-
-
-def _kind_class(formatted: FormattedTable, column: int) -> str:
-    return "number" if is_numeric(formatted, column) else "text"
 
 
 def _pipe(cells: list[str]) -> str:

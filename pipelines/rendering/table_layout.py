@@ -119,7 +119,8 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Forma
         formatted = FormattedCell(text=format_number(value, style), kind="number", heat=_heat(table, value))
     if not isinstance(cell, TableValue):
         return formatted
-    delta = "" if _is_missing(cell.delta) else f"({format_number(cell.delta or 0.0, style, signed=True)})"
+    is_changed = cell.delta is not None and not math.isnan(cell.delta)
+    delta = f"({format_number(cell.delta or 0.0, style, signed=True)})" if is_changed else ""
     return replace(
         formatted,
         delta=delta,
@@ -132,10 +133,6 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Forma
 def _is_count(value: object) -> bool:
     """Return whether a number is an int, of Python or numpy."""
     return isinstance(value, Integral)
-
-
-def _is_missing(value: float | None) -> bool:
-    return value is None or math.isnan(value)
 
 
 def _interval(cell: TableValue, style: Style) -> str:

@@ -28,7 +28,7 @@ def judge_tables(
 
     `models` are the specs of `run.json` by name.
     """
-    judges = _judges(results)
+    judges = list(dict.fromkeys(key.category for key in results.ours if key.metric == UNREAD_COUNT))
     if len(judges) < 2:
         return []
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
@@ -39,10 +39,6 @@ def judge_tables(
         _agreement(results, judges),
         _preference(results.benchmark, judges, rows, related),
     ]
-
-
-def _judges(results: Results) -> list[str]:
-    return list(dict.fromkeys(key.category for key in results.ours if key.metric == UNREAD_COUNT))
 
 
 def _rows(

@@ -46,7 +46,7 @@ def extra_tables(results: Results) -> list[Table]:
 def _deltas(results: Results) -> Table:
     models = [key.model for key in results.published if key.of("", "") == POOLS and key.setting in SETTING_HEADS]
     published = {model: [_published_delta(results, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
-    ours = {model: [_our_delta(results, key.of(model)) for key in _OUR_DELTAS] for model in results.models()}
+    ours = {model: [_without_counts(results.find(key.of(model))) for key in _OUR_DELTAS] for model in results.models()}
     ours = {model: cells for model, cells in ours.items() if any(cell is not None for cell in cells)}
     kappa = [
         f"Fleiss' kappa of the judge and human raters, {source}: {number.value:.2f}."
@@ -84,9 +84,8 @@ def _published_delta(results: Results, model: str, minuend: Key, subtrahend: Key
     return TableValue(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
 
 
-def _our_delta(results: Results, key: Key) -> TableValue | None:
-    number = results.find(key)
-    return None if number is None else replace(number, n=None, n_failed=None)
+def _without_counts(number: TableValue | None) -> TableValue | None:
+    return number and replace(number, n=None, n_failed=None)
 
 
 def _clashes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:

@@ -20,7 +20,6 @@ from pipelines.benchmarks.mate.results import (
 )
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.tables import TableValue
 
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}
 _PAPERS_COUNT: Final = 7  # objects of the scenes in Figure 4a
@@ -152,12 +151,8 @@ def _link_shares(results: Results) -> Iterator[Figure]:
 
 def _series(results: Results, keys: Sequence[Key]) -> list[Series]:
     """Return a curve of each model that has a value."""
-    curves = (Series.of(model, [_measured(results.find(key.of(model))) for key in keys]) for model in results.models())
+    curves = (Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models())
     return [curve for curve in curves if any(value is not None for value in curve.values)]
-
-
-def _measured(number: TableValue | None) -> TableValue | None:
-    return number if number is not None and number.value is not None else None
 
 
 def _bars(  # noqa: PLR0913 - a figure's parts

@@ -49,14 +49,11 @@ def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Scor
     keys = scores[["sample_id", "task", "setting"]].itertuples(index=False, name=None)
     facts: dict[tuple[str, str, str], dict[str, Any]] = {}
     for name in dict.fromkeys(scores["sample_id"]):
-        facts |= _facts(samples[name])
+        sample = samples[name]
+        scene = parse_scene(sample.data["scene"])
+        facts |= {(name, row["task"], row["setting"]): _row_facts(scene, row) for row in sample.data["rows"]}
     of_rows = pd.DataFrame([facts[key] for key in keys], index=scores.index)
     return ScoredRows.of(scores.assign(**of_rows, cluster=scores["sample_id"]))
-
-
-def _facts(sample: Sample) -> dict[tuple[str, str, str], dict[str, Any]]:
-    scene = parse_scene(sample.data["scene"])
-    return {(sample.sample_id, row["task"], row["setting"]): _row_facts(scene, row) for row in sample.data["rows"]}
 
 
 def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,17 +77,12 @@ def _where_published(*texts: str) -> Note:
     return lambda results, _rows: texts if results.published else ()
 
 
-def _is_closed(view: View) -> bool:
-    return view.key.model in CLOSED_MODELS
-
-
-def _is_open(view: View) -> bool:
-    return view.key.model not in {*CLOSED_MODELS, "Human", "Random"}
-
-
 def _published_rows(number: int, key: Key, columns: Sequence[Column] = ()) -> list[Rows]:
     rows = Rows("Open", [key], sources=["published"], table=f"Table {number}", columns=columns, show=printed)
-    return [replace(rows, where=_is_open), replace(rows, heading="Closed", where=_is_closed)]
+    return [
+        replace(rows, where=lambda view: view.key.model not in {*CLOSED_MODELS, "Human", "Random"}),
+        replace(rows, heading="Closed", models=CLOSED_MODELS),
+    ]
 
 
 def _ours(*keys: Key, **fields: Any) -> list[Rows]:

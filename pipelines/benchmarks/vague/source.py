@@ -113,7 +113,7 @@ class SourceFile:
         for index, row in _parquet_rows(open_parquet(self.content, self._uri), [_IMAGE], self._uri):
             if item := by_index.get(index):
                 content = _image_bytes(row[_IMAGE])
-                path = _picture_name(item, content)
+                path = f"{item.name}.{'jpg' if content.startswith(_JPEG_MAGIC) else 'png'}"
                 yield item, MediaFile(role="picture", kind="image", path=path, content=content)
 
     @property
@@ -245,7 +245,3 @@ def _image_bytes(cell: Any) -> bytes:
     """Return the bytes of an image cell, b"" where it is empty."""
     content = cell.get("bytes") if isinstance(cell, dict) else cell
     return content if isinstance(content, bytes) else b""
-
-
-def _picture_name(item: SourceItem, content: bytes) -> str:
-    return f"{item.name}.{'jpg' if content.startswith(_JPEG_MAGIC) else 'png'}"
