@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ PICTURE: Final = "picture"
 WHITE: Final = "white"
 WHITE_NAME: Final = "0" * 32 + ".png"  # the picture of all `txt2txt` rows
 
+SMALL_LIMIT: Final = 6  # scenes that have every task, as far as the data have it
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {"mm": CROSSMODAL, "um": ("img2img", "txt2txt")}
 """First part of a file's name -> its tasks."""
 _BAD_PICTURE = "the picture {0} is missing"
@@ -60,6 +61,19 @@ class SceneCollection:
         if row.question.task != "txt2txt":
             entry.image = entry.image or row.image
         return None
+
+    def ordered(self, names: Sequence[str]) -> list[str]:
+        """Return the scenes in an order in which a small `--limit` reaches every task: the given one where it does.
+
+        Otherwise the first scene of each task moves to the front.
+        """
+        first, reached, small = [], set[str](), set[str]()
+        for index, name in enumerate(names):
+            tasks = {task for task, _ in self.scenes[name].rows}
+            first += [] if tasks <= reached else [name]
+            reached |= tasks
+            small |= tasks if index < SMALL_LIMIT else set()
+        return list(names) if small == reached else list(dict.fromkeys((*first, *names)))
 
     def note(self, oddity: str, location: str) -> None:
         """Record an oddity and its location."""

@@ -65,7 +65,8 @@ def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejec
     if notice:
         white = None
         yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 replaces it")
-    for name, entry in collection.scenes.items():
+    for name in collection.ordered(list(collection.scenes)):
+        entry = collection.scenes[name]
         path = f"img/{entry.image or name + '.png'}"
         picture = MediaFile(role=PICTURE, kind="image", path=path) if path in pictures else None
         yield from sample_of(name, entry, picture, white, path)
@@ -131,17 +132,21 @@ def _with_pictures(
     if white is not None and (problem := picture_problem(source, white)):
         yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 replaces all pictures of txt2txt rows")
         white = None
-    waiting = {name for name, entry in collection.scenes.items() if entry.pictured}
-    for path in paths:
-        for _, raw in _records(source, path, with_picture=True):
-            name, content = raw["id"], _content(raw)
-            if name in waiting and content and not _is_text_only(raw):
-                waiting.remove(name)
-                picture = MediaFile(role=PICTURE, kind="image", path=f"{path}:{name}.png", content=content)
-                yield from sample_of(name, collection.scenes[name], picture, white, path)
-    for name, entry in collection.scenes.items():
-        if name in waiting or not entry.pictured:
-            yield from sample_of(name, entry, None, white, f"of {name}")
+    names = sorted(collection.scenes, key=lambda name: not collection.scenes[name].pictured)
+    ordered = collection.ordered(names)
+    split = 0 if ordered == names else len(TASKS)
+    for names in filter(None, (ordered[:split], ordered[split:])):  # pictures come as the files have them
+        waiting = {name for name in names if collection.scenes[name].pictured}
+        for path in paths:
+            for _, raw in _records(source, path, with_picture=True) if waiting else ():
+                name, content = raw["id"], _content(raw)
+                if name in waiting and content and not _is_text_only(raw):
+                    waiting.remove(name)
+                    picture = MediaFile(role=PICTURE, kind="image", path=f"{path}:{name}.png", content=content)
+                    yield from sample_of(name, collection.scenes[name], picture, white, path)
+        for name in names:
+            if name in waiting or not collection.scenes[name].pictured:
+                yield from sample_of(name, collection.scenes[name], None, white, f"of {name}")
 
 
 def _white(source: Source, paths: list[str]) -> MediaFile | None:

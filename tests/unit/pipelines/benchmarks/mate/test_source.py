@@ -261,3 +261,34 @@ def test_no_row_breaks_the_reader(changes: dict[str, Any]) -> None:
     item, parsed = parse_row({**row(), **changes}, "line 1", "0-shot", ("img2txt", "txt2img"))
     assert item == "line 1" or isinstance(changes.get("example_id", ""), str)
     assert parsed
+
+
+def many_scenes(form: str, folder: Path) -> Path:
+    """Write nine scenes of which the last alone have other tasks than the first."""
+    tasks = ["img2txt"] * 6 + ["txt2img", "img2img", "txt2txt"]
+    pointers = {"img2txt": (("color", "red"), "name"), "txt2img": (("name", "Object_0"), "color"),
+                "img2img": (("color", "red"), "shape"), "txt2txt": (("name", "Object_0"), "rotation")}  # fmt: skip
+    rows = [
+        row("B", task, *pointers[task], example_id=name_of("B", number))
+        | ({} if task == "txt2txt" else {"image": f"{name_of('B', number)}.png"})
+        for number, task in enumerate(tasks)
+    ]
+    if form == "public":
+        texts = ["Which one is red?" if "color" in raw["pointer_attribute"] else "Which is Object_0?" for raw in rows]
+        return public(folder, {"cross_modal": list(map(public_row, rows, texts))})
+    return development(folder, {"mm_0shot": rows[:7], "um_0shot": rows[7:]})
+
+
+@pytest.mark.parametrize("form", ["development", "public"])
+def test_six_scenes_reach_every_task(tmp_path: Path, form: str) -> None:
+    samples, _, _ = read(many_scenes(form, tmp_path / "s"))
+    assert len(samples) == 9
+    tasks = [{raw["task"] for raw in sample.data["rows"]} for sample in samples.values()]
+    assert set().union(*tasks[:6]) == {"img2txt", "txt2img", "img2img", "txt2txt"}
+    assert tasks[0] == {"img2txt"}
+
+
+def test_order_of_the_files_stays_where_six_scenes_reach_every_task(tmp_path: Path) -> None:
+    samples, _, _ = read(development(tmp_path / "s", files()))
+    in_files = [raw["example_id"] for rows in files().values() for raw in rows if isinstance(raw, dict)]
+    assert list(samples) == [name for name in dict.fromkeys(in_files) if name in samples]
