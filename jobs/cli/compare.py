@@ -17,7 +17,8 @@ def compare(
     out_a: Annotated[str, typer.Argument(help="The --out of a run.")],
     out_b: Annotated[str | None, typer.Argument(help="The --out of another run, or the same.")] = None,
     models: Annotated[
-        str | None, typer.Option("--models", help="One model, or A,B: A of the first, B of the second.")
+        str | None,
+        typer.Option("--models", help="One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING."),
     ] = None,
     published: Annotated[
         bool, typer.Option("--published", help="Compare one run with its models' rows in the papers, cell by cell.")

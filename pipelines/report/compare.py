@@ -71,9 +71,11 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
     """Compare two outputs, which may be the same.
 
     `models`: empty for every common model with itself; one for that model; two for the first of A and the second of B.
-    Raises UsageError if an output holds no run, a model is not in it, or there are no common rows.
+    Two may each name a setting, as `MODEL:SETTING`, which then are compared on the same items.
+    Raises UsageError if an output holds no run, a model or setting is not in it, or there are no common rows.
     """
     entries_a, entries_b = _entries(out_a), _entries(out_b)
+    models, settings = _with_settings(models, entries_a, entries_b)
     differences: list[Difference] = []
     caveats: list[str] = []
     for name_a, name_b in _model_pairs(entries_a, entries_b, models):
@@ -81,7 +83,7 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
             a, b = entries_a.get((name, name_a)), entries_b.get((name, name_b))
             if a is None or b is None:
                 continue
-            pair = ScoredPair.read((out_a, a), (out_b, b))
+            pair = ScoredPair.read((out_a, a), (out_b, b), settings)
             if pair.unscored:
                 caveats.append(f"{name}: no scored rows in {' and '.join(pair.unscored)}; run `vlmsweep score`")
                 continue
@@ -95,6 +97,29 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
 
 def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
     return {(entry.benchmark, entry.model): entry for entry in load_existing_run(out).entries}
+
+
+def _with_settings(
+    names: Sequence[str], a: Mapping[tuple[str, str], ManifestEntry], b: Mapping[tuple[str, str], ManifestEntry]
+) -> tuple[Sequence[str], tuple[str, str]]:
+    """Return models, and the settings of A and B that `MODEL:SETTING` names, '' for all."""
+    if not names or len(names) > 2:
+        return names, ("", "")
+    (model_a, setting_a), (model_b, setting_b) = _side(names[0], a), _side(names[-1], b)
+    if bool(setting_a) != bool(setting_b):
+        raise UsageError("--models A:SETTING,B:SETTING: name a setting of both, or of neither")
+    return (model_a, model_b)[: len(names)], (setting_a, setting_b)
+
+
+def _side(name: str, entries: Mapping[tuple[str, str], ManifestEntry]) -> tuple[str, str]:
+    """Return the model and the setting of `MODEL:SETTING`; a model's name may have a colon, too."""
+    model, _, setting = name.rpartition(":")
+    models = {model for _, model in entries}
+    if name in models or model not in models:
+        return name, ""
+    cells = [cell for (_, of), entry in entries.items() if of == model for cell in entry.prompts.task_settings]
+    check_names("setting", [setting], sorted({cell.setting for cell in cells}))
+    return model, setting
 
 
 def _model_pairs(
@@ -181,7 +206,7 @@ def _difference(
         model_a=pair.a.model,
         model_b=pair.b.model,
         task=cell[0],
-        setting=cell[1],
+        setting=pair.setting_name(cell[1]),
         only_one=only_one,
         delta=test.value_b - test.value_a,
         changed=changed,

@@ -39,13 +39,21 @@ class ScoreRows:
     indices: Mapping[_Key, int]  # of each row
 
     @classmethod
-    def read(cls, out: Store, entry: ManifestEntry) -> ScoreRows:
-        """Read the rows of an entry in its first set of prompts; of rows with one key the last."""
+    def read(cls, out: Store, entry: ManifestEntry, setting: str = "", shown: str = "") -> ScoreRows:
+        """Read the rows of an entry in its first set of prompts, of one setting under another name where given.
+
+        Of rows with one key the last counts.
+        """
         parts = [_part(out, entry, info.path) for info in out.list(_folder(entry), "*.parquet")]
         texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
+        values = _values(parts, len(texts["task"]))
+        if setting:
+            selected = texts["setting"] == setting
+            texts, values = ({name: column[selected] for name, column in of.items()} for of in (texts, values))
+            texts["setting"] = _objects([shown] * int(selected.sum()))
         keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
-        return cls(texts, _values(parts, len(texts["task"])), {key: index for index, key in enumerate(keys)})
+        return cls(texts, values, {key: index for index, key in enumerate(keys)})
 
 
 def _folder(entry: ManifestEntry) -> str:
@@ -93,11 +101,21 @@ class ScoredPair:
     b: ManifestEntry
     rows_a: ScoreRows
     rows_b: ScoreRows
+    settings: tuple[str, str] = ("", "")  # of A and of B, where one of each is compared; both have A's in the rows
 
     @classmethod
-    def read(cls, a: tuple[Store, ManifestEntry], b: tuple[Store, ManifestEntry]) -> ScoredPair:
-        """Read the scores of two entries."""
-        return cls(a=a[1], b=b[1], rows_a=ScoreRows.read(*a), rows_b=ScoreRows.read(*b))
+    def read(
+        cls, a: tuple[Store, ManifestEntry], b: tuple[Store, ManifestEntry], settings: tuple[str, str] = ("", "")
+    ) -> ScoredPair:
+        """Read the scores of two entries, of one setting each where `settings` names them."""
+        rows_a, rows_b = (
+            ScoreRows.read(*side, setting, settings[0]) for side, setting in zip((a, b), settings, strict=True)
+        )
+        return cls(a=a[1], b=b[1], rows_a=rows_a, rows_b=rows_b, settings=settings)
+
+    def setting_name(self, setting: str) -> str:
+        """Return a setting as a comparison shows it."""
+        return setting if len(set(self.settings)) == 1 else " / ".join(self.settings)
 
     @property
     def unscored(self) -> list[str]:

@@ -24,6 +24,7 @@ def write_output(
     correct: list[int | None],
     revision: str = "r1",
     rows_per_clip: int = 4,
+    setting: str = "1-frame",
     **fingerprint: str,
 ) -> Store:
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
@@ -33,7 +34,7 @@ def write_output(
         dataset_fingerprint="d",
         model=model,
         fingerprint={"revision": revision, **fingerprint},
-        task_settings=(TaskSetting("vsv", "1-frame"),),
+        task_settings=(TaskSetting("vsv", setting),),
         seed=42,
     )
     rows = [
@@ -42,7 +43,7 @@ def write_output(
             "sample_id": f"video{i // rows_per_clip}/x",
             "benchmark": "maia",
             "task": "vsv",
-            "setting": "1-frame",
+            "setting": setting,
             "variant": str(i % rows_per_clip),
             "model": model,
             "cluster": f"video{i // rows_per_clip}",
@@ -105,6 +106,21 @@ def test_two_models_are_compared_by_name(tmp_path: Path) -> None:
         compare(first, second, ["x"])
     with pytest.raises(UsageError, match=r"run\.json"):
         compare(first, Store(str(tmp_path / "missing")))
+
+
+def test_settings_of_two_models_are_compared_on_the_same_items(tmp_path: Path) -> None:
+    first = write_output(tmp_path / "a", "m", [1] * 40)
+    second = write_output(tmp_path / "b", "n:7b", [1] * 4 + [0] * 36, setting="32-frames")
+    (difference,) = compare(first, second, ["m:1-frame", "n:7b:32-frames"]).differences
+    assert (difference.model_a, difference.model_b) == ("m", "n:7b")
+    assert (difference.setting, difference.n, difference.clusters) == ("1-frame / 32-frames", 40, 10)
+    assert (difference.mean_a, difference.mean_b, difference.verdict) == (1.0, 0.1, "differs")
+    with pytest.raises(UsageError, match="no scored rows in common"):
+        compare(first, second, ["m", "n:7b"])
+    with pytest.raises(UsageError, match="unknown setting '2-frames'"):
+        compare(first, second, ["m:2-frames", "n:7b:32-frames"])
+    with pytest.raises(UsageError, match="of both, or of neither"):
+        compare(first, second, ["m:1-frame", "n:7b"])
 
 
 def test_p_values_are_corrected_together(tmp_path: Path) -> None:
