@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -108,6 +108,7 @@ class Verdict:
     """`invalid`: it could not be read after all tries; `failed`: the judge's engine failed; `absent`: not requested."""
     accepted: bool | None = None
     tries: int = 0
+    reply: str = ""  # the words that were read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,6 +212,9 @@ class Publication:
     other_items: Mapping[str, str] = field(default_factory=dict)  # table -> on which items, where they cannot be had
     foreign_items: Mapping[str, str] = field(default_factory=dict)
     """Count in the metrics of a model -> what it counts, where these are no items of the paper."""
+    same_settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Setting -> others of ours that print's may have been as well."""
+    metrics: Mapping[str, str] = field(default_factory=dict)  # as printed -> ours by the authors' own code
     joint: Mapping[str, str] = field(default_factory=dict)  # name of several models together -> as printed
     averaged: Mapping[str, str] = field(default_factory=dict)
     """`MODEL, mean of N runs` of the authors' files -> as printed; each run is a model `MODEL run I`."""

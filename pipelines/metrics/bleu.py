@@ -32,8 +32,25 @@ def bleu_of_sums(*sums: FloatArray, order: int = ORDERS) -> FloatArray:
     return np.where(reference > 0, value, np.nan)
 
 
-def bleu_counts(candidates: Sequence[str], references: References, *, lowercase: bool = False) -> IntArray:
-    """Count 13a tokens as sacreBLEU does, (N, `COLUMNS`): matches and totals of n-grams 1 to 4, both lengths."""
+def plain_bleu_of_sums(*sums: FloatArray) -> FloatArray:
+    """Compute corpus BLEU-4 without smoothing from drawn sums, as `bleu_of_sums`: 0 where an order has no match."""
+    counts = np.stack(sums).astype(np.float64)
+    has_all = (counts[:ORDERS] > 0).all(axis=0)
+    return np.where(has_all | np.isnan(counts[-1]), bleu_of_sums(*sums), np.where(counts[-1] > 0, 0.0, np.nan))
+
+
+def plain_bleu_of_counts(counts: NDArray[Any]) -> float:
+    """Return corpus BLEU-4 without smoothing from summed counts, (10,)."""
+    return bleu_of_counts(counts) if (counts[:ORDERS] > 0).all() else 0.0
+
+
+def bleu_counts(
+    candidates: Sequence[str], references: References, *, lowercase: bool = False, shortest: bool = False
+) -> IntArray:
+    """Count 13a tokens as sacreBLEU does, (N, `COLUMNS`): matches and totals of n-grams 1 to 4, both lengths.
+
+    The length of the references is that of the closest one, or of the `shortest`.
+    """
     check_paired(candidates, references)
     texts, groups = candidates, references
     if lowercase:
@@ -51,7 +68,7 @@ def bleu_counts(candidates: Sequence[str], references: References, *, lowercase:
             part[:, index] = sums_by(ngrams.item, np.minimum(max_counts, ngrams.candidate_count), len(part))
             part[:, ORDERS + index] = sums_by(ngrams.item, ngrams.candidate_count, len(part))
     for part, chunk in zip(counts, chunks, strict=True):
-        part[:, -2], part[:, -1] = chunk.candidate_lengths, _closest_lengths(chunk)
+        part[:, -2], part[:, -1] = chunk.candidate_lengths, _reference_lengths(chunk, shortest=shortest)
     return np.concatenate(counts)
 
 
@@ -64,9 +81,13 @@ def bleu_of_counts(counts: NDArray[Any], order: int = ORDERS) -> float:
     return fraction(float(score.score))
 
 
-def _closest_lengths(chunk: Chunk) -> IntArray:
+def _reference_lengths(chunk: Chunk, *, shortest: bool) -> IntArray:
     """Return the length of each item's reference that is closest to the candidate's, the shorter one of two."""
     lengths = chunk.reference_lengths
+    if shortest:
+        starts = np.searchsorted(chunk.item_of, np.arange(chunk.items))
+        least: IntArray = np.minimum.reduceat(lengths, starts)
+        return least
     width = int(lengths.max()) + 1
     ranks = np.abs(lengths - chunk.candidate_lengths[chunk.item_of]) * width + lengths
     starts = np.searchsorted(chunk.item_of, np.arange(chunk.items))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,8 +25,10 @@ from pipelines.metrics.text import References, check_paired, words
 SIGMA: Final = 6.0
 
 
-def cider(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute CIDEr-D (0..10) on words; equal to pycocoevalcap's to the last bit, in a tenth of its time.
+def cider(
+    candidates: Sequence[str], references: References, tokenizer: Callable[[str], list[str]] = words
+) -> list[float]:
+    """Compute CIDEr-D (0..10) on words or other tokens; equal to pycocoevalcap's, in a tenth of its time.
 
     Document frequencies come from the references of this call: pass all evaluated questions at once, and do not compare
     values of different question sets. A single question scores 0.
@@ -34,7 +36,7 @@ def cider(candidates: Sequence[str], references: References) -> list[float]:
     check_paired(candidates, references)
     if not candidates:
         return []
-    chunks, vocabulary = tokenize(candidates, references, words)
+    chunks, vocabulary = tokenize(candidates, references, tokenizer)
     totals = [np.zeros(chunk.items) for chunk in chunks]
     for order in iter_orders(chunks, vocabulary):
         ngrams = list(order)

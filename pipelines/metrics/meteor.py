@@ -130,11 +130,23 @@ def meteor_english(
     )
 
 
+def meteor_nltk(candidates: Sequence[str], references: References, *, wordnet: Synonyms) -> list[float]:
+    """Compute nltk's METEOR as Hugging Face's `evaluate` does for one sentence: Treebank words in lower case."""
+    return _scores(candidates, references, tokenize=_treebank_words, stem=_english(), wordnet=wordnet)
+
+
+def _treebank_words(text: str) -> list[str]:
+    from nltk.tokenize.destructive import NLTKWordTokenizer
+
+    return [word.lower() for word in NLTKWordTokenizer().tokenize(text)]
+
+
 def english_name(wordnet: Synonyms | None) -> str:
     """Return `meteor` with synonyms and `meteor_nowordnet` without, which are not comparable."""
     return "meteor_nowordnet" if wordnet is None else "meteor"
 
 
+@functools.cache
 def find_wordnet(directory: Path = WORDNET_DIRECTORY) -> Synonyms | None:
     """Open the WordNet 3.0 of Debian's `wordnet-base` (some seconds); return None if nltk cannot read one there.
 

@@ -7,6 +7,7 @@ tokens and an apostrophe does not separate.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
@@ -14,6 +15,26 @@ from typing import Any, Final, TypeAlias
 References: TypeAlias = Sequence[Sequence[str]]
 
 _WORD: Final = re.compile(r"\w+")
+_ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
+_PTB_TOKEN: Final = re.compile(
+    r"""
+    [ldjnoy]['’](?=[^\W\d_])[^\W_]+(?:-[^\W_]+)*  # l'uomo stays one word
+    | [^\W\d_]+(?=n['’]t(?!\w)) | n['’]t(?!\w) | ['’](?:s|m|d|re|ll|ve)(?!\w)
+    | \d+(?:[.,:/-]\d+)* | (?:[^\W\d_]\.){2,}
+    | [^\W_]+(?:[-’&][^\W_]+)* | \S
+    """,
+    re.VERBOSE,
+)
+_PTB_NAMES: Final = {
+    "(": "-lrb-",
+    ")": "-rrb-",
+    "[": "-lsb-",
+    "]": "-rsb-",
+    "{": "-lcb-",
+    "}": "-rcb-",
+    "€": "$",
+}
+_PTB_DROPPED: Final = frozenset("'`.?!,:;-…\"“”«»‘’–—")
 _PERCENT: Final = 100.0
 _CACHED_TEXTS: Final = 1 << 12  # several metrics in turn compare an answer with the same references
 _CACHED_CHUNKS: Final = 1 << 16  # pieces of text with their tokens: a benchmark's vocabulary fits
@@ -43,6 +64,21 @@ def _chunk_tokens(chunk: str) -> tuple[str, ...]:
     return tuple(_tokenizer_13a()(chunk.rstrip()).split())
 
 
+def tokens_ptb(text: str) -> list[str]:
+    """Split a text as Stanford's PTBTokenizer does in lower case, without punctuation (as pycocoevalcap calls it).
+
+    Of 2,889 Italian texts of MAIA all are split as by Stanford CoreNLP 3.4.1. Brackets stay, as `-lrb-`: pycocoevalcap
+    drops punctuation after lower-casing it.
+    """
+    tokens = (_PTB_NAMES.get(token, token) for token in _PTB_TOKEN.findall(text.lower()))
+    return [token for token in tokens if token not in _PTB_DROPPED]
+
+
+def tokens_ascii(text: str) -> list[str]:
+    """Split a text as rouge-score does: letters a to z and digits alone, so that accents separate."""
+    return _ASCII_WORD.findall(text.lower())
+
+
 @cache
 def _tokenizer_13a() -> Any:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -68,6 +104,20 @@ def rouge_l(candidates: Sequence[str], references: References) -> list[float]:
         max(_rouge_l_f1(tokens, words(reference)) for reference in group)
         for tokens, group in zip(map(words, candidates), references, strict=True)
     ]
+
+
+def rouge_1(candidates: Sequence[str], references: References) -> list[float]:
+    """Compute ROUGE-1 F1 on `tokens_ascii` without stemmer, the best over the references; equal to rouge-score's."""
+    check_paired(candidates, references)
+    return [
+        max(_overlap_f1(tokens, tokens_ascii(reference)) for reference in group)
+        for tokens, group in zip(map(tokens_ascii, candidates), references, strict=True)
+    ]
+
+
+def _overlap_f1(candidate: Sequence[str], reference: Sequence[str]) -> float:
+    common = (Counter(candidate) & Counter(reference)).total()
+    return 2 * common / (len(candidate) + len(reference)) if common else 0.0
 
 
 def _rouge_l_f1(candidate: Sequence[str], reference: Sequence[str]) -> float:

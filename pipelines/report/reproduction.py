@@ -94,18 +94,20 @@ def _model_cells(
     conditions: Conditions, model: str, names: Iterable[str], index: Mapping[tuple[str, ...], _Row]
 ) -> Iterator[ReproductionCell]:
     name = conditions.entry.benchmark
-    settings, steps = benchmark(name).publication.settings, printed_steps(load_published(name))
+    publication, steps = benchmark(name).publication, printed_steps(load_published(name))
     limited = published_settings(conditions.entry.model, conditions.spec, name)
     for printed in load_published(name):
-        setting = settings.get(printed.setting, printed.setting)
-        key = (printed.task, setting, printed.subset, printed.category, printed.metric)
-        row = index.get((name, model, *key))
-        if printed.model not in names or printed.value is None or row is None:
+        if printed.model not in names or printed.value is None:
             continue
         if printed.setting not in limited.get(printed.model, {printed.setting}):
             continue  # of another model under the same name
+        usual = publication.settings.get(printed.setting, printed.setting)
+        metric = publication.metrics.get(printed.metric, printed.metric)
         half_step = float(steps[printed.table, printed.metric]) / 2
-        yield _cell(conditions, printed, row, half_step)
+        for setting in (usual, *publication.same_settings.get(usual, ())):
+            row = index.get((name, model, printed.task, setting, printed.subset, printed.category, metric))
+            if row is not None:
+                yield _cell(conditions, printed, row, half_step)
 
 
 def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step: float) -> ReproductionCell:

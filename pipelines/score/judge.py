@@ -103,7 +103,8 @@ class JudgeReplies:
                 return Verdict(state="failed" if request_id in self.failed else "absent", tries=attempt)
             accepted = read_verdict(self.replies[request_id])
             if accepted is not None:
-                return Verdict(state="ok", accepted=accepted, tries=attempt + 1)
+                reply = self.replies[request_id]
+                return Verdict(state="ok", accepted=accepted, tries=attempt + 1, reply=reply)
         return Verdict(state="invalid", tries=len(judge_request.seeds))
 
     def open_question(self, judge_request: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:

@@ -115,6 +115,11 @@ def read_verdict(raw: str | None) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
+def read_verdict_as_authors(raw: str | None) -> bool:
+    """Return whether the first word begins with `correct`, as the authors' script: anything else is a wrong answer."""
+    return (raw or "").strip().lower().startswith("correct")
+
+
 def _objects(text: str) -> Iterator[dict[str, object]]:
     """Yield every JSON object of a text, outer objects before inner ones."""
     decoder = json.JSONDecoder()

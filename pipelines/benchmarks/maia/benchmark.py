@@ -11,10 +11,18 @@ from typing import Final
 
 from models.messages import logprobs_from_text
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
-from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice
-from pipelines.benchmarks.maia.letters import read_letter
+from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, read_verdict_as_authors, unimodal_choice
+from pipelines.benchmarks.maia.letters import read_letter, read_letter_as_authors
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, left_out
-from pipelines.benchmarks.maia.prompts import PROMPT_TEXTS, judge_request, maia_prompts, statements, true_letter
+from pipelines.benchmarks.maia.prompts import (
+    AUTHORS_SET,
+    BLACK_FRAME,
+    PROMPT_TEXTS,
+    judge_request,
+    maia_prompts,
+    statements,
+    true_letter,
+)
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
@@ -29,8 +37,8 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
     Source,
 )
-from pipelines.metrics.meteor import meteor_italian
-from pipelines.metrics.text import rouge_l
+from pipelines.metrics.meteor import find_wordnet, meteor_italian, meteor_nltk
+from pipelines.metrics.text import rouge_1, rouge_l
 
 
 class _Maia:
@@ -85,7 +93,11 @@ def _read_vsv(row: Row) -> Reading:
     index = int(row.variant)
     letter = read_letter(row.output, *statements(row.sample, index, row.seed))
     true = true_letter(row.sample, index, row.seed)
-    values = {"correct": float(letter.letter == true), "ts_at_a": float(true == "A")}
+    values = {
+        "correct": float(letter.letter == true),
+        "correct_authors": float(read_letter_as_authors(row.output) == true),
+        "ts_at_a": float(true == "A"),
+    }
     return Reading(answer=letter.letter, rule=letter.rule, values=values)
 
 
@@ -108,12 +120,20 @@ def _read_oevqa(row: Row) -> Reading:
     text = read_oevqa(row.output)
     sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
     references = [list(sample.data["answers"])]
-    values = {"rouge": rouge_l([text], references)[0], "meteor": meteor_italian([text], references)[0]}
+    values = {
+        "rouge": rouge_l([text], references)[0],
+        "meteor": meteor_italian([text], references)[0],
+        "rouge1": rouge_1([text], references)[0],
+    }
+    if wordnet := find_wordnet():
+        values["meteor_wordnet"] = meteor_nltk([text], references, wordnet=wordnet)[0]
     if "bertscore_f1" in row.given:
         values["bertscore"] = row.given["bertscore_f1"]
     flags = ["truncated"] if row.finish_reason == "length" else []
     if row.verdict.state == "ok":
         values["accepted"] = float(bool(row.verdict.accepted))
+        if row.verdict.reply and "{" not in row.verdict.reply:  # the authors' judge replies with a label
+            values["accepted_authors"] = float(read_verdict_as_authors(row.verdict.reply))
     elif row.verdict.state == "invalid":
         values["accepted"] = 0.0
         flags.append("judge_error")
@@ -123,14 +143,14 @@ def _read_oevqa(row: Row) -> Reading:
 _PARTS: Final = _Maia()
 BENCHMARK: Final = BenchmarkDefinition(
     name="maia",
-    version="1",
+    version="2",
     title="MAIA",
     citation="arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment",
     tasks={
-        "vsv": ("black-video", "1-frame", "32-frames", "unimodal"),
-        "oevqa": ("black-video", "1-frame", "32-frames", LEAVE_ONE_OUT),
+        "vsv": ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal"),
+        "oevqa": ("black-video", BLACK_FRAME, "1-frame", "32-frames", LEAVE_ONE_OUT),
     },
-    explicit_settings=("unimodal",),
+    explicit_settings=("unimodal", BLACK_FRAME),
     people_settings=(LEAVE_ONE_OUT,),
     derived_tasks={"aggregate": ("vsv", "oevqa")},
     publication=Publication(
@@ -138,14 +158,16 @@ BENCHMARK: Final = BenchmarkDefinition(
         requests={"vsv": 19_200, "oevqa": 2_400},
         joint={"best of 5 text models": "Unimodal"},
         judges={("oevqa", "oevqa_accuracy"): "gpt-4o", ("aggregate", "agg_acc"): "gpt-4o"},
-        unnamed_scorers=("rouge", "bertscore", "bleu", "meteor", "cider"),
+        same_settings={"black-video": (BLACK_FRAME,)},
+        metrics={"rouge": "rouge1", "bleu": "bleu_shortest", "meteor": "meteor_wordnet", "cider": "cider_ptb"},
+        scorers={"bertscore": ("bertscore",)},
     ),
     headline="agg_acc",
     measure="Share of questions about clips of which a model judges all eight statement pairs rightly and whose "
     "open answer is accepted too, in one setting. Higher is better.",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
     prompt_texts=PROMPT_TEXTS,
-    prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}},
+    prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}, "authors": AUTHORS_SET},
     descriptive_values=("ts_at_a", "true_logprob", "false_logprob"),
     default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
     source=_PARTS,

@@ -10,6 +10,7 @@ from pipelines.benchmarks.layout import BOTH, Rows, TableDef
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.results import (
     AGG,
+    ALL_HEADS,
     BASELINES,
     CATEGORIES,
     FULL,
@@ -94,7 +95,7 @@ def _clashes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
 
 
 _BY_SETTING: Final = [
-    Rows(heading, [Key(setting=setting)]) for setting, heading in {**SETTING_HEADS, "unimodal": "Unimodal"}.items()
+    Rows(heading, [Key(setting=setting)]) for setting, heading in {**ALL_HEADS, "unimodal": "Unimodal"}.items()
 ]
 _GAINS: Final = TableDef(
     id="maia_category_deltas",
@@ -116,6 +117,8 @@ _READING: Final = TableDef(
         "None rate": Key("none_rate", "vsv"),
         "Accuracy, true at A": Key("accuracy_ts_a", "vsv"),
         "Accuracy, true at B": Key("accuracy_ts_b", "vsv"),
+        "As the authors read": Key("statement_accuracy_authors", "vsv"),
+        "Readings differ": Key("readings_differ", "vsv"),
         "By elimination": Key("elimination_count", "vsv"),
         "By echo": Key("echo_count", "vsv"),
         "Failed pairs": Key("errors", "vsv"),
@@ -128,6 +131,7 @@ _READING: Final = TableDef(
     style="fraction3",
     notes=(
         "None: neither letter could be parsed, which is wrong. True at A or B: place of the true statement.",
+        "As the authors read: statement accuracy by the first capital A or B that is a word of its own.",
         _clashes,
     ),
 )

@@ -55,6 +55,7 @@ _REJECTED_AFTER = re.compile(
 )
 _CONFIRMED_AFTER = re.compile(rf"(?i)\A{_CLOSED} {_SEEMS}{_NAMED}(?: più)? {_TRUE}")
 _MENTION = re.compile(r"(?:(?<![\w'])|(?<=\b[lL]'))[ABab](?![\w'])")
+_AUTHORS_LETTER = re.compile(r"\b[AB]\b")
 _LETTERS: Final[dict[str, Letter]] = {"A": "A", "a": "A", "B": "B", "b": "B"}
 
 
@@ -86,6 +87,12 @@ def draw_ts_letter(seed: int, video: str, category: str, index: int) -> Letter:
     """Return the letter under which pair `index` (0 to 7) of a question shows its true statement."""
     digest = hashlib.sha256(f"{seed}|{video}|{category}|{index}".encode()).digest()
     return "A" if digest[0] % 2 == 0 else "B"
+
+
+def read_letter_as_authors(raw: str | None) -> Letter | None:
+    """Return the first capital A or B that is a word of its own, so the preposition `A` too, as the authors' script."""
+    match = _AUTHORS_LETTER.search(raw or "")
+    return None if match is None else _LETTERS[match[0]]
 
 
 def read_letter(raw: str | None, statement_a: str, statement_b: str) -> LetterReading:

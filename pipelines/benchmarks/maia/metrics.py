@@ -13,6 +13,7 @@ A failed request is wrong. One never run makes metrics over its setting's questi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_measures
+from pipelines.benchmarks.maia.prompts import BLACK_FRAME
 from pipelines.benchmarks.maia.results import BASELINES, FULL, MEASURES, gain_key
 from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
 from pipelines.benchmarks.metrics_kernel.definitions import (
@@ -33,14 +35,23 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, worst_status
 from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.bleu import (
+    bleu_counts,
+    bleu_of_counts,
+    bleu_of_sums,
+    plain_bleu_of_counts,
+    plain_bleu_of_sums,
+)
 from pipelines.metrics.cider import cider
+from pipelines.metrics.text import tokens_ptb, words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS: Final = ("black-video", "1-frame", "32-frames", "unimodal")  # in the paper's order
+SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal")  # in the paper's order
 
+_NO_WORDNET: Final = "no WordNet in /usr/share/wordnet: install Debian's wordnet-base and score again"
+_MEASURED_BY_CATEGORY: Final = ("rouge", "bertscore", "meteor")
 _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
 _BY_CATEGORY: Final = Grouping(names=COLUMNS)
@@ -59,6 +70,11 @@ def _unscored(rows: ScoredRows) -> str:
 
 _over_questions: Final = partial(MetricDef, counted=every)
 _STATEMENTS: Final = MetricDef(name="statement_accuracy", value=right, counted=lambda rows: ~rows.missing)
+_STATEMENTS_AUTHORS: Final = MetricDef(
+    name="statement_accuracy_authors",
+    value=lambda rows: rows.ok & (rows.floats("correct_authors") == 1),
+    counted=lambda rows: ~rows.missing,
+)
 _POOLS: Final = _over_questions(name="pool_accuracy", value="pool", form="both")
 _GAP: Final = _over_questions(
     name="statement_minus_pool", value=lambda rows: rows.floats("share") - rows.floats("pool"), unit=""
@@ -73,6 +89,11 @@ _SIDES: Final = tuple(
     for letter, side in (("a", 1.0), ("b", 0.0))
 )
 _OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=_unjudged)
+_OPEN_AUTHORS: Final = _over_questions(
+    name="oevqa_accuracy_authors",
+    value=lambda rows: np.where(rows.failed, 0.0, rows.floats("accepted_authors")),
+    missing="no verdict as a label: `--prompt-version maia=authors` asks for one",
+)
 _AGGREGATE: Final = _over_questions(
     name="agg_acc",
     value=lambda rows: rows.floats("pool") * rows.floats("judged"),
@@ -96,6 +117,13 @@ _BLEUS: Final = tuple(
     )
     for order in (4, 1, 2, 3)
 )
+_BLEU_SHORTEST: Final = MetricDef(
+    name="bleu_shortest",
+    value="bleu_shortest_counts",
+    statistic=plain_bleu_of_sums,
+    of_totals=plain_bleu_of_counts,
+    corpus=True,
+)
 _CIDER: Final = MetricDef(
     name="cider",
     value="cider",
@@ -104,6 +132,7 @@ _CIDER: Final = MetricDef(
     corpus=True,
     form="both",
 )
+_CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
@@ -156,6 +185,8 @@ def _intervals(measures: Iterable[Measure]) -> list[Metric]:
 def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
     if setting.is_planned("vsv"):
         yield from _WITH_MACRO.measures(_STATEMENTS, setting.pairs)
+        if not np.isnan(setting.pairs.floats("correct_authors")).all():  # answers are letters
+            yield Measure(definition=_STATEMENTS_AUTHORS, parts=(setting.pairs,))
         yield from _WITH_MACRO.measures(_POOLS, setting.pools)
         yield Measure(definition=_GAP, parts=(setting.pools,))
         for definition in (_NONE_RATE, *_SIDES):
@@ -168,6 +199,10 @@ def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator
     pairs, pools = setting.pairs, setting.pools
     for name in ("elimination", "echo"):
         yield pairs.count(f"{name}_count", int((pairs.ok & (pairs["rule"] == name)).sum()))
+    by_authors = pairs.floats("correct_authors")
+    if not np.isnan(by_authors).all():
+        differ = pairs.ok & (pairs.floats("correct") != by_authors)
+        yield pairs.count("readings_differ", int(differ.sum()))
     yield pairs.count("errors", int(pairs.failed.sum()), int((~pairs.missing).sum()))
     histogram = np.bincount(pools["right"], minlength=POOL_SIZE + 1)
     for correct, questions in enumerate(histogram.tolist()):
@@ -188,16 +223,24 @@ def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Meas
         return
     answers = setting.answers
     yield from _WITH_MACRO.measures(_OPEN, answers)
+    if not np.isnan(answers.floats("accepted_authors")).all():
+        yield Measure(definition=_OPEN_AUTHORS, parts=(answers,))
     measured = answers.named(blocked="")
-    for name in ("rouge", "bertscore", "meteor"):
+    for name in ("rouge", "bertscore", "meteor", "rouge1", "meteor_wordnet"):
         lacks_all = bool(np.isnan(answers.floats(name)[answers.ok]).all())
-        definition = MetricDef(name=name, value=name, missing="no scorer gave it" if lacks_all else _unscored)
-        yield from _WITH_MACRO.measures(definition, measured)
+        missing = _NO_WORDNET if name == "meteor_wordnet" else "no scorer gave it"
+        definition = MetricDef(name=name, value=name, missing=missing if lacks_all else _unscored)
+        if name in _MEASURED_BY_CATEGORY:
+            yield from _WITH_MACRO.measures(definition, measured)
+        else:
+            yield Measure(definition=definition, parts=(measured,))
     if samples:
         compared = _compared(measured, samples)
         for definition in _BLEUS:
             yield from _BY_CATEGORY.measures(definition, compared)
         yield from _WITH_MACRO.measures(_CIDER, compared)
+        for definition in (_BLEU_SHORTEST, _CIDER_PTB):
+            yield Measure(definition=definition, parts=(compared,))
 
 
 def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
@@ -205,12 +248,16 @@ def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
     answered = np.flatnonzero(rows.ok)
     texts = [answer or "" for answer in rows.texts("answer")[answered]]
     references = [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]]
-    counts, scores = bleu_counts(texts, references), np.full(len(rows), np.nan)
-    if len(answered) > 1:
-        scores[answered] = cider(texts, references)
-    all_counts = np.zeros((len(rows), counts.shape[1]))
-    all_counts[answered] = counts
-    return rows.with_columns(bleu_counts=all_counts, cider=scores)
+    columns: dict[str, np.ndarray] = {}
+    for name, is_shortest in (("bleu_counts", False), ("bleu_shortest_counts", True)):
+        counts = bleu_counts(texts, references, shortest=is_shortest)
+        columns[name] = np.zeros((len(rows), counts.shape[1]))
+        columns[name][answered] = counts
+    for name, tokenizer in (("cider", words), ("cider_ptb", tokens_ptb)):
+        columns[name] = np.full(len(rows), np.nan)
+        if len(answered) > 1:
+            columns[name][answered] = cider(texts, references, tokenizer)
+    return rows.with_columns(**columns)
 
 
 def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pipelines.benchmarks.layout import coverage_notes
 from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.prompts import BLACK_FRAME
 from pipelines.benchmarks.results import Key, Results
 
 STATEMENTS: Final = Key("statement_accuracy", "vsv")
@@ -20,6 +21,7 @@ SETTING_HEADS: Final[Mapping[str, str]] = {
     "32-frames": "32-Frames",
 }
 """Settings with a video and their headings, in the paper's order."""
+ALL_HEADS: Final[Mapping[str, str]] = {**SETTING_HEADS, BLACK_FRAME: "Black video, one frame"}
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
 CATEGORIES: Final = {
     "Avg.": Key(),

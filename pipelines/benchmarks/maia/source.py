@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from pipelines.benchmarks.maia.categories import POOL_SIZE, column_of
-from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source
+from pipelines.benchmarks.maia.source_hub import hub_files, read_hub
+from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import SourceError
 
@@ -27,9 +30,39 @@ class _Question(BaseModel):
     false_statement: _Pool
 
 
-def read_maia(source: Source) -> Iterator[RawSample | Rejection]:
-    """Read the one `*.json` file of the folder or its `dataset/`; SourceError for none, several, or no JSON list."""
-    path = _questions_file(source)
+def read_maia(source: Source) -> Iterator[RawSample | Rejection | Notice]:
+    """Read the hub's `gen` and `mc`, or the one `*.json` file of the folder or its `dataset/`.
+
+    Raises:
+        SourceError: there is no such file, there are several, or one cannot be read.
+    """
+    files = hub_files(source)
+    if files:
+        yield from _read_hub(source, files)
+        return
+    yield from _read_repository(source, _questions_file(source))
+
+
+def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[RawSample | Rejection | Notice]:
+    """Yield the questions of the hub's files under the repository's ids, where it is at hand with equal texts."""
+    beside = [path for path in source.glob("*.json") if path not in {*files["gen"], *files["mc"]}]
+    known = [s for path in beside[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
+    ids = {(s.data["video"], s.data["question"]): s.data["category"] for s in known}
+    seen: Counter[tuple[str, str]] = Counter()
+    for number, (path, video, entry, letters) in enumerate(read_hub(source, files), start=1):
+        category, question = str(entry["category"]), str(entry["question"]).strip()
+        if not category.endswith(("_A", "_B")):
+            seen[video, category] += 1
+            category = ids.get((video, question), f"{category}_{'AB'[(seen[video, category] - 1) % 2]}")
+        sample = _parse_question({**entry, "category": category}, video, f"videos/{video[5:]}.mp4", path)
+        if isinstance(sample, str):
+            yield Rejection(file=path, item=f"row {number}, {video}/{category}", reason=sample)
+        else:
+            yield replace(sample, data={**sample.data, "letters": letters})
+    yield Notice(message="the hub's order of statements A and B is used, not a drawn one")
+
+
+def _read_repository(source: Source, path: str) -> Iterator[RawSample | Rejection]:
     folder = path.rpartition("/")[0]
     try:
         videos = json.loads(source.read_bytes(path).decode("utf-8-sig"))

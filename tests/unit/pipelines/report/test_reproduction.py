@@ -243,9 +243,15 @@ def test_misprints_and_unnamed_scorers_are_not_compared() -> None:
     assert one_cell("maia", "internvl3-78b", row, 2400, judge="gpt-4o").reasons == (
         "misprint: the twelve printed categories average 0.69",
     )
-    rouge = one_cell("maia", "qwen2.5-vl-7b", {**row, "metric": "rouge", "value": 0.58}, 2400)
+    rouge = one_cell("maia", "qwen2.5-vl-7b", {**row, "metric": "rouge1", "value": 0.58}, 2400)
     assert (rouge.table, rouge.published_model, rouge.published_setting) == ("Table 4", "Qwen-2.5-VL", "")
-    assert rouge.reasons == ("other scorer: the paper does not name its own",)
+    assert (rouge.metric, rouge.reasons) == ("rouge", ())
+
+
+def test_the_black_clip_of_the_paper_may_be_one_frame() -> None:
+    row = {"task": "vsv", "setting": "black-1-frame", "metric": "statement_accuracy", "value": 0.5}
+    cell = one_cell("maia", "qwen2.5-vl-7b", row, 19_200)
+    assert (cell.setting, cell.published_setting, cell.reasons) == ("black-1-frame", "black-video", ())
 
 
 def test_generated_scenes_and_built_prompts_of_mate_are_not_the_papers() -> None:
