@@ -33,11 +33,12 @@ def make_figures(results: Results) -> list[Figure]:
     best = in_best_setting(results.without_published() if is_generated(results) else results)
     by_count = [figure for kind, (number, name) in _KINDS.items() for figure in _by_count(best, kind, number, name)]
     first = next(iter(results.models()), "")
-    figures = [*by_count, *_by_links(best, first), *_by_single_link(best, first), *_overlap(best)]
-    return [*(replace(figure, notes=(*figure.notes, *notes)) for figure in figures), *_link_shares(best)]
+    figures = [*by_count, *_by_links(best, first), *_by_single_link(best, first), _overlap(best)]
+    shown = [replace(figure, notes=(*figure.notes, *notes)) for figure in figures if figure.series]
+    return [*shown, *_link_shares(best)]
 
 
-def _by_count(results: Results, kind: str, number: int, name: str) -> Iterator[Figure]:
+def _by_count(results: Results, kind: str, number: int, name: str) -> Iterator[Bars]:
     counts = object_counts(results, kind)
     if not counts:
         return
@@ -60,7 +61,7 @@ def _by_count(results: Results, kind: str, number: int, name: str) -> Iterator[F
     )
 
 
-def _by_links(results: Results, first: str) -> Iterator[Figure]:
+def _by_links(results: Results, first: str) -> Iterator[Bars]:
     """Lay out Figure 4a at seven objects, or at the count whose smallest group is largest."""
     counts = object_counts(results, "crossmodal")
     if not counts:
@@ -70,12 +71,13 @@ def _by_links(results: Results, first: str) -> Iterator[Figure]:
     best = _PAPERS_COUNT if all(sizes_at.get(_PAPERS_COUNT, [0])) else max(counts, key=lambda count: coverage[count])
     sizes = ", ".join(f"{name}: {n:,}" for name, n in zip(_LINKS, _link_sizes(results, best), strict=True))
     other = "" if best == _PAPERS_COUNT else f" The paper's count is {_PAPERS_COUNT}."
-    yield from _bars(
-        "mate_figure4a",
-        f"MATE Figure 4a: accuracy by number of linking attributes, scenes of {best} objects",
-        _LINKS,
-        _series(results, _link_keys(best)),
+    yield Bars(
+        id="mate_figure4a",
+        title=f"MATE Figure 4a: accuracy by number of linking attributes, scenes of {best} objects",
+        categories=_LINKS,
+        series=_series(results, _link_keys(best)),
         x_label="Attributes that link",
+        y_label="Accuracy",
         notes=(f"3dc: only coordinates link. Answers of {first}: {sizes}.{other}",),
     )
 
@@ -91,30 +93,31 @@ def _link_sizes(results: Results, count: int) -> list[int]:
     return [number.n or 0 if number else 0 for number in numbers]
 
 
-def _by_single_link(results: Results, first: str) -> Iterator[Figure]:
+def _by_single_link(results: Results, first: str) -> Iterator[Bars]:
     if not results.models():
         return
     keys = {name: accuracy("crossmodal", name, PAPER_SETTING) for name in _SINGLES}
     heights = {name: results.find(key.of(results.models()[0])) for name, key in keys.items()}
     ordered = sorted(_SINGLES, key=lambda name: -((number.value or 0.0) if (number := heights[name]) else 0.0))
     sizes = ", ".join(f"{_SINGLES[name]}: {(number.n or 0) if (number := heights[name]) else 0:,}" for name in ordered)
-    yield from _bars(
-        "mate_figure4b",
-        "MATE Figure 4b: accuracy by the single attribute that links, all object counts",
-        tuple(_SINGLES[name] for name in ordered),
-        _series(results, [keys[name] for name in ordered]),
+    yield Bars(
+        id="mate_figure4b",
+        title="MATE Figure 4b: accuracy by the single attribute that links, all object counts",
+        categories=tuple(_SINGLES[name] for name in ordered),
+        series=_series(results, [keys[name] for name in ordered]),
         x_label="The attribute that links",
+        y_label="Accuracy",
         notes=(f"sha shape, mat material, col color, siz size, 3dc coordinates only. Answers of {first}: {sizes}.",),
     )
 
 
-def _overlap(results: Results) -> Iterator[Figure]:
+def _overlap(results: Results) -> Bars:
     keys = [Key("share", "crossmodal", PAPER_SETTING, category=f"overlap={label}") for label in OVERLAP_LABELS]
-    yield from _bars(
-        "mate_figure5",
-        "MATE Figure 5: objects chosen where only coordinates link",
-        tuple(OVERLAP_LABELS),
-        _series(results, keys),
+    return Bars(
+        id="mate_figure5",
+        title="MATE Figure 5: objects chosen where only coordinates link",
+        categories=tuple(OVERLAP_LABELS),
+        series=_series(results, keys),
         x_label="Attributes shared with the target object",
         y_label="Share of answers",
         notes=(
@@ -129,8 +132,6 @@ def _overlap(results: Results) -> Iterator[Figure]:
 def _link_shares(results: Results) -> Iterator[Figure]:
     """Lay out how many attributes link, by object count, as far as the first model answered."""
     counts = object_counts(results, "crossmodal")
-    if not counts:
-        return
     sizes = [_link_sizes(results, count) for count in counts]
     if not any(map(sum, sizes)):
         return
@@ -149,29 +150,7 @@ def _link_shares(results: Results) -> Iterator[Figure]:
     )
 
 
-def _series(results: Results, keys: Sequence[Key]) -> list[Series]:
+def _series(results: Results, keys: Sequence[Key]) -> tuple[Series, ...]:
     """Return a curve of each model that has a value."""
     curves = (Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models())
-    return [curve for curve in curves if any(value is not None for value in curve.values)]
-
-
-def _bars(  # noqa: PLR0913 - a figure's parts
-    name: str,
-    title: str,
-    categories: tuple[str, ...],
-    series: list[Series],
-    *,
-    x_label: str = "",
-    y_label: str = "Accuracy",
-    notes: tuple[str, ...] = (),
-) -> Iterator[Figure]:
-    if series:
-        yield Bars(
-            id=name,
-            title=title,
-            categories=categories,
-            series=tuple(series),
-            x_label=x_label,
-            y_label=y_label,
-            notes=notes,
-        )
+    return tuple(curve for curve in curves if any(value is not None for value in curve.values))
