@@ -10,9 +10,8 @@ from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.benchmarks.unpie.aggregate import KINDS
-from pipelines.benchmarks.unpie.extra_tables import input_type
 from pipelines.benchmarks.unpie.people.agreement import VERDICT_METRICS
-from pipelines.benchmarks.unpie.results import PAIRS, TYPES
+from pipelines.benchmarks.unpie.results import PAIRS, TYPES, input_type
 
 _DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")  # rows of Table 1
 _FREQUENCIES: Final = ("Freq↑", "Freq↓")

@@ -1,11 +1,11 @@
-"""UNPIE's tables in the paper's layout, ours next to the published ones: Tables 4 to 6 (arXiv 2410.01023).
+"""UNPIE's tables: 4 to 6 as in the paper (arXiv 2410.01023), ours next to the published ones, then further ones.
 
 Where more than 1% of our requests are excluded, our rows are in a table of their own without published numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,9 +14,16 @@ from pipelines.benchmarks.layout import BOTH, Cell, Column, Rows, Shown, TableDe
 from pipelines.benchmarks.results import Key, Results, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
-from pipelines.benchmarks.unpie.extra_tables import extra_tables, input_type
 from pipelines.benchmarks.unpie.published_tables import published_tables
-from pipelines.benchmarks.unpie.results import INPUTS, PAIRS, TYPES, has_low_coverage, subset_notes
+from pipelines.benchmarks.unpie.results import (
+    HEADLINES,
+    INPUTS,
+    PAIRS,
+    TYPES,
+    has_low_coverage,
+    input_type,
+    subset_notes,
+)
 
 _CATEGORIES: Final = (*KINDS, ALL)
 _COMPARED: Final = (
@@ -35,7 +42,8 @@ _LOW_COVERAGE: Final = (
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 4 to 6, then tables that the paper does not have, then those without any number of ours."""
     compared = [table for definition in (_TABLE_4, _TABLE_5, _TABLE_6) for table in _by_coverage(results, definition)]
-    return [*compared, *extra_tables(results), *published_tables(results)]
+    further = with_our_rows(table.lay_out(results) for table in (_STRICT, _TRANSLATIONS, _READING))
+    return [*compared, *further, *published_tables(results)]
 
 
 def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
@@ -166,4 +174,86 @@ _TABLE_6: Final = TableDef(
         *_COMPARED,
     ),
     coverage=partial(subset_notes, task="reconstruction"),
+)
+
+
+_COUNTS: Final[Mapping[str, str]] = {
+    "errors": "Failed",
+    "invalid": "Invalid",
+    "truncated": "Truncated",
+    "extra_text": "More lines",
+    "untranslated": "Untranslated",
+    "wrong_script": "Wrong script",
+    "refusal": "Refusals",
+    "judge_invalid": "Judge unread",
+    "judged_by_rule": "Judged by rule",
+}
+
+
+def _whole(metric: str) -> Cell:
+    """Show the mean of both kinds, or the pooled value where there is one kind only."""
+
+    def cell(view: View) -> TableCell:
+        for category in (ALL, ""):
+            number = view.find(Key(metric, category=category))
+            if number is not None:
+                return replace(number, note=number.note if number.value is None else "")
+        return None
+
+    return cell
+
+
+_STRICT: Final = TableDef(
+    id="unpie_strict",
+    title="UNPIE: exact match with and without normalisation",
+    columns={
+        "Type": input_type,
+        "Normalised": _whole("exact_match"),
+        "As it came": _whole("exact_match_strict"),
+    },
+    rows=[Rows(keys=[Key("", "grounding", setting) for setting in TYPES])],
+    style="percent1",
+    notes=("The paper does not specify whether case and a final full stop count.",),
+)
+_TRANSLATIONS: Final = TableDef(
+    id="unpie_translations",
+    title="UNPIE: translations by both pictures of a pun",
+    columns={
+        "Type": input_type,
+        "Accuracy": Key("accuracy"),
+        "Both right": Key("pair_accuracy"),
+        "Ties": Key("tie_rate"),
+        "Same output": Key("same_output_rate"),
+        "Margin": Key("margin"),
+    },
+    rows=[
+        Rows(pair, [Key("", "disambiguation", setting, pair) for setting in ("sm", "vlm")], measured=True)
+        for pair in PAIRS["disambiguation"]
+    ],
+    styles=(*("percent1",) * 5, "fraction4"),
+    notes=(
+        (
+            "Both right: both meanings of a pun, by chance about 25%. Same output: both pictures gave one text, so "
+            "the picture was ignored. Margin: BERTScore to the wanted translation minus that to the other."
+        ),
+    ),
+)
+_READING_COLUMNS: Final[Mapping[str, Column]] = {
+    "Type": input_type,
+    "Answers": Shown(Key("invalid"), lambda number: number and number.n),
+    "Coverage": Shown(Key("coverage"), lambda number: number and number.value),
+    **{head: Key(metric) for metric, head in _COUNTS.items()},
+}
+_READING: Final = TableDef(
+    id="unpie_reading",
+    title="UNPIE: parsing of answers",
+    columns=_READING_COLUMNS,
+    rows=[Rows(task.capitalize(), [Key("", task, setting) for setting in TYPES]) for task in HEADLINES],
+    style="percent1",
+    notes=(
+        (
+            "Coverage: share of the requests with their picture, caption and text. Invalid answers are wrong; "
+            "other flags change no score. Judge unread: verdicts that could not be read, which count as no."
+        ),
+    ),
 )

@@ -15,7 +15,6 @@ from pipelines.benchmarks.vague.results import (
     FULL_TABLES,
     SETTING_LABELS,
     incomplete_notes,
-    mcq_key,
 )
 
 _SETTINGS: Final = ("lm", "sm", "vlm")
@@ -39,13 +38,13 @@ def _error_bars(results: Results, model: str, figure_id: str, *, is_published: b
     origin: Origin = "published" if is_published else "ours"
     series = []
     for setting in _SETTINGS:
-        keys = (mcq_key(metric, setting, model) for metric in ERRORS)
+        keys = (Key(metric, "mcq", setting, model=model) for metric in ERRORS)
         values = tuple(_published_count(results, key) if is_published else results.value(key) for key in keys)
         if any(value is not None for value in values):
             series.append(Series(label=SETTING_LABELS[setting], values=values, origin=origin))
     if not series:
         return
-    answered = (results.find(mcq_key("accuracy", setting, model)) for setting in _SETTINGS)
+    answered = (results.find(Key("accuracy", "mcq", setting, model=model)) for setting in _SETTINGS)
     size = SIZES[""] if is_published else max((number.n or 0 for number in answered if number is not None), default=0)
     yield Bars(
         id=figure_id,

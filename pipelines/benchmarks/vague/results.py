@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from pipelines.benchmarks.layout import coverage_notes
-from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vague.facts import SIZES
 
 SETTING_LABELS: Final[Mapping[str, str]] = {
@@ -21,11 +21,6 @@ ERRORS: Final[Mapping[str, str]] = {"count_fs": "FS", "count_su": "SU", "count_n
 FULL_TABLES: Final[Mapping[str, str]] = {"VCR": "Table H3", "Ego4D": "Table H4"}
 """Subset -> the paper's table of all its numbers."""
 HUMAN: Final = "Human"
-
-
-def mcq_key(metric: str, setting: str, model: str, subset: str = "", category: str = "") -> Key:
-    """Return the key of a multiple-choice metric."""
-    return Key(metric, "mcq", setting, subset, category, model)
 
 
 def incomplete_notes(results: Results, subsets: Collection[str]) -> tuple[str, ...]:

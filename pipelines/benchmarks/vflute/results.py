@@ -78,6 +78,6 @@ def f1_curve(results: Results, entry: ModelSetting, group: Group) -> list[float]
 
 def subset_notes(results: Results) -> tuple[str, ...]:
     """Return notes on our results that do not cover the full test split."""
-    sizes = {number.n for entry in our_entries(results) if (number := results.find(entry.key("accuracy"))) is not None}
+    sizes = results.sizes(lambda key: key.of("", "") == Key("accuracy", TASK) and key.setting in SETTINGS)
     words = "Ours: {size:,} of {full} test rows; not comparable with the published full-set values."
-    return coverage_notes(filter(None, sizes), FULL_TEST, words)
+    return coverage_notes(sizes, FULL_TEST, words)

@@ -9,7 +9,7 @@ from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS
-from pipelines.benchmarks.vague.results import ERRORS, HUMAN, mcq_key
+from pipelines.benchmarks.vague.results import ERRORS, HUMAN
 
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture
@@ -52,7 +52,7 @@ class VagueHumanBaseline(FileBaseline):
                 metric=metric,
                 subset=subset,
                 settings=("vlm", "vlm-cot"),
-                value=results.value(mcq_key(metric, _SETTING, HUMAN, HUMAN_LISTED), "published"),
+                value=results.value(Key(metric, _TASK, _SETTING, HUMAN_LISTED, model=HUMAN), "published"),
                 n=HUMAN_ITEMS,
                 chance=0.25 if metric == "accuracy" else None,
                 items="same" if subset == HUMAN_LISTED else "approximate",
