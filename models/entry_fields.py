@@ -142,6 +142,9 @@ class FaultInjection(StrictModel):
     die_after: int | None = Field(default=None, ge=0)  # the process exits at the call after this many
     die_on: str | None = None  # the process exits on a prompt that holds this text
     hang_on: str | None = None  # a prompt that holds this text is never answered
+    cuda_error_on: str | None = None  # the device fails at a prompt that holds this text
+    cuda_error_once: str | None = None  # the device fails at the first call of the process that creates this file
+    fail_load_once: str | None = None  # the process that creates this file cannot load the model
     stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
     call_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each call
     reverse: bool = False  # answer each group of calls in reverse order

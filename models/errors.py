@@ -40,7 +40,7 @@ class MissingSecretError(ModelError):
 
 
 class EngineUnreachableError(ModelError):
-    """The model as a whole is unavailable: weights missing, endpoint down, device gone. Not a failed row."""
+    """The model as a whole is unavailable: weights missing, endpoint down. Not a failed row."""
 
     exit_code = 3
 
@@ -62,6 +62,10 @@ class EngineDiedError(ModelError):
     """Processes of the engine are gone and no call is known to be the cause: the engine must be built again."""
 
     exit_code = 3
+
+
+class DeviceFailedError(EngineDiedError):
+    """The device refuses all further work of this process: the engine must be built again in another."""
 
 
 class EngineStalledError(EngineDiedError):

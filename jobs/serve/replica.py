@@ -42,7 +42,7 @@ class ModelReplica:
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
         from models.engines import build_engine
-        from models.errors import EngineDiedError, EngineUnreachableError
+        from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError
 
         calls = [replace(request.call, call_id=f"{next(self._numbers)}/0") for request in requests]
         media = {key: frames for request in requests for key, frames in request.media.items()}
@@ -51,7 +51,7 @@ class ModelReplica:
         try:
             for reply in self._engine.generate(calls, media):
                 replies[reply.call_id] = reply
-        except EngineUnreachableError as error:
+        except (EngineUnreachableError, DeviceFailedError) as error:
             failure = Failure(type="model_unavailable", message=str(error))
         except EngineDiedError as error:
             failure = Failure(type="engine_died", message=f"{error}; send the request again")

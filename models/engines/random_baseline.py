@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from models.errors import DeviceFailedError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
 
@@ -34,6 +35,8 @@ class RandomEngine:
     ) -> None:
         self._seed = spec.seed
         self._faults = spec.fault_injection
+        if self._faults.fail_load_once and _is_first(self._faults.fail_load_once):
+            raise EngineUnreachableError("the model cannot be loaded: injected")
         self._sleep = sleep
         self._die = die or _kill_this_process
         self._calls = 0
@@ -60,6 +63,10 @@ class RandomEngine:
             self._die()
         if faults.die_on is not None and any(faults.die_on in text for text in _texts(call)):
             self._die()
+        if faults.cuda_error_on is not None and any(faults.cuda_error_on in text for text in _texts(call)):
+            raise DeviceFailedError("the device failed: CUDA error: device-side assert triggered")
+        if faults.cuda_error_once and _is_first(faults.cuda_error_once):
+            raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
         if faults.hang_on is not None and any(faults.hang_on in text for text in _texts(call)):
             self._sleep(_HANG_S)
         self._calls += 1
@@ -124,6 +131,15 @@ def _append_line(journal: str, call_id: str) -> None:
         os.write(file, f"{call_id}\n".encode())
     finally:
         os.close(file)
+
+
+def _is_first(path: str) -> bool:
+    """Create a file; return whether it was not there."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _kill_this_process() -> None:

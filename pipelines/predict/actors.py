@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from models.errors import EngineDiedError, EngineUnreachableError, MissingSecretError
@@ -40,6 +42,9 @@ MAX_LOADER_DEATHS = 9
 of all units of a batch together, and two at each of four media."""
 ENGINE_DIED = 13
 """Exit code of a replica whose engine died."""
+
+LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)
+"""Before a replica that could not load tries again; the last one is repeated."""
 
 LogFields = Mapping[str, str] | None
 """Fields of log lines (`logging_context.fields_for_workers`); None leaves Ray's own form."""
@@ -119,21 +124,32 @@ class EngineActor:
         self._log_fields, self._out, self._state = log_fields, Store(work.out), remote_state(job_actor)
         self._pipeline = UnitPipeline(work, name, attempts=self._state, on_stall=self._end_stalled)
         self._bug: Exception | None = None
-        self._fatal = self._state.given_up()
-        if self._fatal:
-            return
+        self._fatal = ""
         try:
-            with (
-                progress_listener(partial(job_actor.record_progress.remote, name)),
-                worker_log_context(log_fields),
-            ):
-                warnings = self._pipeline.engine.warnings
-                log.info("the engine is loaded")
-            self._state.record_start(warnings)
-        except (EngineUnreachableError, MissingSecretError) as error:
-            self._fatal = str(error)
+            with progress_listener(partial(job_actor.record_progress.remote, name)), worker_log_context(log_fields):
+                self._fatal = self._load(name, str(ray.get_runtime_context().get_node_id()))
         except Exception as error:  # noqa: BLE001  raised by the first call: Ray would start the replica again
             self._bug = error
+
+    def _load(self, name: str, node: str) -> str:
+        """Load the engine, again after pauses while others may work; return why the model is given up, or ''."""
+        pauses = chain(LOAD_PAUSES_S, repeat(LOAD_PAUSES_S[-1]))
+        while not (reason := self._state.begin_load(name)):
+            try:
+                warnings = self._pipeline.engine.warnings
+            except MissingSecretError as error:
+                return str(error)
+            except EngineUnreachableError as error:
+                if reason := self._state.record_failed_load(name, node, str(error)):
+                    return reason
+                pause = next(pauses)
+                log.warning("a replica could not load, and tries again in %g s: %s", pause, error)
+                time.sleep(pause)
+            else:
+                log.info("the engine is loaded")
+                self._state.record_start(name, warnings)
+                return ""
+        return reason
 
     @carry_errors
     def __call__(self, batch: Any) -> Iterator[Any]:

@@ -61,7 +61,7 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
 
     demand = _replica_demand(job.spec, cluster)
     _check_capacity(job, cluster, demand)
-    actor = _start_job_actor()
+    actor = _start_job_actor(_replicas(job, cluster))
     try:
         starts_at_once = job.spec.needs_no_isolation
         with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, actor):
@@ -90,14 +90,14 @@ def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receip
     raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
 
 
-def _start_job_actor() -> Any:
+def _start_job_actor(replicas: int) -> Any:
     """Start the job's actor where no other node's end can kill it; should its process die, it restarts empty."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     this_node = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": this_node}
-    return ray.remote(**options)(JobState).remote()
+    return ray.remote(**options)(JobState).remote(replicas)
 
 
 def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
@@ -183,7 +183,7 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             **_EACH_ROW,
             zero_copy_batch=True,
             fn_constructor_kwargs={**shared, "job_actor": job_actor},
-            compute=rd.ActorPoolStrategy(min_size=1, max_size=replicas, initial_size=replicas),
+            compute=rd.ActorPoolStrategy(size=replicas),  # a smaller pool loads the weights again after each pause
             **_engine_resources(job.spec, cluster),
         )
         .map_batches(

@@ -12,9 +12,9 @@ from pipelines.predict.replica_board import ReplicaBoard
 class JobState(AttemptTracker, ReplicaBoard):
     """The attempts at units and the board of replicas."""
 
-    def __init__(self) -> None:
+    def __init__(self, replicas: int) -> None:
         AttemptTracker.__init__(self)
-        ReplicaBoard.__init__(self)
+        ReplicaBoard.__init__(self, replicas)
 
 
 class _RemoteState:

@@ -2,35 +2,68 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 LoadProgress = tuple[str, float, float]
 """What is loaded, bytes loaded and bytes in all: see `models.engines.load_progress.Listener`."""
+
+
+MAX_LOADS = 3
+"""Failures of one replica to load, after which it is certain that no other is about to start."""
+MAX_NODES = 3
+"""Nodes on which loading fails for one reason before that is the model's fault."""
 
 
 class ReplicaBoard:
     """Starts and load progress of replicas, and why none is to be started any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, replicas: int = 1) -> None:
+        self._replicas = replicas
         self._started = 0
+        self._running: set[str] = set()
+        self._loads: set[str] = set()
+        self._failed_loads: Counter[str] = Counter()
+        self._failed_nodes: dict[str, set[str]] = {}
         self._warnings: dict[str, None] = {}
         self._progress: dict[str, LoadProgress] = {}
         self._given_up = ""
+
+    def begin_load(self, replica: str) -> str:
+        """Record that a replica loads the model, again after its process died; return why it must not, else ''."""
+        self._running.discard(replica)
+        if not self._given_up:
+            self._loads.add(replica)
+        return self._given_up
+
+    def record_failed_load(self, replica: str, node: str, reason: str) -> str:
+        """Record that a replica could not load; return why the model is given up, '' where it is to try again.
+
+        A model is given up if no replica runs and none is left to hope for, or if three nodes fail alike.
+        """
+        self._loads.discard(replica)
+        self._failed_loads[replica] += 1
+        nodes = self._failed_nodes.setdefault(reason, set())
+        nodes.add(node)
+        have_all_failed = len(self._failed_loads) >= self._replicas or self._failed_loads[replica] >= MAX_LOADS
+        if not self._running and ((have_all_failed and not self._loads) or len(nodes) >= MAX_NODES):
+            self.give_up(reason)
+        return self._given_up
 
     def record_progress(self, replica: str, name: str, loaded: float, total: float) -> None:
         """Record how far the weights of a replica are loaded."""
         self._progress[replica] = (name, loaded, total)
 
-    def record_start(self, warnings: tuple[str, ...]) -> None:
+    def record_start(self, replica: str, warnings: tuple[str, ...]) -> None:
         """Record that a replica has its engine, with the engine's warnings."""
         self._started += 1
+        self._running.add(replica)
+        self._loads.discard(replica)
+        self._failed_loads.pop(replica, None)
         self._warnings.update(dict.fromkeys(warnings))
 
     def give_up(self, reason: str) -> None:
         """Record why no replica is to be started again."""
         self._given_up = reason
-
-    def given_up(self) -> str:
-        """Return that reason, or ''."""
-        return self._given_up
 
     def started(self) -> int:
         """Return how many replicas have started."""

@@ -8,7 +8,13 @@ from typing import Any
 
 from models.engines.base import Engine
 from models.engines.conversation import answer_requests
-from models.errors import EngineContractError, EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.errors import (
+    DeviceFailedError,
+    EngineContractError,
+    EngineDiedError,
+    EngineStalledError,
+    EngineUnreachableError,
+)
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.logging_context import log_context
 from pipelines.predict.attempts import AttemptTracker
@@ -65,6 +71,8 @@ class UnitRunner:
                 self._attempts.end_single(*self._current)
         except EngineStalledError:
             self.record_stall()
+            raise
+        except DeviceFailedError:  # as after the death of a process, the request may be the cause
             raise
         except EngineDiedError:
             self._attempts.forgive(*self._current)

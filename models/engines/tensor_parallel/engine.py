@@ -80,7 +80,7 @@ class TensorParallelEngine:
         Raises:
             EngineDiedError: a rank died or fell out of step; the whole group is gone.
             EngineStalledError: no rank replied within the timeout; likewise.
-            EngineUnreachableError: the device is gone for good.
+            EngineUnreachableError: a rank cannot answer at all.
             RuntimeError: all ranks failed alike; they are ready for other calls.
         """
         if not calls:

@@ -74,7 +74,7 @@ class TransformersEngine:
         return self._max_len
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield one reply for each call, batch by batch; `EngineUnreachableError` when the device is gone."""
+        """Yield one reply for each call, batch by batch; `DeviceFailedError` when the device is gone."""
         self._distinct_tokens.clear()
         unshared: list[Prompt] = []
         ready: list[SharedPrompt] = []

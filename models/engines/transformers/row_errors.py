@@ -8,7 +8,7 @@ from typing import TypeVar
 import jinja2
 import torch
 
-from models.errors import EngineDiedError, EngineUnreachableError, PrefixSharingUnsupportedError
+from models.errors import DeviceFailedError, EngineDiedError, PrefixSharingUnsupportedError
 from models.messages import Call, CallReply, Failure
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def attempt(action: Callable[[], T], model_name: str) -> T | Exception:
     """Return the result, or the error without the frames that would keep its tensors alive.
 
     Raises:
-        EngineUnreachableError: the device failed, and no later call can succeed.
+        DeviceFailedError: no later call of this process can succeed.
         EngineDiedError: a rank of a group failed where the others may not have; they would wait for it forever.
     """
     try:
@@ -42,7 +42,7 @@ def attempt(action: Callable[[], T], model_name: str) -> T | Exception:
     except ROW_ERRORS as error:
         is_device_error = "CUDA error" in str(error) or "device-side assert" in str(error)
         if is_device_error and not is_out_of_memory(error):
-            raise EngineUnreachableError(f"{model_name}: the device failed: {error}") from error
+            raise DeviceFailedError(f"{model_name}: the device failed: {error}") from error
         # Deterministic Python errors occur in all ranks; these may occur in one only.
         if torch.distributed.is_initialized() and isinstance(error, (RuntimeError, MemoryError, OSError)):
             raise EngineDiedError(f"{type(error).__name__}: {error}") from error

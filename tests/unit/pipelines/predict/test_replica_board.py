@@ -1,12 +1,12 @@
 """The board of replicas, without Ray."""
 
-from pipelines.predict.replica_board import ReplicaBoard
+from pipelines.predict.replica_board import MAX_LOADS, ReplicaBoard
 
 
 def test_board_reports_each_warning_once() -> None:
     board = ReplicaBoard()
-    board.record_start(("no plan",))
-    board.record_start(("no plan", "slow"))
+    board.record_start("a", ("no plan",))
+    board.record_start("a", ("no plan", "slow"))
     assert board.started() == 2
     assert board.warnings() == ("no plan", "slow")
 
@@ -21,6 +21,37 @@ def test_board_reports_the_last_progress_of_each_replica() -> None:
 
 def test_board_keeps_the_reason_for_giving_up() -> None:
     board = ReplicaBoard()
-    assert board.given_up() == ""
+    assert board.begin_load("a") == ""
     board.give_up("the engine dies")
-    assert board.given_up() == "the engine dies"
+    assert board.begin_load("a") == "the engine dies"
+
+
+def failed(board: ReplicaBoard, replica: str, node: str = "n", reason: str = "disk full") -> str:
+    assert board.begin_load(replica) == ""
+    return board.record_failed_load(replica, node, reason)
+
+
+def test_model_is_given_up_when_no_replica_is_left_to_hope_for() -> None:
+    assert failed(ReplicaBoard(1), "a") == "disk full"
+    board = ReplicaBoard(2)
+    assert failed(board, "a") == "", "the other may start"
+    assert failed(board, "b") == "disk full"
+    board = ReplicaBoard(2)
+    assert [failed(board, "a") for _ in range(MAX_LOADS)] == ["", "", "disk full"], "no other comes"
+
+
+def test_failed_load_costs_one_replica_while_another_runs_or_loads() -> None:
+    board = ReplicaBoard(2)
+    board.begin_load("b")
+    assert [failed(board, "a") for _ in range(2 * MAX_LOADS)] == [""] * 2 * MAX_LOADS
+    board.record_start("b", ())
+    assert failed(board, "a") == ""
+    board.begin_load("b")  # its process died
+    assert board.record_failed_load("b", "n", "the GPU is gone") == "the GPU is gone"
+
+
+def test_reason_of_three_nodes_is_the_models_fault() -> None:
+    board = ReplicaBoard(50)
+    assert [failed(board, name, node=name) for name in "abc"] == ["", "", "disk full"]
+    board = ReplicaBoard(50)
+    assert [failed(board, name, node=name, reason=name) for name in "abc"] == ["", "", ""]

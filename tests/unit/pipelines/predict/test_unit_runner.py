@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.errors import DeviceFailedError, EngineDiedError, EngineStalledError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
@@ -104,6 +104,12 @@ def died(unit: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAtte
 def test_death_of_a_rank_is_forgiven(loaded: list[Loaded]) -> None:
     victim, together, alone = died(loaded[0], EngineDiedError)
     assert (together.forgiven, alone.forgiven) == ([""], [victim])
+    assert (together.stalled, alone.stalled) == ([], [])
+
+
+def test_failed_device_is_not_forgiven(loaded: list[Loaded]) -> None:
+    _, together, alone = died(loaded[0], DeviceFailedError)
+    assert (together.forgiven, alone.forgiven) == ([], [])
     assert (together.stalled, alone.stalled) == ([], [])
 
 

@@ -16,7 +16,7 @@ from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.row_errors import is_out_of_memory
 from models.engines.transformers.sampling import GeneratedTokens
 from models.entry_fields import Limits
-from models.errors import EngineUnreachableError
+from models.errors import DeviceFailedError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
@@ -256,9 +256,9 @@ def test_error_of_the_model_in_one_call_spares_the_others(
     }
 
 
-def test_lost_device_makes_the_engine_unreachable(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_device_ends_the_engine(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine._shared is not None
     device_error = RuntimeError("CUDA error: an illegal memory access was encountered")
     monkeypatch.setattr(engine._shared, "generate", LimitedMemory(engine._shared.generate, 0, device_error))
-    with pytest.raises(EngineUnreachableError, match="the device failed"):
+    with pytest.raises(DeviceFailedError, match="the device failed"):
         list(engine.generate(calls_about((PICTURE,)), MEDIA))

@@ -1,0 +1,100 @@
+"""A fault of one replica, its load or its device costs neither the other replicas nor a row."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from cluster.connect import connect
+from models.spec import FaultInjection, ModelSpec
+from pipelines.media.recent_frames import FrameSource
+from pipelines.plan.context import SweepContext
+from pipelines.plan.planner import plan_sweep
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.units import WorkUnit
+from pipelines.predict.executor import run_units
+from pipelines.predict.loader import Loaded, Loader, UnitLoaderSpec
+from pipelines.predict.media_guard import UNGUARDED, MediaGuard
+from pipelines.predict.records import Job, Receipt
+from pipelines.predict.stage import model_job
+from tests.integration.conftest import Cli
+from tests.integration.test_poisoned_requests import predictions
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed"),
+    [
+        ({"cuda_error_once": "FILE"}, 0),
+        ({"fail_load_once": "FILE"}, 0),
+        ({"cuda_error_on": "cosa 3 per Sentiment_A"}, 2),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_fault_costs_no_row_but_those_that_cause_it(
+    cli: Cli, maia_data: str, tmp_path: Path, fault: dict[str, str], failed: int
+) -> None:
+    faults = {name: text.replace("FILE", str(tmp_path / "first")) for name, text in fault.items()}
+    models, out = tmp_path / "models.json", tmp_path / "out"
+    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "faults": faults}}))
+    flags = ("--models", "pair", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    cli("predict", *flags, "--settings", "1-frame", "--data", maia_data, "--out", str(out), code=1 if failed else 0)
+    table = predictions(out, "pair")
+    assert Counter(table["status"].to_pylist()) == {"ok": 384 - failed} | ({"error": failed} if failed else {})
+    assert {*table["error_type"].to_pylist()} - {""} == ({"engine_died"} if failed else set())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PausingLoaderSpec(UnitLoaderSpec):
+    """Loaders that write when they begin and end, and pause at units after the first few."""
+
+    journal: str = ""
+    pause_s: float = 0.0
+    load_s: float = 0.0
+
+    def build(self, frames: FrameSource | None = None) -> Loader:
+        return PausingLoader(self, frames)
+
+
+class PausingLoader(Loader):
+    def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
+        spec: PausingLoaderSpec = self._spec  # type: ignore[assignment]
+        lines = Path(spec.journal).read_text().count("begin") if Path(spec.journal).exists() else 0
+        _write(spec.journal, "begin")
+        time.sleep(spec.load_s + (spec.pause_s if 4 <= lines < 6 else 0.0))
+        loaded = super().load(unit, exclusive_groups, guard=guard)
+        _write(spec.journal, "end")
+        return loaded
+
+
+def _write(journal: str, event: str) -> None:
+    with Path(journal).open("a") as file:
+        file.write(f"{event}\n")
+
+
+def job_of(data: str, out: Path, *, replicas: int, call_s: float, units: int, **pauses: float) -> Job:
+    model = ModelSpec(engine="random", replicas={"max": replicas}, fault_injection=FaultInjection(call_s=call_s))
+    spec = RunSpec(data=data, out=str(out), models={"m": model}, benchmarks=("maia",))
+    context = SweepContext.open(spec)
+    job = model_job(context, "m", model, plan_sweep(context)["m"])
+    loader = job.loader
+    assert isinstance(loader, UnitLoaderSpec)
+    pausing = PausingLoaderSpec(
+        context=loader.context, targets=loader.targets, journal=str(out.with_suffix(".journal")), **pauses
+    )
+    parts = [replace(unit, part=f"{unit.part}-{number}") for number in range(units) for unit in job.units[:1]]
+    return replace(job, loader=pausing, units=parts)
+
+
+def test_pause_of_the_loaders_ends_no_replica(maia_data: str, tmp_path: Path) -> None:
+    job = job_of(maia_data, tmp_path / "out", replicas=3, call_s=0.01, units=24, pause_s=8.0)
+    receipts: list[Receipt] = []
+    with connect(None) as cluster:
+        run_units(job, replace(cluster, cpus=4.0), receipts.append)
+    assert len({receipt.part for receipt in receipts}) == 24
+    assert len({receipt.replica for receipt in receipts}) <= 3, "a replica that ended was loaded again"
