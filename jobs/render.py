@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from jobs.output import print_json, print_line, table
 from pipelines.benchmarks import benchmark
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
+from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
 from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
 from pipelines.sweep.result import SweepResult
@@ -120,7 +120,7 @@ def headline(result: SweepResult) -> str:
     parts = []
     if metrics := _headline_rows(result.metrics):
         names = ("benchmark", "model", "task", "setting", "metric")
-        rows = [[*(row[name] for name in names), format_value(row), row["n"], row["n_failed"]] for row in metrics]
+        rows = [[*(getattr(row, name) for name in names), format_value(row), row.n, row.n_failed] for row in metrics]
         parts.append(table(_METRIC_HEADERS, rows))
     parts.append(table(_COUNT_FIELDS, [[getattr(c, name) for name in _COUNT_FIELDS] for c in result.counts]))
     if result.report:
@@ -128,26 +128,19 @@ def headline(result: SweepResult) -> str:
     return "\n\n".join(parts)
 
 
-def _headline_rows(metrics: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _headline_rows(metrics: Sequence[Measured]) -> list[Measured]:
     """Return the headline metrics of each benchmark over the whole, and the metrics that they consist of."""
-    rows = []
-    for row in metrics:
-        entry = benchmark(row["benchmark"])
-        headline_metrics = (entry.headline, *entry.secondary_metrics)
-        if row["subset"] == "" and row["category"] == "" and row["metric"] in headline_metrics:
-            rows.append(row)
-    return rows
+    return [row for row in metrics if row.is_whole and row.metric in benchmark(row.benchmark).main_metrics]
 
 
-def format_value(row: Mapping[str, Any]) -> str:
+def format_value(row: Measured) -> str:
     """Return the value of a metric with its interval, fractions as percent."""
-    value = row["value"]
-    if value is None or math.isnan(value):
+    value, low, high = row.value, row.ci_low, row.ci_high
+    if value is None:
         return "-"
-    if row.get("plain"):
-        interval = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-        return f"{value:.3f}{interval}"
-    interval = "" if row["ci_low"] is None else f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    if row.is_plain:
+        return f"{value:.3f}" + ("" if low is None or high is None else f" [{low:.3f}, {high:.3f}]")
+    interval = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
     return f"{100 * value:.1f}%{interval}"
 
 

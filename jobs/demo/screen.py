@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from jobs.output import table
 from jobs.render import format_value
 from pipelines.plan.run_spec import RunSpec
+from pipelines.report.measured import MetricKey
 from pipelines.sweep.result import SweepResult
 
 HEADLINES: Final = {
@@ -44,9 +45,7 @@ def screen(result: SweepResult, spec: RunSpec, out: str, seconds: float) -> str:
 def _headlines(result: SweepResult, spec: RunSpec) -> Iterator[list[Any]]:
     """Yield a row a benchmark, with each model's value and interval."""
     for name, (task, setting, metric) in HEADLINES.items():
-        place = {"benchmark": name, "task": task, "setting": setting, "subset": "", "category": "", "metric": metric}
-        rows: dict[str, Mapping[str, Any]] = {
-            row["model"]: row for row in result.metrics if place.items() <= row.items()
-        }
+        key = (name, MetricKey(metric, task, setting))
+        rows = {row.model: row for row in result.metrics if (row.benchmark, row.key) == key}
         values = [format_value(rows[model]) if model in rows else "-" for model in spec.models]
-        yield [name, task, setting, metric, *values, next((row["n"] for row in rows.values()), "-")]
+        yield [name, task, setting, metric, *values, next((row.n for row in rows.values()), "-")]

@@ -20,6 +20,7 @@ from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.metrics_file import metric_row
 from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, safe_model
 
@@ -117,7 +118,7 @@ def _row(row: ExportRow) -> dict[str, Any]:
 
 def _write_metrics(run: ExportedRun, folder: Path) -> bool:
     """Write the metrics of the entries; return whether there are any."""
-    rows = [row for entry in run.entries for row in run.metrics_of(entry)]
+    rows = [metric_row(number) for entry in run.entries for number in run.metrics_of(entry)]
     if not rows:
         return False
     numbers = [(name, pa.float64()) for name in ("value", "ci_low", "ci_high")]

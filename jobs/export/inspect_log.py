@@ -22,6 +22,8 @@ from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import metric_row
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore
@@ -68,7 +70,7 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
     from inspect_ai.model import GenerateConfig
 
     target = entry.target
-    metrics = [row for row in run.metrics_of(entry) if row["task"] == task]
+    metrics = [row for row in run.metrics_of(entry) if row.task == task]
     spec = EvalSpec(
         eval_id=stable_id({"eval": target.to_json(), "task": task})[:22],
         run_id=stable_id({"run": run.run.created})[:22],
@@ -95,24 +97,24 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
         total_samples=len(samples),
         completed_samples=sum(sample.error is None for sample in samples),
         scores=list(_metric_groups(metrics, entry.benchmark)),
-        metadata={"metrics": metrics},
+        metadata={"metrics": [metric_row(row) for row in metrics]},
     )
     usage = [usage for sample in samples for usage in sample.model_usage.values()]
     stats = EvalStats(model_usage={entry.model: sum(usage[1:], usage[0])} if usage else {})
     return EvalLog(status="success", eval=spec, plan=EvalPlan(), results=results, stats=stats, samples=samples)
 
 
-def _metric_groups(metrics: Sequence[Mapping[str, Any]], scorer: str) -> Iterator[EvalScore]:
+def _metric_groups(metrics: Sequence[Measured], scorer: str) -> Iterator[EvalScore]:
     """Yield the metrics of each setting over all its samples, the headline first; those without a value are absent."""
     from inspect_ai.log import EvalMetric, EvalScore
 
     headline = benchmark(scorer).headline
     by_setting: dict[str, dict[str, EvalMetric]] = {}
-    for row in sorted(metrics, key=lambda row: row["metric"] != headline):
-        if row["value"] is not None and not row["subset"] and not row["category"]:
-            details = {name: row.get(name) for name in ("unit", "n", "n_failed", "ci_low", "ci_high")}
-            metric = EvalMetric(name=row["metric"], value=row["value"], metadata=details)
-            by_setting.setdefault(row["setting"], {})[row["metric"]] = metric
+    for row in sorted(metrics, key=lambda row: row.label != headline):
+        if row.value is not None and row.is_overall:
+            details = {name: getattr(row, name) for name in ("unit", "n", "n_failed", "ci_low", "ci_high")}
+            metric = EvalMetric(name=row.label, value=row.value, metadata=details)
+            by_setting.setdefault(row.setting, {})[row.label] = metric
     for setting, values in by_setting.items():
         yield EvalScore(name=setting or "all", scorer=scorer, metrics=values)
 

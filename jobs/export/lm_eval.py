@@ -20,6 +20,8 @@ from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import metric_row
 from pipelines.storage.parts import safe_model
 
 
@@ -120,8 +122,8 @@ def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping
         for entry in entries
         for cell in entry.prompts.task_settings
     }
-    of_task |= {_task_name(row["benchmark"], row["task"], row["setting"]): row["benchmark"] for row in rows}
-    names = dict.fromkeys([*counts, *(_task_name(row["benchmark"], row["task"], row["setting"]) for row in rows)])
+    of_task |= {_task_name(row.benchmark, row.task, row.setting): row.benchmark for row in rows}
+    names = dict.fromkeys([*counts, *(_task_name(row.benchmark, row.task, row.setting) for row in rows)])
     benchmarks = {name: benchmark(of_task[name]) for name in names}
     fingerprint = entries[0].target.fingerprint
     return {
@@ -143,17 +145,16 @@ def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping
         "model_source": run.run.product,
         "model_name": entries[0].model,
         "model_name_sanitized": safe_model(entries[0].model),
-        "metrics": rows,  # all of them, by subset and category too, with intervals
+        "metrics": [metric_row(row) for row in rows],  # all of them, by subset and category too, with intervals
     }
 
 
-def _metrics(rows: Iterable[Mapping[str, Any]], name: str) -> dict[str, Any]:
+def _metrics(rows: Iterable[Measured], name: str) -> dict[str, Any]:
     """Return the values over all samples of a task by the harness's keys; those without a value are absent."""
     values: dict[str, Any] = {}
     for row in rows:
-        is_whole = not row["subset"] and not row["category"]
-        if is_whole and _task_name(row["benchmark"], row["task"], row["setting"]) == name and row["value"] is not None:
-            values |= {f"{row['metric']},none": row["value"], f"{row['metric']}_stderr,none": "N/A"}
+        if row.is_overall and _task_name(row.benchmark, row.task, row.setting) == name and row.value is not None:
+            values |= {f"{row.label},none": row.value, f"{row.label}_stderr,none": "N/A"}
     return values
 
 

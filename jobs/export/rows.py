@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,13 +9,15 @@ from typing import Any
 from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, shown_steps
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Sample, is_person
-from pipelines.errors import DatasetError, StoreError, UsageError
+from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.context import EntryPlan, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore, iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.plan.stored_plan import PlanRow
+from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.parts import part_folder, read_part
 from pipelines.storage.store import Store
 
@@ -63,8 +64,7 @@ class ExportedRun:
     run: RunManifest
     entries: tuple[ManifestEntry, ...]
     """Of models alone: what people answered is not exported."""
-    metrics: tuple[Mapping[str, Any], ...]
-    """Rows of `report/metrics.json`."""
+    metrics: tuple[Measured, ...]
 
     @classmethod
     def open(cls, uri: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
@@ -81,21 +81,11 @@ class ExportedRun:
         ]
         if not chosen:
             raise UsageError(f"{out.uri}: holds nothing that can be exported")
-        return cls(out, run, tuple(chosen), tuple(_metrics(out)))
+        return cls(out, run, tuple(chosen), tuple(load_metrics(out) or ()))
 
-    def metrics_of(self, entry: ManifestEntry) -> list[Mapping[str, Any]]:
+    def metrics_of(self, entry: ManifestEntry) -> list[Measured]:
         """Return the metrics of an entry."""
-        return [row for row in self.metrics if (row["benchmark"], row["model"]) == (entry.benchmark, entry.model)]
-
-
-def _metrics(out: Store) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = json.loads(out.get("report/metrics.json"))
-    except FileNotFoundError:
-        return []  # before the first report
-    except ValueError as error:
-        raise StoreError(f"{out.uri}/report/metrics.json: damaged; `vlmsweep report` writes it again") from error
-    return rows
+        return [row for row in self.metrics if (row.benchmark, row.model) == (entry.benchmark, entry.model)]
 
 
 class RowReader:

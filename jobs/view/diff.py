@@ -9,6 +9,7 @@ from typing import Any, Final
 from jobs.view.index import Index
 from jobs.view.outputs import Output
 from jobs.view.overview import Cell, benchmark_table, metric_cell
+from pipelines.report.measured import Measured
 
 PAGE: Final = 50
 CHANGES: Final = {
@@ -75,26 +76,26 @@ def changes_by_model(difference: Difference) -> dict[tuple[str, str], dict[str, 
 
 def metric_changes(first: Output, second: Output) -> list[dict[str, Any]]:
     """Return the headline metrics that both outputs have and that differ."""
-    names = {str(row["benchmark"]) for row in first.metrics()} & {str(row["benchmark"]) for row in second.metrics()}
+    names = {row.benchmark for row in first.metrics()} & {row.benchmark for row in second.metrics()}
     changes = []
     for name in sorted(names):
         metric = benchmark_table([first], name).metric
         before, after = (_headline(output, name, metric) for output in (first, second))
         for key in [key for key in before if key in after]:
-            values = before[key].get("value"), after[key].get("value")
-            if values[0] == values[1]:
+            old, new = before[key].value, after[key].value
+            if old == new:
                 continue
-            difference = None if None in values else float(values[1]) - float(values[0])  # type: ignore[arg-type]
+            difference = None if old is None or new is None else new - old
             cells: tuple[Cell, Cell] = (metric_cell(before[key]), metric_cell(after[key]))
             changes.append({"benchmark": name, "metric": metric, "key": key, "cells": cells, "difference": difference})
     return changes
 
 
-def _headline(output: Output, name: str, metric: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+def _headline(output: Output, name: str, metric: str) -> dict[tuple[str, str, str], Measured]:
     return {
-        (str(row["model"]), str(row["task"]), str(row["setting"])): row
+        (row.model, row.task, row.setting): row
         for row in output.metrics()
-        if (row["benchmark"], row["metric"], row["subset"], row["category"]) == (name, metric, "", "")
+        if row.is_whole and (row.benchmark, row.metric) == (name, metric)
     }
 
 

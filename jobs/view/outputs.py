@@ -14,6 +14,7 @@ from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.captions import load_captions
 from pipelines.plan.run_manifest import PATH as RUN
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
+from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import PATH as METRICS
 from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.backend import is_remote, short_labels
@@ -61,8 +62,8 @@ class Output:
         """Return a model's entry."""
         return next((entry for entry in self.entries() if (entry.benchmark, entry.model) == (benchmark, model)), None)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the rows of `report/metrics.json`; none before the first report."""
+    def metrics(self) -> list[Measured]:
+        """Return the numbers of `report/metrics.json`; none before the first report."""
         return self._read(METRICS, lambda: load_metrics(self.store) or [], [])
 
     def has_report(self) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
@@ -14,6 +13,7 @@ from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
+from pipelines.report.measured import Measured
 
 Column: TypeAlias = tuple[str, str]
 """Task and setting."""
@@ -64,7 +64,7 @@ class BenchmarkTable:
 
 def benchmark_tables(outputs: Sequence[Output]) -> list[BenchmarkTable]:
     """Return the headline of every benchmark that an output holds."""
-    names = {str(row["benchmark"]) for output in outputs for row in output.metrics()}
+    names = {row.benchmark for output in outputs for row in output.metrics()}
     names |= {entry.benchmark for output in outputs for entry in output.entries()}
     ordered = [name for name in benchmark_names() if name in names]
     return [benchmark_table(outputs, name) for name in ordered]
@@ -73,16 +73,16 @@ def benchmark_tables(outputs: Sequence[Output]) -> list[BenchmarkTable]:
 def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> BenchmarkTable:
     """Return one benchmark's table for a metric of the whole, '' for its headline; UnknownNameError for none."""
     definition = benchmark(name)
-    ours = [(output, row) for output in outputs for row in output.metrics() if _is_whole(row, name)]
-    metrics = list(dict.fromkeys(str(row["metric"]) for _, row in ours))
+    ours = [(output, row) for output in outputs for row in output.metrics() if row.benchmark == name and row.is_overall]
+    metrics = list(dict.fromkeys(row.label for _, row in ours))
     metric = metric if metric in metrics else definition.headline
     rows: dict[tuple[str, str], Row] = {}
-    for output, raw in ours:
-        if raw["metric"] == metric:
-            key = (output.label, str(raw["model"]))
+    for output, number in ours:
+        if number.label == metric:
+            key = (output.label, number.model)
             origin: Literal["ours", "people"] = "people" if is_person(key[1]) else "ours"
             row = rows.setdefault(key, Row(model=key[1], out=output.label, origin=origin))
-            row.cells[str(raw["task"]), str(raw["setting"])] = metric_cell(raw)
+            row.cells[number.task, number.setting] = metric_cell(number)
     columns = _ordered({column for row in rows.values() for column in row.cells}, definition)
     published = _published(definition, metric, columns)
     drawn = {setting for level in _levels(definition) for setting in level.drawn}
@@ -107,40 +107,30 @@ def category_rows(outputs: Sequence[Output], name: str, metric: str, column: Col
     """Return the categories of a benchmark, and each model's numbers in them, by a pseudo column ('', category)."""
     rows: dict[tuple[str, str], Row] = {}
     for output in outputs:
-        for raw in output.metrics():
-            row_key = (raw["benchmark"], raw["metric"], raw["task"], raw["setting"], raw["subset"])
-            if row_key == (name, metric, *column, "") and raw["category"]:
-                key = (output.label, str(raw["model"]))
-                row = rows.setdefault(key, Row(model=key[1], out=output.label))
-                row.cells["", str(raw["category"])] = metric_cell(raw)
+        for number in output.metrics():
+            place = (number.benchmark, number.label, number.task, number.setting)
+            if place == (name, metric, *column) and number.category and replace(number, category="").is_overall:
+                row = rows.setdefault((output.label, number.model), Row(model=number.model, out=output.label))
+                row.cells["", number.category] = metric_cell(number)
     categories = sorted({category for row in rows.values() for _, category in row.cells})
     return categories, list(rows.values())
 
 
-def metric_cell(row: Mapping[str, Any]) -> Cell:
-    """Return a row of `metrics.json` as people read it: fractions in percent."""
-    value = _number(row["value"])
-    unit, low, high = row.get("unit", "fraction"), _number(row.get("ci_low")), _number(row.get("ci_high"))
+def metric_cell(number: Measured) -> Cell:
+    """Return a number as people read it: fractions in percent."""
+    value, unit, low, high = number.value, number.unit, number.ci_low, number.ci_high
     return Cell(
         text="" if value is None else format_value(value, unit),
         interval="" if low is None or high is None else f"{format_value(low, unit)}–{format_value(high, unit)}",
-        n=row.get("n"),
-        n_failed=int(row.get("n_failed") or 0),
-        note=str(row.get("note") or ("not measured" if value is None else "")),
+        n=number.n,
+        n_failed=number.n_failed,
+        note="not measured" if value is None else "",
     )
 
 
 def format_value(value: float, unit: str) -> str:
     """Return a number: a fraction in percent with one digit, others with at most three."""
     return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")
-
-
-def _is_whole(row: Mapping[str, Any], name: str) -> bool:
-    return bool(row["benchmark"] == name and not row["subset"] and not row["category"])
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list[Column]:

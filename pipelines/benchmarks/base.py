@@ -233,3 +233,8 @@ class BenchmarkDefinition:
     annotation_form: Callable[[Iterable[Sample], Iterable[Row]], AnnotationForm] | None = None
     """What people are asked about samples and models' answers, from which forms are drawn."""
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files
+
+    @property
+    def main_metrics(self) -> tuple[str, ...]:
+        """The headline, and the metrics shown with it."""
+        return self.headline, *self.secondary_metrics

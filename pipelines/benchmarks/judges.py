@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,11 +34,6 @@ def is_verdict_value(name: str) -> bool:
     return name.startswith(_VERDICT)
 
 
-def metric_by(metric: str, judge: str) -> str:
-    """Return the name of a metric by the verdicts of one judge."""
-    return f"{metric}@{judge}"
-
-
 def pair_name(first: str, second: str) -> str:
     """Return the category of the counts of two judges."""
     return f"{first} / {second}"
@@ -47,32 +41,39 @@ def pair_name(first: str, second: str) -> str:
 
 def metrics_by_judge(
     frame: pd.DataFrame, samples: Mapping[str, Sample], reporter: Reporter, names: Sequence[str]
-) -> list[Metric]:
-    """Return the metrics of these names by every judge, and counts of agreement; nothing unless several judged.
+) -> dict[str, list[Metric]]:
+    """Return the metrics of these names by every judge; nothing unless several judged.
 
     `frame` and `samples` are as of `Reporter.reduce`, with a column of verdicts by judge.
     """
-    columns = [str(name) for name in frame.columns if is_verdict_value(str(name))]
-    if len(columns) < 2:
-        return []
-    verdicts = frame[columns].to_numpy(dtype=np.float64)
-    has_verdict = ~np.isnan(verdicts).all(axis=1)  # a rule decided the others, for every judge alike
-    plain = frame.drop(columns=columns)
-    metrics = []
-    for index, column in enumerate(columns):
-        judge = column.removeprefix(_VERDICT)
-        seen = _as_judged(plain, verdicts[:, index], has_verdict)
-        metrics += [
-            replace(metric, metric=metric_by(metric.metric, judge))
-            for metric in reporter.reduce(seen, samples)
+    verdicts = _verdicts(frame)
+    if len(verdicts) < 2:
+        return {}
+    plain, has_verdict = without_verdicts(frame), _has_verdict(verdicts)
+    return {
+        judge: [
+            metric
+            for metric in reporter.reduce(_as_judged(plain, of_judge, has_verdict), samples)
             if metric.metric in names
         ]
-    return [*metrics, *_agreement(frame, columns, verdicts, has_verdict)]
+        for judge, of_judge in verdicts.items()
+    }
 
 
 def without_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
     """Return scored rows without the columns of single judges."""
     return frame.drop(columns=[name for name in frame.columns if is_verdict_value(str(name))])
+
+
+def _verdicts(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Return each judge's verdicts; NaN where it has none."""
+    columns = [str(name) for name in frame.columns if is_verdict_value(str(name))]
+    return {name.removeprefix(_VERDICT): frame[name].to_numpy(dtype=np.float64) for name in columns}
+
+
+def _has_verdict(verdicts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Return which rows have a verdict; a rule decided the others, for every judge alike."""
+    return np.asarray(~np.isnan([*verdicts.values()]).all(axis=0))
 
 
 def _as_judged(frame: pd.DataFrame, verdicts: NDArray[Any], has_verdict: NDArray[np.bool_]) -> pd.DataFrame:
@@ -88,22 +89,25 @@ def _as_judged(frame: pd.DataFrame, verdicts: NDArray[Any], has_verdict: NDArray
     return frame.assign(accepted=accepted, verdict_state=state)
 
 
-def _agreement(
-    frame: pd.DataFrame, columns: Sequence[str], verdicts: NDArray[Any], has_verdict: NDArray[np.bool_]
-) -> Iterator[Metric]:
-    """Yield, by task, the readable verdicts of each pair of judges as counts, and each judge's unreadable ones."""
-    judges = [column.removeprefix(_VERDICT) for column in columns]
+def judge_agreement(frame: pd.DataFrame) -> list[Metric]:
+    """Return, by task, readable verdicts of each pair of judges as counts, and unreadable ones of each; none of one."""
+    verdicts = _verdicts(frame)
+    if len(verdicts) < 2:
+        return []
+    has_verdict, metrics = _has_verdict(verdicts), []
     for task in dict.fromkeys(frame["task"][has_verdict]):
-        task_verdicts = verdicts[has_verdict & (frame["task"] == task).to_numpy()]
-        for index, judge in enumerate(judges):
-            unread = int((task_verdicts[:, index] == UNREADABLE).sum())
-            yield _count(str(task), UNREAD_COUNT, judge, unread, len(task_verdicts))
-        for first, second in combinations(range(len(judges)), 2):
-            pair = task_verdicts[:, [first, second]]
+        is_counted = has_verdict & (frame["task"] == task).to_numpy()
+        n = int(is_counted.sum())
+        for judge, of_judge in verdicts.items():
+            unread = int((of_judge[is_counted] == UNREADABLE).sum())
+            metrics.append(_count(str(task), UNREAD_COUNT, judge, unread, n))
+        for first, second in combinations(verdicts, 2):
+            pair = np.stack([verdicts[first], verdicts[second]], axis=1)[is_counted]
             pair = pair[np.isin(pair, (0.0, 1.0)).all(axis=1)]
             for name, cell in zip(PAIR_COUNTS, ((1, 1), (1, 0), (0, 1), (0, 0)), strict=True):
                 value = int((pair == cell).all(axis=1).sum())
-                yield _count(str(task), name, pair_name(judges[first], judges[second]), value, len(pair))
+                metrics.append(_count(str(task), name, pair_name(first, second), value, len(pair)))
+    return metrics
 
 
 def _count(task: str, name: str, category: str, value: int, n: int) -> Metric:

@@ -107,7 +107,7 @@ def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
     def key(row: LeaderboardRow) -> tuple[object, ...]:
         name, metric, task, setting, subset = row.board
         definition = benchmark(name)
-        metrics = (definition.headline, *definition.secondary_metrics)
+        metrics = definition.main_metrics
         cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
         column = cells.index((task, setting)) if (task, setting) in cells else len(cells)
         value = float("inf") if row.value is None else _loss(row.board, row.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
@@ -13,7 +13,8 @@ from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
-from pipelines.report.metrics_file import load_metrics, number_or_none
+from pipelines.report.measured import TABLES, Measured
+from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.store import Store
 
 Board: TypeAlias = tuple[str, str, str, str, str]
@@ -59,12 +60,12 @@ def measured_rows(out: Store, label: str, benchmarks: Sequence[str] = ()) -> lis
     for entry in run.entries:
         entries.setdefault(entry.benchmark, {})[entry.model] = entry
     rows = []
-    for raw in metrics:
-        name, of_benchmark = str(raw["benchmark"]), entries.get(str(raw["benchmark"]), {})
-        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(raw, benchmark(name), of_benchmark):
+    for number in metrics:
+        name, of_benchmark = number.benchmark, entries.get(number.benchmark, {})
+        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(number, benchmark(name), of_benchmark):
             # Numbers that several models make together have no entry of their own; their members agree in conditions.
-            entry = of_benchmark.get(str(raw["model"]), next(iter(of_benchmark.values())))
-            rows.append(_measured_row(raw, entry, out, run, label))
+            entry = of_benchmark.get(number.model, next(iter(of_benchmark.values())))
+            rows.append(_measured_row(number, entry, out, run, label))
     return rows
 
 
@@ -76,43 +77,34 @@ def published_rows(measured: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
     ]
 
 
-def _measured_row(
-    raw: Mapping[str, Any], entry: ManifestEntry, out: Store, run: RunManifest, label: str
-) -> LeaderboardRow:
-    board = _board(raw)
+def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunManifest, label: str) -> LeaderboardRow:
+    board: Board = (number.benchmark, number.metric, number.task, number.setting, number.subset)
     return LeaderboardRow(
         board=board,
-        model=str(raw["model"]),
-        value=number_or_none(raw["value"]),
-        unit=str(raw["unit"]),
-        ci_low=number_or_none(raw["ci_low"]),
-        ci_high=number_or_none(raw["ci_high"]),
-        n=int(raw["n"]),
-        n_failed=int(raw["n_failed"]),
-        origin="people" if is_person(str(raw["model"])) else "measured",
+        model=number.model,
+        value=number.value,
+        unit=number.unit,
+        ci_low=number.ci_low,
+        ci_high=number.ci_high,
+        n=number.n,
+        n_failed=number.n_failed,
+        origin="people" if is_person(number.model) else "measured",
         source=label,
-        revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == raw["model"] else "",
+        revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == number.model else "",
         notes=tuple(notes_of(entry, board[2], board[3])),
         conditions=conditions_of(entry, out, run, metric=board[1], task=board[2], setting=board[3]),
     )
 
 
-def _board(raw: Mapping[str, Any]) -> Board:
-    benchmark_name, metric, task, setting, subset = (
-        str(raw[name]) for name in ("benchmark", "metric", "task", "setting", "subset")
-    )
-    return benchmark_name, metric, task, setting, subset
-
-
-def _is_shown(raw: Mapping[str, Any], definition: BenchmarkDefinition, models: Collection[str]) -> bool:
+def _is_shown(number: Measured, definition: BenchmarkDefinition, models: Collection[str]) -> bool:
     """Return whether a metric is a headline of the whole, or of a part that the paper prints; of runs only the mean."""
     runs = [model for model in models if definition.is_ensemble_member(model)]
-    if definition.ensemble_replaces_members and raw["model"] in runs and len(runs) > 1:
+    if definition.ensemble_replaces_members and number.model in runs and len(runs) > 1:
         return False
-    if raw["metric"] not in (definition.headline, *definition.secondary_metrics) or raw["category"]:
+    if number.metric not in definition.main_metrics or number.category or number.source != TABLES:
         return False
-    return not raw["subset"] or any(
-        (value.metric, value.subset, value.category) == (raw["metric"], raw["subset"], "")
+    return not number.subset or any(
+        (value.metric, value.subset, value.category) == (number.metric, number.subset, "")
         for value in load_published(definition.name)
     )
 

@@ -22,6 +22,8 @@ import pyarrow as pa
 
 from pipelines.nightly.items import ITEMS, CellKey, Items, items_table, read_items
 from pipelines.nightly.regressions import Change, Comparison, Level
+from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import metric_row, read_metric
 from pipelines.schemas import schema_of
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
@@ -109,10 +111,11 @@ class History:
                     pairs.setdefault((pair.model, pair.benchmark), pair)
         return pairs
 
-    def metrics(self, night: str) -> list[dict[str, Any]]:
+    def metrics(self, night: str) -> list[Measured]:
         """Return the metrics measured in one night; [] if there is no such night."""
         path = f"metrics/{night}.parquet"
-        return read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
+        rows = read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
+        return [read_metric(row) for row in rows]
 
     def changes(self, night: str) -> list[Change]:
         """Return what changed in one night; [] for a night of an earlier version."""
@@ -127,15 +130,14 @@ class History:
         self,
         night: str,
         pairs: Sequence[Pair],
-        metrics: Iterable[Mapping[str, Any]],
+        metrics: Iterable[Measured],
         summary: str,
         comparison: Comparison | None = None,
     ) -> None:
         """Record a night; pairs are written last, which completes it. Scores that no level names are deleted then."""
         comparison = comparison or Comparison()
         changes, levels = comparison.changes, comparison.levels
-        names = METRICS.names
-        rows = [{"night": night, **{name: row.get(name) for name in names[1:]}} for row in metrics]
+        rows = [{"night": night, **metric_row(row)} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
         if comparison.items:
             self.store.put(f"items/{night}.parquet", to_parquet(items_table(comparison.items), ITEMS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.regressions import Change
 from pipelines.rendering.environment import environment, inline_file
 from pipelines.rendering.figures.canvas import Point, path
+from pipelines.report.measured import Measured
 
 NIGHTS: Final = 60
 """The most nights that the page shows."""
@@ -69,9 +70,10 @@ def history_page(history: History) -> str:
             if entry := pairs.get(change.key[:2]):
                 entry.changes.append((night, change))
         for row in history.metrics(night):
-            if (entry := pairs.get((row["model"], row["benchmark"]))) and _is_shown(row):
-                cell = (row["task"], row["setting"], row["metric"])
-                entry.cells.setdefault(cell, []).append(_measurement(night, row))
+            entry = pairs.get((row.model, row.benchmark))
+            if entry and row.is_whole and row.metric in benchmark(row.benchmark).main_metrics:
+                cell = entry.cells.setdefault((row.task, row.setting, row.metric), [])
+                cell += _measurement(night, row)
     css, css_source = inline_file("history.css", _PACKAGE)
     policy = f"default-src 'none'; style-src {css_source}; base-uri 'none'; form-action 'none'"
     last = nights[-1] if nights else ""
@@ -84,16 +86,13 @@ def history_page(history: History) -> str:
     return environment(_PACKAGE).get_template("history.html.j2").render(policy=policy, css=css, **content)
 
 
-def _is_shown(row: Mapping[str, Any]) -> bool:
-    definition = benchmark(row["benchmark"])
-    is_whole = row["subset"] == "" and row["category"] == "" and row["value"] is not None
-    return is_whole and row["metric"] in {definition.headline, *definition.secondary_metrics}
-
-
-def _measurement(night: str, row: Mapping[str, Any]) -> Measurement:
-    value, low, high = row["value"], row["ci_low"], row["ci_high"]
-    has_interval = low is not None and high is not None
-    return Measurement(night, value, low if has_interval else value, high if has_interval else value, has_interval)
+def _measurement(night: str, row: Measured) -> Iterator[Measurement]:
+    if row.value is None:
+        return
+    if row.ci_low is None or row.ci_high is None:
+        yield Measurement(night, row.value, row.value, row.value, has_interval=False)
+    else:
+        yield Measurement(night, row.value, row.ci_low, row.ci_high, has_interval=True)
 
 
 def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last: str) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
 def _cell_order(name: str) -> Callable[[_CellName], tuple[int, ...]]:
     """Return the order of the cells of a benchmark: the headline first, tasks and settings as it declares them."""
     definition = benchmark(name)
-    metrics = [definition.headline, *definition.secondary_metrics]
+    metrics = definition.main_metrics
     tasks = [*definition.tasks, *definition.derived_tasks]
     settings = list(dict.fromkeys(setting for names in definition.tasks.values() for setting in names))
     return lambda cell: (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pipelines.hashing import stable_id
 from pipelines.nightly.history import Pair
 from pipelines.nightly.regressions import Comparison
+from pipelines.report.measured import Measured
 
 BASIS = ("cells", "dataset", "prompt")
 """Parts of a pair under which the same samples are asked the same."""
@@ -62,7 +62,7 @@ class NightlyResult:
 
     name: str
     pairs: list[Pair] = field(default_factory=list)
-    metrics: list[dict[str, Any]] = field(default_factory=list)  # measured tonight
+    metrics: list[Measured] = field(default_factory=list)  # measured tonight
     shifts: list[MetricShift] = field(default_factory=list)
     comparison: Comparison = field(default_factory=Comparison)
     warnings: list[str] = field(default_factory=list)

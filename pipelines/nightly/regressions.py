@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.metrics.stats import FloatArray
 from pipelines.nightly.items import CellKey, Items, ItemScores
+from pipelines.report.measured import Measured
 
 ALPHA: Final = 0.005
 """The most that the chance of any false alarm in one night may be."""
@@ -127,10 +128,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPair:
-    """A metric over a whole benchmark in an earlier night and tonight, as rows of `metrics.json`."""
+    """A metric over a whole benchmark in an earlier night and tonight, both with intervals."""
 
-    before: Mapping[str, Any]
-    now: Mapping[str, Any]
+    before: Measured
+    now: Measured
     since: str
 
 
@@ -230,22 +231,26 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
     """Return the change of a metric whose samples cannot be paired; both 95% intervals are read as normal ones."""
     before, now = pair.before, pair.now
     error = math.hypot(_standard_error(before), _standard_error(now))
-    p = math.erfc(abs(now["value"] - before["value"]) / error / math.sqrt(2)) if error else 1.0
+    if before.value is None or now.value is None:
+        return None
+    p = math.erfc(abs(now.value - before.value) / error / math.sqrt(2)) if error else 1.0
     if p >= threshold:
         return None
     return Change(
-        key=CellKey(*(str(now[name]) for name in ("model", "benchmark", "task", "setting", "metric"))),
-        direction="fell" if now["value"] < before["value"] else "rose",
-        before=before["value"],
-        now=now["value"],
-        n=int(now["n"]),
+        key=CellKey(now.model, now.benchmark, now.task, now.setting, now.metric),
+        direction="fell" if now.value < before.value else "rose",
+        before=before.value,
+        now=now.value,
+        n=now.n,
         p=p,
         test="intervals",
         since=pair.since,
     )
 
 
-def _standard_error(row: Mapping[str, Any]) -> float:
+def _standard_error(row: Measured) -> float:
     """Return it with a floor: all right, or all wrong, is no certainty."""
-    error: float = (row["ci_high"] - row["ci_low"]) / (2 * _NORMAL_95)
-    return max(error, 1.0 / max(1, row["n"]) if row["unit"] == "fraction" else 0.0)
+    assert row.ci_high is not None
+    assert row.ci_low is not None
+    error = (row.ci_high - row.ci_low) / (2 * _NORMAL_95)
+    return max(error, 1.0 / max(1, row.n) if row.unit == "fraction" else 0.0)

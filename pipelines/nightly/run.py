@@ -178,7 +178,7 @@ class _Night:
             replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
         ]
         self.result.over_budget += [] if is_complete else [model]
-        self.result.metrics += [dict(row) for row in result.metrics if row["benchmark"] in benchmarks]
+        self.result.metrics += [row for row in result.metrics if row.benchmark in benchmarks]
         self.result.warnings += [warning for warning in result.warnings if warning not in self.result.warnings]
 
     def _cost_limit(self) -> float | None:

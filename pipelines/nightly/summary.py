@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from pipelines.benchmarks import benchmark
 from pipelines.nightly.regressions import ALPHA
+from pipelines.report.measured import Measured
 
 if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
@@ -119,14 +120,13 @@ def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Colle
     return rows
 
 
-def _headline(metrics: Iterable[Mapping[str, Any]], pair: Pair) -> str:
+def _headline(metrics: Iterable[Measured], pair: Pair) -> str:
     headline = benchmark(pair.benchmark).headline
     values = []
     for row in metrics:
-        is_of_pair = (row["benchmark"], row["model"]) == (pair.benchmark, pair.model)
-        if is_of_pair and row["metric"] == headline and row["subset"] == "" and row["category"] == "":
-            value = "-" if row["value"] is None else f"{row['value']:.3f}"
-            values.append(f"{row['task']} {row['setting']} {value}")
+        if row.is_whole and (row.benchmark, row.model, row.metric) == (pair.benchmark, pair.model, headline):
+            value = "-" if row.value is None else f"{row.value:.3f}"
+            values.append(f"{row.task} {row.setting} {value}")
     return _safe("; ".join(values)) or "-"
 
 

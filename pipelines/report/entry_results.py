@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks.item_lists import ItemList
-from pipelines.benchmarks.records import Metric
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryScores
+from pipelines.report.measured import Measured
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.token_efficiency import Efficiency
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class EntryResults:
     """The results of one model on one benchmark."""
 
-    metrics: list[dict[str, Any]]  # rows of `metrics.json`, with `note` and `plain` (see `_metric_row`)
+    metrics: list[Measured]
     counts: list[CellCount]
     answers: list[ExampleAnswer]
     judge_failed: int  # rows without a verdict because of the judge's engine
@@ -38,7 +38,7 @@ class EntryResults:
     prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts
     prompt_sets: tuple[str, ...] = ()  # names of the sets of prompts that `by_prompt_set` compares, if several
     captioners: tuple[str, ...] = ()  # names of the captioners that `by_prompt_set` compares, if several
-    by_prompt_set: Sequence[Mapping[str, Any]] = ()  # metrics in all sets but the first, which `metrics` are of
+    by_prompt_set: Sequence[Measured] = ()  # metrics in all sets but the first, which `metrics` are of
     counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
 
 
@@ -66,13 +66,6 @@ def model_items(
         )
         for items in lists
     ]
-
-
-def metric_row(entry: ManifestEntry, metric: Metric) -> dict[str, Any]:
-    """Return a row of `metrics.json`; `plain` numbers (differences, lengths, scores) are never printed as percent."""
-    unit = metric.unit or "fraction"
-    row = {"benchmark": entry.benchmark, "model": entry.model, **asdict(metric), "unit": unit}
-    return {**row, "plain": metric.unit not in ("fraction", "count")}
 
 
 def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:

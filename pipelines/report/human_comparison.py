@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report.metrics_file import number_or_none
-from pipelines.report.tables.overview import measured_value
+from pipelines.report.measured import Measured, MetricKey
 
-_Row: TypeAlias = Mapping[Any, Any]
-_RowIndex: TypeAlias = Mapping[tuple[str, ...], _Row]  # by task, metric, subset, category, setting, model
+_Index: TypeAlias = Mapping[tuple[str, MetricKey], Measured]  # by model and what it measures
 _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}
 _COLUMNS = ("Task", "Setting", "Measure", "Value", "Human", "Chance", "Gap to human", "Items")
@@ -35,7 +33,7 @@ class HumanComparison:
 
     title: str
     levels: tuple[HumanLevel, ...]
-    metrics: Sequence[Mapping[str, Any]]  # rows of `metrics.json`
+    metrics: Sequence[Measured]
     published: Sequence[PublishedValue]
 
 
@@ -155,7 +153,7 @@ def _best_own(lines: Sequence[_Line]) -> _Line | None:
 
 def _lines(comparison: HumanComparison) -> Iterator[_Line]:
     rows = comparison.metrics
-    index: _RowIndex = {(*_measure_key(row), str(row["setting"]), str(row["model"])): row for row in rows}
+    index = {(row.model, row.key): row for row in rows}
     paired_measures: set[tuple[str, str]] = set()
     for level in comparison.levels:
         own_lines = [_own_line(level, row, index) for row in rows if _matches(level, row)]
@@ -167,50 +165,46 @@ def _lines(comparison: HumanComparison) -> Iterator[_Line]:
             yield from (_paired_line(level, row, index) for row in rows if _has_paired_human(level, row, index))
 
 
-def _measure_key(row: _Row) -> tuple[str, str, str, str]:
-    return str(row["task"]), str(row["metric"]), str(row["subset"]), str(row["category"])
+def _matches(level: HumanLevel, row: Measured) -> bool:
+    is_comparable = not level.settings or row.setting in level.settings
+    key = MetricKey(level.metric, level.task, row.setting, level.subset, level.category)
+    return row.key == key and is_comparable and not is_person(row.model)
 
 
-def _matches(level: HumanLevel, row: _Row) -> bool:
-    is_comparable = not level.settings or row["setting"] in level.settings
-    key = (level.task, level.metric, level.subset, level.category)
-    return _measure_key(row) == key and is_comparable and not is_person(str(row["model"]))
-
-
-def _own_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
+def _own_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
     value, human = _measured(row), TableValue(value=level.value, n=level.n)
     return _Line(
-        model=str(row["model"]),
-        setting=str(row["setting"]),
+        model=row.model,
+        setting=row.setting,
         level=level,
         value=value,
         human=human,
         chance=_chance(level, row, index),
-        gap=value.minus(None if row["unit"] == "count" else level.value),
+        gap=value.minus(None if row.unit == "count" else level.value),
     )
 
 
-def _has_paired_human(level: HumanLevel, row: _Row, index: _RowIndex) -> bool:
+def _has_paired_human(level: HumanLevel, row: Measured, index: _Index) -> bool:
     """Return whether a row is a value of a level's measure on the items of the human files."""
-    if (row["task"], row["metric"], row["subset"]) != (level.task, level.metric, SAME_ITEMS):
+    if (row.task, row.metric, row.subset) != (level.task, level.metric, SAME_ITEMS):
         return False
     return _related_row(row, human_metric(level.metric), index) is not None
 
 
-def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
+def _paired_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
     human, gap = (_related_row(row, name, index) for name in (human_metric(level.metric), gap_metric(level.metric)))
     same_items = HumanLevel(
         task=level.task,
         metric=level.metric,
         subset=SAME_ITEMS,
-        category=str(row["category"]),
+        category=row.category,
         items="same",
-        drawn=level.drawn if not row["category"] else (),
+        drawn=level.drawn if not row.category else (),
         source=f"{SAME_ITEMS}: answers of the people in the human files",
     )
     return _Line(
-        model=str(row["model"]),
-        setting=str(row["setting"]),
+        model=row.model,
+        setting=row.setting,
         level=same_items,
         value=_measured(row),
         human=_measured(human) if human else TableValue(value=None),
@@ -219,14 +213,13 @@ def _paired_line(level: HumanLevel, row: _Row, index: _RowIndex) -> _Line:
     )
 
 
-def _related_row(row: _Row, metric: str, index: _RowIndex) -> _Row | None:
-    task, _, subset, category = _measure_key(row)
-    return index.get((task, metric, subset, category, str(row["setting"]), str(row["model"])))
+def _related_row(row: Measured, metric: str, index: _Index) -> Measured | None:
+    return index.get((row.model, row.key._replace(metric=metric)))
 
 
-def _chance(level: HumanLevel, row: _Row, index: _RowIndex) -> float | None:
+def _chance(level: HumanLevel, row: Measured, index: _Index) -> float | None:
     chance = _related_row(row, level.chance_metric, index) if level.chance_metric else None
-    return number_or_none(chance["value"]) if chance else level.chance
+    return chance.value if chance else level.chance
 
 
 def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:
@@ -269,10 +262,9 @@ def _published_values(level: HumanLevel, published: Sequence[PublishedValue]) ->
             yield replace(rows[0], category=level.category, value=mean(row.value or 0.0 for row in rows))
 
 
-def _measured(row: _Row) -> TableValue:
-    number = measured_value(row)
-    value = int(number.value) if row["unit"] == "count" and number.value is not None else number.value
-    return replace(number, value=value, n_failed=None)
+def _measured(row: Measured) -> TableValue:
+    value = int(row.value) if row.unit == "count" and row.value is not None else row.value
+    return replace(row.cell, value=value, n_failed=None)
 
 
 def _table_row(line: _Line) -> TableRow:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from models.families import families_named
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, metric_by, pair_name
+from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, pair_name
 from pipelines.benchmarks.results import Key, Results, mean_of
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
@@ -22,18 +22,21 @@ def families_of(name: str, spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def judge_tables(
-    results: Results, definition: BenchmarkDefinition, models: Mapping[str, Mapping[str, Any]]
+    results: Results,
+    by_judge: Mapping[str, Results],
+    definition: BenchmarkDefinition,
+    models: Mapping[str, Mapping[str, Any]],
 ) -> list[Table]:
     """Return the tables of one benchmark; none unless several judges gave verdicts.
 
-    `models` are the specs of `run.json` by name.
+    `results` has their agreement, `by_judge` the metrics by each; `models` are the specs of `run.json` by name.
     """
-    judges = list(dict.fromkeys(key.category for key in results.ours if key.metric == UNREAD_COUNT))
+    judges = list(by_judge)
     if len(judges) < 2:
         return []
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
     related = {(judge, model) for judge in judges for model in families if families[judge] & families[model]}
-    rows = list(_rows(results, judges, definition))
+    rows = list(_rows([by_judge[judge] for judge in judges], definition))
     return [
         _by_judge(results.benchmark, judges, rows, related),
         _agreement(results, judges),
@@ -41,19 +44,13 @@ def judge_tables(
     ]
 
 
-def _rows(
-    results: Results, judges: Sequence[str], definition: BenchmarkDefinition
-) -> Iterator[tuple[Key, list[TableValue]]]:
+def _rows(by_judge: Sequence[Results], definition: BenchmarkDefinition) -> Iterator[tuple[Key, list[TableValue]]]:
     """Yield the whole of each metric, task, setting and subset of each model, by judge."""
-    first = {metric_by(metric, judges[0]): metric for metric in definition.judged_metrics}
-    for key in results.ours:
+    first = by_judge[0].ours
+    for key in first:
         whole = key._replace(category=definition.whole_category)
-        if key.metric in first and (key == whole or (not key.category and whole not in results.ours)):
-            numbers = [
-                results.find(key._replace(metric=metric_by(first[key.metric], judge))) or TableValue(value=None)
-                for judge in judges
-            ]
-            yield key._replace(metric=first[key.metric]), numbers
+        if key == whole or (not key.category and whole not in first):
+            yield key, [results.find(key) or TableValue(value=None) for results in by_judge]
 
 
 def _by_judge(

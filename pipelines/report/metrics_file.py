@@ -1,40 +1,80 @@
-"""Read `report/metrics.json` of an output."""
+"""Read and write `report/metrics.json`: the only place that knows a number's source as text."""
 
 from __future__ import annotations
 
 import json
-import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from pipelines.errors import StoreError
+from pipelines.json_records import MalformedError, read_record, read_value
+from pipelines.report.measured import NUMBERS, Measured, Source, number_or_none
 from pipelines.report.model import METRIC_KEYS
 from pipelines.storage.store import Store
 
 PATH: Final = "report/metrics.json"
+_IDENTITY: Final = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
+_SUBSET: Final = re.compile(r"(.*?)(?:(?:^|, )prompt:(.*?))?(?:(?:^|, )captioner:(.*))?", re.DOTALL)
 
 
-def load_metrics(out: Store) -> list[dict[str, Any]] | None:
-    """Return the rows of an output's `metrics.json`; None before the first report, StoreError for a damaged file."""
+def metric_row(number: Measured) -> dict[str, Any]:
+    """Return a number as a row of the file: keys in the contract's order, counts as integers, NaN and infinity null."""
+    _, prompt_set, captioner = number.source
+    sets = (f"prompt:{prompt_set}" if prompt_set else "", f"captioner:{captioner}" if captioner else "")
+    return {
+        **{key: getattr(number, key) for key in METRIC_KEYS},
+        **{name: _number(getattr(number, name), number.unit) for name in NUMBERS},
+        "subset": ", ".join(filter(None, (number.subset, *sets))),
+        "metric": number.label,
+    }
+
+
+def read_metric(row: Mapping[str, Any]) -> Measured:
+    """Read a row of the file, which may have more keys; MalformedError for anything else."""
+    if missing := [key for key in METRIC_KEYS if key not in row]:
+        raise MalformedError(f"a metric without {missing[0]!r}")
+    number = read_record(Measured, {key: row[key] for key in METRIC_KEYS})
+    metric, _, judge = number.metric.partition("@")
+    match = _SUBSET.fullmatch(number.subset)
+    assert match is not None
+    subset, *sets = match.groups("")
+    return replace(number, metric=metric, subset=subset, source=Source(judge, *sets))
+
+
+def identity(number: Measured) -> tuple[str, ...]:
+    """Return the names of a number in the file: benchmark, task, model, setting, subset, category, metric."""
+    row = metric_row(number)
+    return tuple(row[name] for name in _IDENTITY)
+
+
+def metrics_json(numbers: Iterable[Measured]) -> bytes:
+    """Return the file, sorted by identity; ValueError if two numbers have the same."""
+    by_identity = sorted(((identity(number), number) for number in numbers), key=lambda entry: entry[0])
+    for (first, _), (second, _) in pairwise(by_identity):
+        if first == second:
+            raise ValueError(f"two metrics are named {'/'.join(first)}")
+    rows = (json.dumps(metric_row(number), ensure_ascii=False, allow_nan=False) for _, number in by_identity)
+    lines = ",\n".join(rows)
+    # A lone surrogate cannot be encoded, and its backslash escape is exactly how JSON writes it.
+    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if lines else b"[]\n"
+
+
+def load_metrics(out: Store) -> list[Measured] | None:
+    """Return the numbers of an output's report; None before the first one, StoreError for a damaged file."""
     try:
         content = out.get(PATH)
     except FileNotFoundError:
         return None
     try:
-        rows = json.loads(content)
+        rows = read_value(tuple[dict[str, Any], ...], json.loads(content), "metrics")
+        return [read_metric(row) for row in rows]
     except ValueError as error:
-        raise StoreError(_damaged(out, str(error))) from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= {*METRIC_KEYS} for row in rows):
-        raise StoreError(_damaged(out, "not a list of metrics"))
-    return rows
+        raise StoreError(f"{out.uri}/{PATH}: damaged ({error}); `vlmsweep report` writes it again") from error
 
 
-def number_or_none(value: object) -> float | None:
-    """Return a finite number; None for null, NaN, infinity and anything else."""
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
-def _damaged(out: Store, problem: str) -> str:
-    return f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again"
+def _number(value: float | None, unit: str) -> float | None:
+    number = number_or_none(value)
+    return int(number) if number is not None and unit == "count" and number.is_integer() else number

@@ -10,6 +10,7 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import CellCount
+from pipelines.report.measured import Measured
 from pipelines.report.token_efficiency import Efficiency
 
 METRIC_KEYS = (
@@ -118,7 +119,7 @@ class ReportData:
 
     run: Mapping[str, Any] = field(default_factory=dict)
     """As in `run.json`: a mapping of mappings becomes a table of its rows, another mapping one of two columns."""
-    metrics: tuple[Mapping[str, Any], ...] = ()  # `METRIC_KEYS` and `note`: why null, or how to read it
+    metrics: tuple[Measured, ...] = ()
     across: tuple[Section, ...] = ()  # sections before those of the benchmarks
     benchmarks: tuple[BenchmarkSection, ...] = ()
     counts: tuple[CellCount, ...] = ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import POOLED, HumanInputs
-from pipelines.benchmarks.judges import metrics_by_judge, without_verdicts
+from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.reply_cleaning import DROPPED
@@ -19,7 +19,8 @@ from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
-from pipelines.report.entry_results import EntryResults, counts_of, examples, metric_row, model_items, outputs_of
+from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
+from pipelines.report.measured import TABLES, Measured, Source
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
@@ -49,9 +50,11 @@ def reduce_entry(
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
-    by_judge = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
+    judged = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
+    by_judge = {Source(judge=judge): metrics for judge, metrics in judged.items()}
+    agreement = judge_agreement(frame)
     frame = without_verdicts(frame)
-    metrics = definition.reporter.reduce(frame, requests.samples) + by_judge + _cleaned_replies(frame)
+    metrics = definition.reporter.reduce(frame, requests.samples) + agreement + _cleaned_replies(frame)
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
@@ -65,7 +68,11 @@ def reduce_entry(
     outputs = outputs_of(out, scores, {*requests.example_texts, *shown_requests(lists)})
     efficiency = own_tokens() if own_tokens else None
     return EntryResults(
-        metrics=[metric_row(entry, metric) for metric in metrics],
+        metrics=[
+            Measured.of(entry.benchmark, entry.model, metric, source)
+            for source, of_source in {TABLES: metrics, **by_judge}.items()
+            for metric in of_source
+        ],
         counts=counts_of(entry, frame),
         answers=[*examples(entry, frame, requests.example_texts, outputs, names.label), *others.answers],
         judge_failed=int((frame["verdict_state"] == "failed").sum()) + others.judge_failed,
@@ -79,15 +86,6 @@ def reduce_entry(
         by_prompt_set=others.metrics,
         counts_by_prompt_set=others.counts,
     )
-
-
-def prompt_set_subset(prompt_set: str, subset: str = "", *, captioner: str = "") -> str:
-    """Return the subset under which `metrics.json` has a metric in another set of prompts than the tables'.
-
-    `prompt_set` and `captioner` are '' where they are the tables'.
-    """
-    names = (f"prompt:{prompt_set}" if prompt_set else "", f"captioner:{captioner}" if captioner else "")
-    return ", ".join(filter(None, (subset, *names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +109,11 @@ class _SetNames:
             names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
 
-    def subset(self, entry: ManifestEntry, subset: str) -> str:
-        prompt_set = entry.prompt_set if entry.prompt_set not in self.prompt_sets[:1] else ""
-        captioner = entry.prompts.captioner_name if self.is_other_captioner(entry) else ""
-        return prompt_set_subset(prompt_set, subset, captioner=captioner)
+    def source(self, entry: ManifestEntry) -> Source:
+        return Source(
+            prompt_set=entry.prompt_set if entry.prompt_set not in self.prompt_sets[:1] else "",
+            captioner=entry.prompts.captioner_name if self.is_other_captioner(entry) else "",
+        )
 
     def is_other_captioner(self, entry: ManifestEntry) -> bool:
         """Return whether a set differs from another one in captions: only prompts that hold them count for it."""
@@ -125,7 +124,7 @@ class _SetNames:
 class _OtherSets:
     """Results of an entry in its other sets of prompts; requests that sets share count in the first alone."""
 
-    metrics: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[Measured] = field(default_factory=list)
     counts: list[CellCount] = field(default_factory=list)
     judge_failed: int = 0
     items: list[ModelItems] = field(default_factory=list)
@@ -138,8 +137,7 @@ class _OtherSets:
         definition, frame = benchmark(entry.benchmark), without_verdicts(scores.join(requests.columns))
         for metric in definition.reporter.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
-                subset = names.subset(entry, metric.subset)
-                self.metrics.append(metric_row(entry, replace(metric, subset=subset)))
+                self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
         new = frame[~frame["request_id"].isin(counted)]
         self.counts += counts_of(entry, new)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
@@ -164,7 +162,7 @@ def reduce_people(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     metrics = definition.human.pooled(
         {name: without_verdicts(frame) for name, frame in frames.items()}, samples, definition.reporter.reduce
     )
-    rows = [{**metric_row(first, metric), "model": POOLED} for metric in metrics]
+    rows = [Measured.of(first.benchmark, POOLED, metric) for metric in metrics]
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
 
 
@@ -174,7 +172,7 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     frames, samples = _frames(group, out)
     ensemble = benchmark(first.benchmark).ensemble
     metrics = ensemble(frames, samples) if ensemble else {}
-    rows = [{**metric_row(first, metric), "model": name} for name, named in metrics.items() for metric in named]
+    rows = [Measured.of(first.benchmark, name, metric) for name, named in metrics.items() for metric in named]
     replaced = tuple(frames) if rows and benchmark(first.benchmark).ensemble_replaces_members else ()
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.rendering import formats
 from pipelines.rendering.figures.svg import to_svg_bytes
-from pipelines.report.metrics_file import number_or_none
-from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData, Section
+from pipelines.report.metrics_file import PATH as METRICS
+from pipelines.report.metrics_file import metrics_json
+from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import detail_tables, html_pages, page_links
 from pipelines.report.pages.items import item_files
 from pipelines.report.pages.markdown import markdown_page
@@ -22,9 +21,6 @@ from pipelines.report.reproduction import reproduction_json
 from pipelines.report.tables import overview
 
 Part = TypeVar("Part", Section, BenchmarkSection)
-
-_IDENTITY = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
-_NUMBERS = ("value", "ci_low", "ci_high")
 
 
 def render(report: ReportData) -> dict[str, bytes]:
@@ -36,7 +32,7 @@ def render(report: ReportData) -> dict[str, bytes]:
     tables have the same id.
     """
     contents: dict[str, bytes] = {
-        "report/metrics.json": metrics_json(report.metrics),
+        METRICS: metrics_json(report.metrics),
         REPRODUCTION: reproduction_json(report.reproduction),
     }
     for path, content in _table_files(report):
@@ -76,42 +72,6 @@ def _has_own_value(figure: Figure) -> bool:
         if series.origin == "ours" and not series.baseline
         for value in series.values
     )
-
-
-def metrics_json(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return `metrics.json`: rows sorted by identity, keys in the contract's order, NaN and infinity as null.
-
-    Raises ValueError if a row lacks a key or two rows have the same identity.
-    """
-    metrics = sorted((_metric(row) for row in rows), key=_identity)
-    for first, second in pairwise(metrics):
-        if _identity(first) == _identity(second):
-            raise ValueError(f"two metrics are named {'/'.join(_identity(first))}")
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in metrics)
-    # A lone surrogate cannot be encoded, and its backslash escape is exactly how JSON writes it.
-    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if metrics else b"[]\n"
-
-
-def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
-    missing = [key for key in METRIC_KEYS if key not in row]
-    if missing:
-        raise ValueError(f"a metric's row lacks {', '.join(missing)}: {dict(row)}")
-    metric: dict[str, Any] = {}
-    for key in METRIC_KEYS:
-        if key in _NUMBERS:
-            metric[key] = _number(row[key], row["unit"])
-        else:
-            metric[key] = int(row[key]) if key in ("n", "n_failed") else str(row[key])
-    return metric
-
-
-def _number(value: object, unit: str) -> float | None:
-    number = number_or_none(value)
-    return int(number) if number is not None and unit == "count" and number.is_integer() else number
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[key] for key in _IDENTITY)
 
 
 def _table_files(report: ReportData) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,6 +25,7 @@ from pipelines.plan.run_manifest import RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
+from pipelines.report.measured import Measured, MetricKey
 from pipelines.report.model import ReproductionCell, Verdict
 from pipelines.storage.store import Store
 
@@ -35,7 +36,8 @@ REPRODUCED_RULE: Final = (
 )
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
-_Row: TypeAlias = Mapping[str, Any]
+_Index: TypeAlias = Mapping[tuple[str, str, MetricKey], Measured]
+"""By benchmark, model and what it measures."""
 
 
 def reproduction_cells(
@@ -46,7 +48,7 @@ def reproduction_cells(
     `judges` maps benchmarks to the judge of their verdicts, by its name at its maker.
     """
     rows = [row for results in reduced for row in results.metrics]
-    index = {(row["benchmark"], row["model"], *_key(row)): row for row in rows}
+    index = {(row.benchmark, row.model, row.key): row for row in rows}
     cells: list[ReproductionCell] = []
     for conditions in _conditions(run, reduced, judges, rows):
         name, model = conditions.entry.benchmark, conditions.entry.model
@@ -65,7 +67,7 @@ def _is_run(model: str, group: str) -> bool:
 
 
 def _conditions(
-    run: RunManifest, reduced: Sequence[EntryResults], judges: Mapping[str, str], rows: Sequence[_Row]
+    run: RunManifest, reduced: Sequence[EntryResults], judges: Mapping[str, str], rows: Sequence[Measured]
 ) -> Iterator[Conditions]:
     counts = {
         (count.benchmark, count.model, count.task, count.setting): count
@@ -78,7 +80,7 @@ def _conditions(
         if is_person(entry.model) or entry_key not in prompts:
             continue
         foreign = benchmark(entry.benchmark).publication.foreign_items
-        counted = [row for row in rows if (row["benchmark"], row["model"]) == entry_key and row["metric"] in foreign]
+        counted = [row for row in rows if (row.benchmark, row.model) == entry_key and row.metric in foreign]
         yield Conditions(
             entry=entry,
             spec=run.models.get(entry.model, {}),
@@ -86,13 +88,11 @@ def _conditions(
             scorers={kind: scorer.model for kind, scorer in run.sweep.named_scorers.items()},
             counts={key[2:]: count for key, count in counts.items() if key[:2] == entry_key},
             prompts=prompts[entry_key],
-            foreign_items=[foreign[row["metric"]] for row in counted if row["value"]],
+            foreign_items=[foreign[row.metric] for row in counted if row.value],
         )
 
 
-def _model_cells(
-    conditions: Conditions, model: str, names: Iterable[str], index: Mapping[tuple[str, ...], _Row]
-) -> Iterator[ReproductionCell]:
+def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index: _Index) -> Iterator[ReproductionCell]:
     name = conditions.entry.benchmark
     publication, steps = benchmark(name).publication, printed_steps(load_published(name))
     limited = published_settings(conditions.entry.model, conditions.spec, name)
@@ -105,18 +105,19 @@ def _model_cells(
         metric = publication.metrics.get(printed.metric, printed.metric)
         half_step = float(steps[printed.table, printed.metric]) / 2
         for setting in (usual, *publication.same_settings.get(usual, ())):
-            row = index.get((name, model, printed.task, setting, printed.subset, printed.category, metric))
+            key = MetricKey(metric, printed.task, setting, printed.subset, printed.category)
+            row = index.get((name, model, key))
             if row is not None:
                 yield _cell(conditions, printed, row, half_step)
 
 
-def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step: float) -> ReproductionCell:
+def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_step: float) -> ReproductionCell:
     assert printed.value is not None
-    value, low, high = row["value"], row["ci_low"], row["ci_high"]
-    reasons = list(conditions.reasons(printed, str(row["setting"])))
+    value, low, high = row.value, row.ci_low, row.ci_high
+    reasons = list(conditions.reasons(printed, row.setting))
     verdict: Verdict = "not comparable"
     if value is None:
-        reasons.append(f"not measured: {row.get('note') or 'no reason was given'}")
+        reasons.append(f"not measured: {row.note or 'no reason was given'}")
     else:
         low, high = _interval(row)
         difference = float(value) - printed.value
@@ -125,11 +126,11 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step:
         verdict = "not comparable" if reasons else "reproduced" if is_within or is_equal else "differs"
     return ReproductionCell(
         benchmark=conditions.entry.benchmark,
-        model=row["model"],
+        model=row.model,
         published_model=printed.model,
         table=printed.table,
         task=printed.task,
-        setting=row["setting"],
+        setting=row.setting,
         published_setting=printed.setting,
         subset=printed.subset,
         category=printed.category,
@@ -137,7 +138,7 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step:
         ours=value,
         ci_low=low,
         ci_high=high,
-        n=int(row["n"]),
+        n=row.n,
         published=printed.value,
         difference=None if value is None else float(value) - printed.value,
         verdict=verdict,
@@ -145,18 +146,14 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: _Row, half_step:
     )
 
 
-def _interval(row: _Row) -> tuple[float | None, float | None]:
+def _interval(row: Measured) -> tuple[float | None, float | None]:
     """Return the interval of a number; of a count without one that of its share, times n."""
-    low, high, n = row["ci_low"], row["ci_high"], int(row["n"])
-    value = row["value"]
-    if low is not None or row["unit"] != "count" or not float(value).is_integer() or not 0 <= value <= n or not n:
+    low, high, n, value = row.ci_low, row.ci_high, row.n, row.value
+    is_share = row.unit == "count" and value is not None and float(value).is_integer() and 0 <= value <= n and n
+    if low is not None or value is None or not is_share:
         return low, high
     share = wilson_ci(int(value), n)
     return (None, None) if share is None else (n * share.low, n * share.high)
-
-
-def _key(row: _Row) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in ("task", "setting", "subset", "category", "metric"))
 
 
 def count_verdicts(cells: Iterable[ReproductionCell]) -> Counter[Verdict]:

@@ -22,6 +22,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
+from pipelines.report.measured import TABLES, Measured, Source
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
@@ -104,9 +105,9 @@ def publish(
 ) -> None:
     """Write `report/` from the results of the entries; `spent` says what this run cost."""
     rows = [row for results in reduced for row in results.metrics]
-    names = sorted({row["benchmark"] for row in rows})
+    names = sorted({row.benchmark for row in rows})
     replaced = frozenset(model for results in reduced for model in results.replaced)
-    shown = [row for row in rows if row["model"] not in replaced]
+    shown = [row for row in rows if row.model not in replaced]
     human_files = {name: load_human_files(out, name) for name in names}
     marks = {
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
@@ -168,11 +169,11 @@ def _facts(run: RunManifest, spent: str) -> dict[str, Any]:
     }
 
 
-def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
+def _across(names: Sequence[str], rows: Sequence[Measured]) -> tuple[Section, ...]:
     shares = []
     for name in names:
         definition = benchmark(name)
-        metrics = [row for row in rows if row["benchmark"] == name]
+        metrics = [row for row in rows if row.benchmark == name and row.source == TABLES]
         levels = tuple(definition.human.reference_values(_results(name, rows)))
         shares.append(
             HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=load_published(name))
@@ -190,12 +191,12 @@ def _across(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[Se
     return (section,)
 
 
-def _results(name: str, rows: Sequence[Mapping[str, Any]]) -> Results:
+def _results(name: str, rows: Sequence[Measured], judge: str = "") -> Results:
     metrics: dict[str, list[Metric]] = {}
     for row in rows:
-        if row["benchmark"] == name:
-            metrics.setdefault(row["model"], []).append(Metric(**{key: row[key] for key in Metric.__slots__}))
-    return Results.of(name, metrics, load_published(name))
+        if row.benchmark == name and row.source == Source(judge):
+            metrics.setdefault(row.model, []).append(row)
+    return Results.of(name, metrics, () if judge else load_published(name))
 
 
 def _with_agreement(
@@ -219,13 +220,15 @@ def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResult
 
 def _part(
     name: str,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Measured],
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
     models: Mapping[str, Mapping[str, Any]],
 ) -> BenchmarkSection:
     definition = benchmark(name)
     results = _results(name, rows)
+    judges = dict.fromkeys(row.source.judge for row in rows if row.benchmark == name and row.source.judge)
+    by_judge = {judge: _results(name, rows, judge) for judge in judges}
     tables, figures = definition.human.display(files, marks, results)
     return BenchmarkSection(
         name=name,
@@ -239,7 +242,7 @@ def _part(
                 mark_people,
                 (
                     *definition.reporter.tables(results),
-                    *judge_tables(results, definition, models),
+                    *judge_tables(results, by_judge, definition, models),
                     *tables,
                 ),
             )

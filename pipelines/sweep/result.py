@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.records import CellCount
+from pipelines.report.measured import Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class SweepResult:
 
     counts: list[CellCount] = field(default_factory=list)
     """Requests of this run's models by task, setting and outcome."""
-    metrics: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[Measured] = field(default_factory=list)
     judge_failed: int = 0
     unavailable: list[str] = field(default_factory=list)
     """Why models were unavailable, one sentence each; the others ran."""

@@ -92,10 +92,10 @@ def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:
     )
     texts = explanations("metrics")
     unexplained = {
-        (row["benchmark"], row["metric"])
+        (row.benchmark, row.label)
         for row in run_sweep(spec).metrics
         if not any(
-            fnmatch.fnmatch(row["metric"], pattern) for pattern in (*texts[row["benchmark"]], *texts["every benchmark"])
+            fnmatch.fnmatch(row.label, pattern) for pattern in (*texts[row.benchmark], *texts["every benchmark"])
         )
     }
     assert unexplained == set()

@@ -71,7 +71,7 @@ def has_page(section: Section) -> bool:
 
 def lead(report: ReportData) -> str:
     """Return one line with models, benchmarks and date."""
-    models = list(dict.fromkeys(str(row["model"]) for row in report.metrics))
+    models = list(dict.fromkeys(row.model for row in report.metrics))
     names = ", ".join(models) if 0 < len(models) <= 3 else f"{len(models)} models"
     date = next((report.run[key] for key in _DATES if report.run.get(key)), None)
     text = f"{names} on {', '.join(part.title for part in report.benchmarks) or 'no benchmark'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
-from pipelines.report.metrics_file import number_or_none
+from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 
 _MAX_NAMES = 6
@@ -23,22 +23,24 @@ _COUNTS_NOTE = (
 )
 
 
-def headline_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]]) -> Table | None:
+def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table | None:
     """Return models by settings for the headline metric, one block per task; None if it has no rows."""
-    rows = [row for row in metrics if _is_headline(row, part)]
+    headline = (part.name, part.headline)
+    shown = [row for row in metrics if row.is_whole and row.model not in part.replaced]
+    rows = [row for row in shown if (row.benchmark, row.metric) == headline]
     if not rows:
         return None
-    settings = _ordered([str(row["setting"]) for row in rows], part.settings)
-    tasks = _ordered([str(row["task"]) for row in rows], ())
-    cells = {(row["task"], row["model"], row["setting"]): measured_value(row) for row in rows}
+    settings = _ordered([row.setting for row in rows], part.settings)
+    tasks = _ordered([row.task for row in rows], ())
+    cells = {(row.task, row.model, row.setting): row.cell for row in rows}
     lines: list[TableRow] = []
     for task in tasks:
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []
-        for model in _ordered([str(row["model"]) for row in rows if row["task"] == task], ()):
+        for model in _ordered([row.model for row in rows if row.task == task], ()):
             # A cell outside the sweep is as empty as one that could not be measured, but has no note.
             of_model = tuple(cells.get((task, model, name)) for name in settings)
             lines.append(TableRow(label=model, cells=of_model, origin=_origin(model), baseline=is_person(model)))
-    is_plain = any(row.get("plain") for row in rows)
+    is_plain = any(row.is_plain for row in rows)
     scale = "Not a fraction, so not in percent." if is_plain else "Percent."
     metric = part.headline.replace("_", " ")
     return Table(
@@ -76,21 +78,20 @@ def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table |
     )
 
 
-def notes_table(part: BenchmarkSection, metrics: Sequence[Mapping[str, Any]], *, measured: bool) -> Table | None:
+def notes_table(part: BenchmarkSection, metrics: Sequence[Measured], *, measured: bool) -> Table | None:
     """Return why metrics are missing (`measured` false), or how to read the measured ones; equal notes once."""
-    rows_by_note: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    rows_by_note: dict[tuple[str, str, str], list[Measured]] = {}
     for row in metrics:
-        note, has_value = str(row.get("note") or ""), number_or_none(row["value"]) is not None
-        if row["benchmark"] != part.name or has_value != measured or (measured and not note):
+        if row.benchmark != part.name or (row.value is not None) != measured or (measured and not row.note):
             continue
-        key = (str(row["metric"]), str(row["task"]), note or "no reason was given")
+        key = (row.label, row.task, row.note or "no reason was given")
         rows_by_note.setdefault(key, []).append(row)
     if not rows_by_note:
         return None
-    rows = (
-        TableRow(label=metric, cells=(task, _join_names(rows, "setting"), _join_names(rows, "model"), note))
-        for (metric, task, note), rows in rows_by_note.items()
-    )
+    rows = []
+    for (metric, task, note), noted in rows_by_note.items():
+        settings, models = (_join_names(getattr(row, name) for row in noted) for name in ("setting", "model"))
+        rows.append(TableRow(label=metric, cells=(task, settings, models, note)))
     return Table(
         id=f"{part.name}_{'remarks' if measured else 'not_measured'}",
         title=f"{part.title}: {'how to read these numbers' if measured else 'not measured, and why'}",
@@ -163,33 +164,14 @@ def _origin(model: str) -> Origin:
     return "human" if is_person(model) else "ours"
 
 
-def _is_headline(row: Mapping[str, Any], part: BenchmarkSection) -> bool:
-    is_whole = not row["subset"] and not row["category"]
-    is_shown = row["benchmark"] == part.name and row["model"] not in part.replaced
-    return bool(is_whole and is_shown and row["metric"] == part.headline)
-
-
-def measured_value(row: Mapping[str, Any]) -> TableValue:
-    """Return a row of `metrics.json` as a cell; of a missing value its note."""
-    value = number_or_none(row["value"])
-    return TableValue(
-        value=value,
-        low=number_or_none(row["ci_low"]),
-        high=number_or_none(row["ci_high"]),
-        n=int(row["n"]),
-        n_failed=int(row["n_failed"]),
-        note=str(row.get("note") or "") if value is None else "",
-    )
-
-
 def _ordered(names: Sequence[str], first: Sequence[str]) -> list[str]:
     """Return distinct names, those of `first` in its order before the others."""
     distinct = dict.fromkeys(names)
     return [name for name in first if name in distinct] + [name for name in distinct if name not in first]
 
 
-def _join_names(rows: Sequence[Mapping[str, Any]], key: str) -> str:
-    names = [name or "all" for name in dict.fromkeys(str(row[key]) for row in rows)]
+def _join_names(repeated: Iterable[str]) -> str:
+    names = [name or "all" for name in dict.fromkeys(repeated)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + more
 

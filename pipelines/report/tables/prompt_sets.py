@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev
-from typing import Any
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.reduce import prompt_set_subset
-from pipelines.report.tables.overview import measured_value
+from pipelines.report.measured import Measured, Source
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
@@ -54,48 +52,41 @@ def captioner_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
 
 
 def _rows_by_captioner(name: str, results: EntryResults, captioners: Sequence[str]) -> Iterator[TableRow]:
-    first, in_sets = results.captioners[0], {_key(row): row for row in results.by_prompt_set}
+    first, in_sets = results.captioners[0], {row.key: row for row in results.by_prompt_set}
     for row in _headline_rows(name, results):
-        if row["setting"] not in benchmark(name).captioned_settings:
+        if row.setting not in benchmark(name).captioned_settings:
             continue
-        keys = (_key({**row, "subset": prompt_set_subset("", captioner=other)}) for other in captioners)
-        rows = {**dict(zip(captioners, map(in_sets.get, keys), strict=True)), first: row}
-        cells = [measured_value(number) if number else None for number in rows.values()]
-        yield TableRow(label=row["model"], cells=(row["task"], row["setting"], row["metric"], *cells))
+        sources = (Source(captioner=other) for other in captioners)
+        numbers = [in_sets.get(row.key._replace(source=source)) for source in sources]
+        rows = {**dict(zip(captioners, numbers, strict=True)), first: row}
+        cells = [number.cell if number else None for number in rows.values()]
+        yield TableRow(label=row.model, cells=(row.task, row.setting, row.metric, *cells))
 
 
 def _has_sets(results: EntryResults, name: str) -> bool:
-    return any(row["benchmark"] == name for row in results.by_prompt_set)
+    return any(row.benchmark == name for row in results.by_prompt_set)
 
 
-def _headline_rows(name: str, results: EntryResults) -> Iterator[Mapping[str, Any]]:
+def _headline_rows(name: str, results: EntryResults) -> Iterator[Measured]:
     """Yield the headline metrics of a model over the whole that are fractions, or differences of such."""
     definition = benchmark(name)
-    metrics = {definition.headline, *definition.secondary_metrics, *definition.judged_metrics}
+    metrics = {*definition.main_metrics, *definition.judged_metrics}
     for row in results.metrics:
-        if row["metric"] in metrics and not row["subset"] and not row["category"] and row["unit"] == "fraction":
+        if row.is_whole and row.metric in metrics and row.unit == "fraction":
             yield row
 
 
 def _rows(name: str, results: EntryResults, sets: Sequence[str]) -> Iterator[TableRow]:
-    first, in_sets = results.prompt_sets[0], {_key(row): row for row in results.by_prompt_set}
+    first, in_sets = results.prompt_sets[0], {row.key: row for row in results.by_prompt_set}
     for row in _headline_rows(name, results):
-        if row["plain"]:
+        if row.is_plain:
             continue
-        rows = {prompt_set: in_sets.get(_key({**row, "subset": prompt_set_subset(prompt_set)})) for prompt_set in sets}
+        rows = {name: in_sets.get(row.key._replace(source=Source(prompt_set=name))) for name in sets}
         rows[first] = row
-        cells = [_cell(rows[prompt_set]) for prompt_set in sets]
+        # Counts are in the headline table.
+        cells = [replace(number.cell, n=None, n_failed=None) if number else None for number in map(rows.get, sets)]
         values = [cell.value for cell in cells if cell is not None and cell.value is not None]
         spread: tuple[TableCell, ...] = (None,) * 4
         if len(values) > 1:
             spread = (fmean(values), stdev(values), min(values), max(values))
-        yield TableRow(label=row["model"], cells=(row["task"], row["setting"], row["metric"], *cells, *spread))
-
-
-def _cell(row: Mapping[str, Any] | None) -> TableValue | None:
-    """Return the number with its interval; counts are in the headline table."""
-    return None if row is None else replace(measured_value(row), n=None, n_failed=None)
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(row[name]) for name in ("task", "setting", "metric", "subset", "category"))
+        yield TableRow(label=row.model, cells=(row.task, row.setting, row.metric, *cells, *spread))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from jobs.demo.samples import BENCHMARKS
@@ -11,7 +9,9 @@ from jobs.demo.screen import HEADLINES, screen
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import CellCount
+from pipelines.report.measured import Measured
 from pipelines.sweep.result import SweepResult
+from tests.support.measured import measured
 
 
 @pytest.fixture
@@ -20,11 +20,11 @@ def spec() -> RunSpec:
     return RunSpec(data="data", out="demo out/results", models=models, benchmarks=BENCHMARKS)
 
 
-def metric(name: str, model: str, value: float | None, **place: str) -> dict[str, Any]:
+def metric(name: str, model: str, value: float | None, **place: str) -> Measured:
     task, setting, headline = HEADLINES[name]
     whole = {"task": task, "setting": setting, "subset": "", "category": "", "metric": headline}
     ends = {"ci_low": None, "ci_high": None} if value is None else {"ci_low": 0.0, "ci_high": 1.0}
-    return {"benchmark": name, "model": model, **whole, "value": value, "n": 16, "n_failed": 0, **ends, **place}
+    return measured(**{"benchmark": name, "model": model, **whole, "value": value, "n": 16, **ends, **place})
 
 
 def test_screen_shows_one_headline_a_benchmark(spec: RunSpec) -> None:

@@ -44,7 +44,7 @@ def test_metrics_are_paired_by_intervals_where_the_prompts_changed(tmp_path: Pat
     history.write(EARLIER, [BEFORE], [metric(0.5), metric(0.5, category="Spatial-Total")], "")
     night = night_with(0.7)
     (pair,) = metric_pairs(night, [status(prompt="2")], history, {})
-    assert (pair.before["value"], pair.now["value"], pair.since) == (0.5, 0.7, EARLIER)
+    assert (pair.before.value, pair.now.value, pair.since) == (0.5, 0.7, EARLIER)
     assert metric_pairs(night, [status(prompt="1")], history, {}) == []
 
 
@@ -55,5 +55,5 @@ def test_failed_night_in_between_hides_no_other_prompts(tmp_path: Path) -> None:
     failed = failed_pair(NOW, status(prompt="2"), "away")
     again, reverted = (replace(status(prompt=prompt), before=failed) for prompt in ("2", "1"))
     (pair,) = metric_pairs(night_with(0.7), [again], history, level)
-    assert (pair.before["value"], pair.now["value"], pair.since) == (0.5, 0.7, EARLIER)
+    assert (pair.before.value, pair.now.value, pair.since) == (0.5, 0.7, EARLIER)
     assert metric_pairs(night_with(0.7), [reverted], history, level) == []  # compared by sample

@@ -7,6 +7,7 @@ from pipelines.nightly.items import CellKey
 from pipelines.nightly.records import MetricShift, NightlyResult
 from pipelines.nightly.regressions import Change, Comparison
 from pipelines.nightly.summary import summary
+from tests.support.measured import measured
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW
 
 
@@ -26,7 +27,7 @@ def test_summary_lists_shifts_runs_and_costs() -> None:
     shift = MetricShift(key=key, before=0.5, now=None, interval=(0.4, 0.6), since=EARLIER)
     ran = Pair(night=NOW, model="m", benchmark="maia", state="ran", why="new", seconds=7200.0, cost_usd=1.5)
     row = dict(zip(("benchmark", "task", "model", "setting", "subset", "category", "metric"), key, strict=True))
-    night = NightlyResult(name=NOW, pairs=[ran], metrics=[{**row, "value": 0.5}], shifts=[shift])
+    night = NightlyResult(name=NOW, pairs=[ran], metrics=[measured(**row, value=0.5)], shifts=[shift])
     text = summary(night, set())
     assert "1 numbers moved" in text
     assert "| maia | m | vsv | 1-frame | all | agg&#95;acc | 0.500 | 0.400 to 0.600 | gone |" in text

@@ -9,7 +9,9 @@ from typing import Any
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
+from pipelines.report.measured import Measured
 from pipelines.report.model import Section
+from tests.support.measured import measured
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "report"
@@ -80,7 +82,7 @@ class Page(HTMLParser):
         return [str(attributes[attribute]) for _, attributes in self.elements if attribute in attributes]
 
 
-def metric(**changes: Any) -> dict[str, Any]:
+def metric(**changes: Any) -> Measured:
     row = {
         "benchmark": "maia",
         "task": "vsv",
@@ -97,7 +99,7 @@ def metric(**changes: Any) -> dict[str, Any]:
         "ci_high": 0.6,
         "note": "",
     }
-    return {**row, **changes}
+    return measured(**{**row, **changes})
 
 
 def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:

@@ -13,6 +13,8 @@ from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
+from pipelines.report.measured import Measured
+from tests.support.measured import measured
 from tests.support.report_results import EMPTY, results_of
 
 LEVEL = HumanLevel(
@@ -31,13 +33,13 @@ LEVEL = HumanLevel(
 )
 
 
-def metric(model: str, name: str = "accuracy", *, value: float | None = 0.5, **more: object) -> dict[str, object]:
+def metric(model: str, name: str = "accuracy", *, value: float | None = 0.5, **more: object) -> Measured:
     row = {
         "benchmark": "b", "task": "quiz", "model": model, "setting": "seen", "subset": "some", "category": "",
         "metric": name, "value": value, "unit": "fraction", "n": 20, "n_failed": 0, "ci_low": 0.4, "ci_high": 0.7,
         "note": "",
     }  # fmt: skip
-    return row | more
+    return measured(**row | more)
 
 
 def printed(model: str, value: float, **changes: str) -> PublishedValue:
@@ -48,7 +50,7 @@ def printed(model: str, value: float, **changes: str) -> PublishedValue:
     return replace(row, **changes)
 
 
-def comparison(level: HumanLevel, metrics: list[dict[str, object]], papers: list[PublishedValue]) -> HumanComparison:
+def comparison(level: HumanLevel, metrics: list[Measured], papers: list[PublishedValue]) -> HumanComparison:
     return HumanComparison(
         title="B",
         levels=(level,),
@@ -187,8 +189,8 @@ def test_benchmarks_compare_with_the_best_published_models() -> None:
     for name in {name for name, _ in expected}:
         for level in benchmark(name).human.reference_values(results_of(name, EMPTY)):
             if not level.subset and (name, level.metric) in expected:
-                ours = metric("m", level.metric, task=level.task, subset="", category=level.category)
-                ours["setting"] = level.settings[0] if level.settings else "seen"
+                setting = level.settings[0] if level.settings else "seen"
+                ours = metric("m", level.metric, task=level.task, setting=setting, subset="", category=level.category)
                 share = HumanComparison(title=name, levels=(level,), metrics=[ours], published=load_published(name))
                 printed_lines = [cells for _, origin, cells in lines(share) if origin == "published"]
                 values = {(cells["Setting"], cells["Value"].value) for cells in printed_lines}  # type: ignore[attr-defined]

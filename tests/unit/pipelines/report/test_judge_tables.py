@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.judges import PAIR_COUNTS, metrics_by_judge, verdict_value, without_verdicts
+from pipelines.benchmarks.judges import PAIR_COUNTS, judge_agreement, metrics_by_judge, verdict_value, without_verdicts
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
@@ -21,36 +21,44 @@ A, B = verdict_value("a"), verdict_value("b")
 NAN = float("nan")
 
 
-def judged(a: Sequence[float], b: Sequence[float]) -> list[Metric]:
-    """Return the metrics by judge of open answers; the last is decided by a rule, as not accepted."""
+def judged(a: Sequence[float], b: Sequence[float]) -> tuple[dict[str, list[Metric]], list[Metric]]:
+    """Return metrics by judge, and the agreement, of open answers; the last is decided by a rule, as not accepted."""
     questions = [Question(pairs="", name=f"CausaleEsplicita_{i}", video=f"video{i}") for i in range(len(a) + 1)]
     questions[-1] = replace(questions[-1], judged="rejected")
     rows = frame(questions).assign(**{A: [*a, NAN], B: [*b, NAN]})
-    return metrics_by_judge(rows, samples(questions), MAIA.reporter, MAIA.judged_metrics)
+    by_judge = metrics_by_judge(rows, samples(questions), MAIA.reporter, MAIA.judged_metrics)
+    return by_judge, judge_agreement(rows)
+
+
+def is_whole(metric: Metric) -> bool:
+    return metric.metric == "oevqa_accuracy" and not metric.category
 
 
 def test_metrics_and_agreement_by_hand() -> None:
-    metrics = judged([1, 1, 0, 0], [1, 0, 0, -1])
-    values = {(m.metric, m.category): (m.value, m.n) for m in metrics}
+    by_judge, agreement = judged([1, 1, 0, 0], [1, 0, 0, -1])
+    accuracies = {judge: (m.value, m.n) for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
+    values = {(m.metric, m.category): (m.value, m.n) for m in agreement}
     # of five answers, one of them decided by a rule: A accepts two, B one; its unreadable reply accepts nothing
-    assert (values["oevqa_accuracy@a", ""], values["oevqa_accuracy@b", ""]) == ((2 / 5, 5), (1 / 5, 5))
+    assert accuracies == {"a": (2 / 5, 5), "b": (1 / 5, 5)}
     assert [values[name, "a / b"] for name in PAIR_COUNTS] == [(1, 3), (1, 3), (0, 3), (1, 3)]
     assert (values["judge_unread", "a"], values["judge_unread", "b"]) == ((0, 4), (1, 4))
 
 
 def test_a_verdict_that_failed_leaves_that_judges_metric_without_a_value() -> None:
-    metrics = {m.metric: m for m in judged([1, 1], [1, NAN]) if not m.category}
-    assert metrics["oevqa_accuracy@a"].value == 2 / 3
-    assert (metrics["oevqa_accuracy@b"].value, metrics["oevqa_accuracy@b"].note) == (None, "1 verdict failed")
+    by_judge, _ = judged([1, 1], [1, NAN])
+    metrics = {judge: m for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
+    assert metrics["a"].value == 2 / 3
+    assert (metrics["b"].value, metrics["b"].note) == (None, "1 verdict failed")
 
 
 def test_one_judge_changes_nothing() -> None:
     questions = [Question(pairs="")]
     rows = frame(questions)
-    assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reporter, MAIA.judged_metrics) == []
+    assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reporter, MAIA.judged_metrics) == {}
+    assert judge_agreement(rows.assign(**{A: 1.0})) == []
     pd.testing.assert_frame_equal(without_verdicts(rows.assign(**{A: 1.0})), rows)
     results = Results.of("maia", {"m": MAIA.reporter.reduce(rows, samples(questions))}, [])
-    assert judge_tables(results, MAIA, {}) == []
+    assert judge_tables(results, {}, MAIA, {}) == []
 
 
 def numbers(row: Sequence[object]) -> list[object]:
@@ -63,8 +71,12 @@ def test_tables_mark_the_own_family_and_sum_over_models() -> None:
         "stranger": judged([1, 0, 0, 0], [1, 1, 0, 0]),  # 1/5 and 2/5
     }
     models = {"a": {"model": "Qwen/Qwen3-32B"}, "b": {"engine": "random"}, "mine": {"model": "hub/qwen2.5-vl-7b"}}
-    results = Results.of("maia", by_model, [])
-    metrics, agreement, preference = judge_tables(results, MAIA, models)
+    results = Results.of("maia", {model: agreement for model, (_, agreement) in by_model.items()}, [])
+    by_judge = {
+        judge: Results.of("maia", {model: metrics[judge] for model, (metrics, _) in by_model.items()}, [])
+        for judge in ("a", "b")
+    }
+    metrics, agreement, preference = judge_tables(results, by_judge, MAIA, models)
     assert [(row.label, numbers(row.cells)) for row in metrics.rows] == [
         ("mine", ["oevqa_accuracy", "32-frames", 3 / 5, 1 / 5, pytest.approx(2 / 5)]),
         ("stranger", ["oevqa_accuracy", "32-frames", 1 / 5, 2 / 5, pytest.approx(1 / 5)]),

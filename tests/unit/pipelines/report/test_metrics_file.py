@@ -1,18 +1,57 @@
-"""Numbers of `metrics.json`."""
+"""`metrics.json`: a number and its source survive as text."""
 
 from __future__ import annotations
 
-import math
+import json
+from pathlib import Path
 
-import numpy as np
 import pytest
 
-from pipelines.report.metrics_file import number_or_none
+from pipelines.errors import StoreError
+from pipelines.report.measured import TABLES, Source
+from pipelines.report.metrics_file import PATH, load_metrics, metric_row, metrics_json, read_metric
+from pipelines.storage.store import Store
+from tests.unit.pipelines.report.cases import metric
 
 
 @pytest.mark.parametrize(
-    ("value", "number"),
-    [(1, 1.0), (np.float32(0.5), 0.5), (None, None), (math.nan, None), (-math.inf, None), (True, None), ("0.5", None)],
+    ("subset", "source", "texts"),
+    [
+        ("", TABLES, ("", "pool_accuracy")),
+        ("En-De", TABLES, ("En-De", "pool_accuracy")),
+        ("", Source(judge="a/b"), ("", "pool_accuracy@a/b")),
+        ("", Source(prompt_set="paper"), ("prompt:paper", "pool_accuracy")),
+        ("En-De", Source(prompt_set="paper"), ("En-De, prompt:paper", "pool_accuracy")),
+        ("", Source(captioner="b"), ("captioner:b", "pool_accuracy")),
+        ("En-De", Source(prompt_set="paper", captioner="b"), ("En-De, prompt:paper, captioner:b", "pool_accuracy")),
+    ],
 )
-def test_number_or_none(value: object, number: float | None) -> None:
-    assert number_or_none(value) == number
+def test_source_is_text_in_the_file_alone(subset: str, source: Source, texts: tuple[str, str]) -> None:
+    number = metric(subset=subset, source=source)
+    row = metric_row(number)
+    assert (row["subset"], row["metric"]) == texts
+    assert read_metric(row) == number
+
+
+def test_numbers_survive_the_file(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    assert load_metrics(out) is None
+    numbers = [metric(model="a"), metric(model="b", value=None), metric(model="c", value=3, unit="count")]
+    out.put(PATH, metrics_json(reversed(numbers)))
+    assert load_metrics(out) == numbers
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{}", "is no tuple"),
+        ("[1]", "is no dict"),
+        ("[{}]", "a metric without 'benchmark'"),
+        (json.dumps([{**metric_row(metric()), "n": "9"}]), 'n: "9" is no int'),
+    ],
+)
+def test_damaged_file_names_the_remedy(tmp_path: Path, content: str, problem: str) -> None:
+    out = Store(str(tmp_path))
+    out.put(PATH, content.encode())
+    with pytest.raises(StoreError, match=rf"metrics\.json: damaged \(.*{problem}.*`vlmsweep report` writes it again"):
+        load_metrics(out)

@@ -2,7 +2,6 @@ import dataclasses
 import json
 import math
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,7 +68,7 @@ def test_two_tables_of_one_id_are_refused() -> None:
 
 
 def test_metrics_json_has_the_contract_keys_and_is_sorted() -> None:
-    rows = json.loads(metrics_json([metric(model="b", extra=1), metric(model="a"), metric(benchmark="a", note="x")]))
+    rows = json.loads(metrics_json([metric(model="b"), metric(model="a"), metric(benchmark="a", note="x")]))
     assert [tuple(row) for row in rows] == [METRIC_KEYS] * 3
     assert " ".join(METRIC_KEYS) == (
         "benchmark task model setting subset category metric value unit n n_failed ci_low ci_high"
@@ -95,16 +94,9 @@ def test_metrics_json_is_read_back_exactly(value: float, name: str) -> None:
     assert (row["value"], row["model"]) == (value, name)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([metric(), metric(value=0.7)], "two metrics are named maia/vsv/small/32-frames///pool_accuracy"),
-        ([{key: value for key, value in metric().items() if key != "n_failed"}], "lacks n_failed"),
-    ],
-)
-def test_invalid_metric_rows_are_refused(rows: list[dict[str, Any]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        metrics_json(rows)
+def test_two_metrics_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two metrics are named maia/vsv/small/32-frames///pool_accuracy"):
+        metrics_json([metric(), metric(value=0.7)])
 
 
 def test_figure_without_a_value_of_this_run_is_left_out_but_for_its_csv() -> None:

@@ -22,6 +22,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
 from pipelines.rendering.formats import to_csv, to_latex
 from pipelines.report.entry_results import EntryResults
+from pipelines.report.measured import Measured
 from pipelines.report.model import ReproductionCell
 from pipelines.report.reproduction import (
     PATH,
@@ -32,6 +33,7 @@ from pipelines.report.reproduction import (
 )
 from pipelines.report.tables.reproduction import cells_table, summary_table
 from pipelines.storage.store import Store
+from tests.support.measured import measured
 from tests.support.requests import target_of
 from tests.support.vague_rows import items, reduced
 
@@ -51,9 +53,7 @@ def count(name: str, model: str, cell: tuple[str, str], ok: int, requests: int =
 
 
 def results(name: str, rows: Sequence[Mapping[str, Any]], counts: Sequence[CellCount], **more: Any) -> EntryResults:
-    metrics = [
-        {"benchmark": name, "note": "", "ci_low": None, "ci_high": None, "unit": "fraction", **row} for row in rows
-    ]
+    metrics = [measured(**{"benchmark": name, **row}) for row in rows]
     return EntryResults(metrics=metrics, counts=list(counts), answers=[], judge_failed=0, **more)
 
 
@@ -127,9 +127,9 @@ def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryRe
 
 
 def test_one_moved_number_differs_in_its_cell_alone(planted: EntryResults) -> None:
-    def moved(row: Mapping[str, Any]) -> dict[str, Any]:
-        is_cell = (row["metric"], row["setting"], row["subset"]) == ("count_fs", "vlm", "VCR")
-        return {**row, "value": row["value"] + 60} if is_cell else dict(row)
+    def moved(row: Measured) -> Measured:
+        is_cell = (row.metric, row.setting, row.subset) == ("count_fs", "vlm", "VCR")
+        return replace(row, value=(row.value or 0) + 60) if is_cell else row
 
     cells = planted_cells(replace(planted, metrics=[moved(row) for row in planted.metrics]))
     assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "differs"] == [
