@@ -39,7 +39,7 @@ from pipelines.benchmarks.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.benchmarks.paired import PairedMetric
+    from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 
 
 class SampleSource(Protocol):

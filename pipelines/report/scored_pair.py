@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
-from pipelines.benchmarks.paired import PairedMetric
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.metrics.stats import FloatArray
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry

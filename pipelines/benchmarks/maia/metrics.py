@@ -32,8 +32,8 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     estimates,
     with_intervals,
 )
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, worst_status
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.bleu import (
     bleu_counts,

@@ -46,8 +46,8 @@ def read_maia(source: Source) -> Iterator[RawSample | Rejection | Notice]:
 def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[RawSample | Rejection | Notice]:
     """Yield the questions of the hub's files under the repository's ids, where it is at hand with equal texts."""
     beside = [path for path in source.glob("*.json") if path not in {*files["gen"], *files["mc"]}]
-    known = [s for path in beside[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
-    ids = {(s.data["video"], s.data["question"]): s.data["category"] for s in known}
+    samples = [s for path in beside[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
+    ids = {(s.data["video"], s.data["question"]): s.data["category"] for s in samples}
     seen: Counter[tuple[str, str]] = Counter()
     for number, (path, video, entry, letters) in enumerate(read_hub(source, files), start=1):
         category, question = str(entry["category"]), str(entry["question"]).strip()

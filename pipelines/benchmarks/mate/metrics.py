@@ -30,8 +30,8 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     mean_of,
     with_intervals,
 )
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import FloatArray
 
@@ -71,7 +71,7 @@ _READINGS: Final = (
     _metric(name="exact_match_failures_wrong", value="correct", failed_as=0.0),
 )
 _CHANCE: Final = MetricDef(
-    name="chance", value="chance", counted=lambda rows: np.ones(len(rows), dtype=np.bool_), known=True
+    name="chance", value="chance", counted=lambda rows: np.ones(len(rows), dtype=np.bool_), is_exact=True
 )
 _OSE: Final = _metric(
     name="ose",

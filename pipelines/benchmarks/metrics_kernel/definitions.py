@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.aggregation import Precision, Statistic, draw_sums, ratio
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.stats import FloatArray, interval_of
 
@@ -40,7 +40,7 @@ class MetricDef:
     unit: str = "fraction"
     missing: Reason = "not scored"  # why there is no value where a row that counts has no score
     empty: Reason = NO_ROW  # why there is no value where no row counts
-    known: bool = False  # known without error, such as chance: no interval, no failed rows
+    is_exact: bool = False  # without error, such as chance: no interval, no failed rows
     corpus: bool = False  # no mean over rows, such as BLEU
     form: Form = "single"  # for one model, for two models, or for both
 
@@ -64,11 +64,11 @@ class MetricDef:
         if not reason and not n:
             reason = _text(self.empty, rows)
         fields: dict[str, Any] = {"unit": self.unit, "note": reason or rows.note}
-        if self.known:
+        if self.is_exact:
             fields["n_failed"] = 0
         value = None if reason else self._value(columns)
         metric = rows.metric(self.name, value, n, **fields)
-        if value is None or self.known:
+        if value is None or self.is_exact:
             return Estimate(metric)
         return Estimate(metric, columns, rows["cluster"][counted], self.statistic)
 
@@ -82,10 +82,10 @@ class MetricDef:
         counts = counted_a & counted_b
         scored = ~(_lacks_score(columns_a) | _lacks_score(columns_b))
         is_whole = self.statistic is ratio or bool(scored[counts].all())
-        kept, clusters = counts & scored & is_whole, a["cluster"]
+        chosen, clusters = counts & scored & is_whole, a["cluster"]
         metric = a.metric(self.name, 0.0)
         first, second = (
-            Estimate(metric, columns[kept], clusters[kept], self.statistic) for columns in (columns_a, columns_b)
+            Estimate(metric, columns[chosen], clusters[chosen], self.statistic) for columns in (columns_a, columns_b)
         )
         return first, second
 

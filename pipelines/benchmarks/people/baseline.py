@@ -47,13 +47,13 @@ class FileBaseline(HumanBaseline):
         import pandas as pd
 
         frames: list[pd.DataFrame] = []
-        own: dict[str, Sample] = {}
+        renamed: dict[str, Sample] = {}
         for person, frame in scores.items():
             names = [f"{person}/{name}" for name in frame["sample_id"]]
             frames.append(frame.assign(sample_id=names))
             for name, sample in zip(names, map(samples.__getitem__, frame["sample_id"]), strict=True):
-                own[name] = replace(sample, sample_id=name, cluster=sample.cluster or sample.sample_id)
-        return reduce(pd.concat(frames, ignore_index=True), own)
+                renamed[name] = replace(sample, sample_id=name, cluster=sample.cluster or sample.sample_id)
+        return reduce(pd.concat(frames, ignore_index=True), renamed)
 
     def display(
         self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /

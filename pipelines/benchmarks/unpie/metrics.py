@@ -27,8 +27,8 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     estimates,
     with_intervals,
 )
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note, worst_status
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
@@ -79,7 +79,7 @@ def _translated(rows: ScoredRows) -> Bools:
 _metric: Final = partial(MetricDef, empty=_lacking)
 _EXACT_MATCH: Final = _metric(name="exact_match", value="correct", form="both")
 _EXACT_MATCH_STRICT: Final = _metric(name="exact_match_strict", value="strict")
-_RANDOM: Final = _metric(name="random_exact_match", value="chance", known=True)
+_RANDOM: Final = _metric(name="random_exact_match", value="chance", is_exact=True)
 _ACCURACY: Final = _metric(name="accuracy", value="correct", missing=_NO_SCORER, form="both")
 _MARGIN: Final = _metric(name="margin", value="margin", missing=_NO_SCORER, counted=_translated, unit="")
 _TIE_RATE: Final = _metric(name="tie_rate", value="tie", missing=_NO_SCORER, counted=_translated)

@@ -24,8 +24,8 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     estimates,
     with_intervals,
 )
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
 from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS

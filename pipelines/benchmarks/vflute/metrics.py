@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pipelines.benchmarks.metrics_kernel.definitions import Measure, MetricDef, compared, estimates, with_intervals
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned
-from pipelines.benchmarks.paired import PairedMetric
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, koehn_p
 from pipelines.benchmarks.vflute.explanation_score import ROBUST

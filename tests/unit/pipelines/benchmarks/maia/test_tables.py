@@ -168,10 +168,10 @@ def test_table_4_compares_open_answers(tables: dict[str, Table]) -> None:
     table = tables["maia_table4"]
     assert table.columns == ("ROUGE", "BERTScore", "BLEU", "METEOR", "CIDEr")
     published = [*PUBLISHED[PUBLISHED["table"] == "Table 4"]["model"].unique()]
-    scripts, own = "As the authors' scripts compute them", "Variants of our own"
-    assert labels(table) == [*published, scripts, "model-a", "model-b", own, "model-a", "model-b"]
+    scripts, variants = "As the authors' scripts compute them", "Variants of our own"
+    assert labels(table) == [*published, scripts, "model-a", "model-b", variants, "model-a", "model-b"]
     assert row_of(table, "InternVL2").cells == (0.61, 0.84, 0.38, 0.59, 1.18)
-    rouge, bertscore, *_ = row_of(table, "model-a", own).cells
+    rouge, bertscore, *_ = row_of(table, "model-a", variants).cells
     assert (rouge, bertscore) == (0.5, TableValue(value=None, note="no scorer gave it"))
     assert "Published: input setting not printed, 32 frames assumed." in table.notes
 

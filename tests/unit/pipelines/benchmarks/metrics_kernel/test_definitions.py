@@ -76,7 +76,7 @@ def test_a_row_without_a_score_leaves_the_metric_without_a_value() -> None:
 
 def test_known_numbers_have_no_interval() -> None:
     rows = ScoredRows.of(frame([0.25, 0.5, np.nan], ["cat"] * 3, "ooe"))
-    (metric,) = with_intervals([replace(ACCURACY, known=True).estimate(rows)])
+    (metric,) = with_intervals([replace(ACCURACY, is_exact=True).estimate(rows)])
     assert (metric.value, metric.ci_low, metric.n_failed) == (0.375, None, 0)
 
 
