@@ -38,6 +38,9 @@ class ClusterInfo:
     gpus: float
     max_gpu_nodes: tuple[int, ...] = ()
     """GPUs of each node at full scale, if an autoscaler adds nodes and the head's label says how many."""
+    is_shared: bool = False
+    """Other models run on its GPUs too. Ray Data gives each of n pipelines CPUs // n of a node, which may be none, and
+    one that uses more than its share a task at a time: so replicas and tasks count no CPUs. Their number is limited."""
 
     @property
     def has_gpus(self) -> bool:

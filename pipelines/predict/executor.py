@@ -168,13 +168,13 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
     """Load in tasks, answer in a pool of replicas, commit in tasks."""
     import ray.data as rd
 
-    replicas = _replicas(job, cluster)
+    replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared else 1.0
     shared = {"work": job.work, "log_fields": fields_for_workers(run=job.lock_token, model=job.model)}
     return (
         rows.map_batches(
             load_units,
             **_EACH_ROW,
-            num_cpus=LOAD_CPUS,
+            num_cpus=share * LOAD_CPUS,
             compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(LOADS_PER_REPLICA * replicas, cluster))),
             fn_kwargs={**shared, "job_actor": job_actor},
         )
@@ -189,7 +189,7 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
         .map_batches(
             commit_units,
             **_EACH_ROW,
-            num_cpus=COMMIT_CPUS,
+            num_cpus=share * COMMIT_CPUS,
             compute=rd.TaskPoolStrategy(size=min(count, _max_tasks(COMMITS_PER_REPLICA * replicas, cluster))),
             fn_kwargs=shared,
         )
@@ -226,5 +226,5 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     if spec.needs_gpu(has_gpus=cluster.has_gpus):
-        return {"num_gpus": spec.tensor_parallel}
+        return {"num_gpus": spec.tensor_parallel, **({"num_cpus": 0} if cluster.is_shared else {})}
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}

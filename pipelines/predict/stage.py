@@ -273,7 +273,7 @@ def predict_concurrently(
             if stop.is_set():
                 raise RunCancelledError(name)
 
-        share = replace(cluster, gpus=float(replicas * gpus[name]), max_gpu_nodes=()) if gpus[name] else cluster
-        run_model(name, share, shared, on_receipt, stop.is_set)
+        share = replace(cluster, gpus=float(replicas * gpus[name]), max_gpu_nodes=(), is_shared=True)
+        run_model(name, share if gpus[name] else cluster, shared, on_receipt, stop.is_set)
 
     run_concurrently(scheduler, run)

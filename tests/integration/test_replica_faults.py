@@ -6,18 +6,20 @@ import json
 import time
 from collections import Counter
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from cluster.connect import connect
+from cluster.connect import ClusterInfo, connect
 from models.spec import FaultInjection, ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.units import WorkUnit
+from pipelines.predict import executor
 from pipelines.predict.executor import run_units
 from pipelines.predict.loader import Loaded, Loader, UnitLoaderSpec
 from pipelines.predict.media_guard import UNGUARDED, MediaGuard
@@ -98,3 +100,20 @@ def test_pause_of_the_loaders_ends_no_replica(maia_data: str, tmp_path: Path) ->
         run_units(job, replace(cluster, cpus=4.0), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 24
     assert len({receipt.replica for receipt in receipts}) <= 3, "a replica that ended was loaded again"
+
+
+def test_more_models_than_cpus_have_several_loaders_each(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "_engine_resources", lambda *_: {"num_cpus": 0})  # as on GPUs, which Ray has none of
+    jobs = [job_of(maia_data, tmp_path / name, replicas=1, call_s=0.0, units=8, load_s=1.0) for name in "abc"]
+    with connect(None) as cluster, ThreadPoolExecutor(3) as threads:
+        share: ClusterInfo = replace(cluster, cpus=2.0, is_shared=True)
+        for future in [threads.submit(run_units, job, share, lambda _: None) for job in jobs]:
+            future.result()
+    for name in "abc":
+        running = most = 0
+        for line in (tmp_path / f"{name}.journal").read_text().splitlines():
+            running += 1 if line == "begin" else -1
+            most = max(most, running)
+        assert most == 2, f"{name} had {most} loaders at a time"

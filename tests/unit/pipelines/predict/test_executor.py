@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,10 @@ def test_replica_needs_gpus_where_the_cluster_has_some(cluster: ClusterInfo) -> 
     assert _engine_resources(spec(tensor_parallel=4), cluster) == {"num_gpus": 4}
     assert "num_cpus" in _engine_resources(spec(device="cpu"), cluster)
     assert "num_cpus" in _engine_resources(spec("random"), cluster)
+
+
+def test_replica_beside_other_models_counts_no_cpus() -> None:
+    assert _engine_resources(spec(), replace(STANDING, is_shared=True)) == {"num_gpus": 1, "num_cpus": 0}
 
 
 def test_replica_needs_gpus_without_any_only_by_device() -> None:
