@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +79,8 @@ class Manifest:
     notices: tuple[str, ...]
     schema_version: int = SCHEMA_VERSION
     product_version: str = ""
+    decoders: dict[str, str] = field(default_factory=dict)
+    """Clips that not all decoders decode rightly: hash -> those that do, comma-separated."""
 
     def to_json(self) -> bytes:
         """Return the content of `manifest.json`: the fields and their checksum."""

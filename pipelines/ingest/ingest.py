@@ -78,6 +78,7 @@ def ingest_benchmark(
         shards=tuple(shards),
         notices=tuple(notices),
         product_version=__version__,
+        decoders=dict(sorted(writer.decoders.items())),
     )
     store.put("manifest.json", manifest.to_json())
     for outdated in {info.path for info in store.list("samples")} - {shard.path for shard in shards}:

@@ -15,7 +15,7 @@ from pipelines.benchmarks.records import MediaFile, MediaRef
 from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.ingest.dataset import media_path
 from pipelines.ingest.source_folder import Folder
-from pipelines.media.decoder import Decoder
+from pipelines.media.decoder import DECODERS, Decoder
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
@@ -29,6 +29,8 @@ class MediaWriter:
         self._source, self._store, self._decoder = source, store, decoder
         self._results: dict[str, MediaRef | DecodeError] = {}
         self.stored: dict[str, MediaRef] = {}
+        self.decoders: dict[str, str] = {}
+        """Clips that not all decoders decode rightly: hash -> those that do, in order."""
 
     def write(self, file: MediaFile) -> MediaRef:
         """Check and store a medium; raise DecodeError if it is missing or not decodable."""
@@ -65,7 +67,10 @@ class MediaWriter:
             local.write(content)
             local.flush()
             try:
-                frames = self._decoder.decode_file(Path(local.name), media)
+                if file.kind == "video":
+                    frames, decoders = self._decoder.checked_decoders(Path(local.name), media)
+                else:
+                    frames, decoders = self._decoder.decode_file(Path(local.name), media), DECODERS
             except DecodeError as error:
                 reason = str(error).replace(local.name, posixpath.basename(file.path))
                 raise DecodeError(f"{file.path}: cannot be decoded ({reason})") from error
@@ -81,6 +86,8 @@ class MediaWriter:
             frames=frames.total_frames,
             fps=frames.fps,
         )
+        if decoders != DECODERS:
+            self.decoders[sha256] = ",".join(decoders)
         self._store.put(media_path(ref), content)
         self.stored[sha256] = ref
         return ref

@@ -65,8 +65,11 @@ def _with_pyav(
 
     options = {"protocol_whitelist": "file"}
     with av.open(path, format=container, options=options) as opened:
-        stated = opened.streams.video[0].frames
-        total = sum(1 for _ in opened.decode(video=0))
+        stream = _video_stream(opened)
+        stated, length = stream.frames, float((stream.duration or 0) * (stream.time_base or 0))
+        if length:  # frames outside of an edit list are in the file, and not part of the clip
+            stated = min(stated, round(length * float(stream.average_rate or 0)))
+        total = sum(1 for _ in opened.decode(stream))
     if not total:
         raise ValueError("no frame could be decoded")
     if total < stated * MIN_FRAME_SHARE:
@@ -75,12 +78,24 @@ def _with_pyav(
     frames: list[np.ndarray] = []
     seconds: list[float] = []
     with av.open(path, format=container, options=options) as opened:
-        fps = float(opened.streams.video[0].average_rate or 0)
-        for index, frame in enumerate(opened.decode(video=0)):
+        stream = _video_stream(opened)
+        fps = float(stream.average_rate or 0)
+        for index, frame in enumerate(opened.decode(stream)):
             if index in indices:
-                frames.append(shrink(frame.to_ndarray(format="rgb24")))
+                turned = np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90)
+                frames.append(shrink(np.ascontiguousarray(turned)))
                 seconds.append(float(frame.time or 0.0))
     return frames, seconds, fps, total
+
+
+def _video_stream(opened: Any) -> Any:
+    """Return the first stream that is a video, not a picture attached to sound."""
+    from av.stream import Disposition
+
+    streams = [stream for stream in opened.streams.video if not stream.disposition & Disposition.attached_pic]
+    if not streams:
+        raise ValueError("no video: its only picture is the cover of a sound")
+    return streams[0]
 
 
 def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:

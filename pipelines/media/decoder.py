@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +32,10 @@ from pipelines.storage.store import Store
 MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or a mistake
 
 
+DECODERS = ("decord", "pyav")  # of videos, in the order in which they are tried
+_MOST_DIFFERENCE = 3.0  # mean of grey values between the same frame by two decoders, which round colours otherwise
+
+
 class Decoder:
     """Decodes media in a child process that is started on first use. A context manager; or call `close`."""
 
@@ -46,20 +50,27 @@ class Decoder:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def decode(self, store: Store, path: str, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a file of a dataset whose hash is `media.source`; raise DecodeError, or StoreError if unreadable."""
+    def decode(
+        self, store: Store, path: str, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
+    ) -> Frames:
+        """Decode a file of a dataset whose hash is `media.source`, a video by the first decoder that can.
+
+        Raises:
+            DecodeError: it cannot be decoded, or is not what was ingested.
+            StoreError: it cannot be read.
+        """
         if not is_remote(store.uri):
             local = Path(store.uri, path)
             if local.is_file():
                 with local.open("rb") as opened:
                     _check_hash(hashlib.file_digest(opened, "sha256").hexdigest(), local.name, media)
-            return self.decode_file(local, media, max_pixels)
+            return self.decode_file(local, media, max_pixels, decoders)
         content = store.get(path)
         _check_hash(hashlib.sha256(content).hexdigest(), path, media)
         with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix=f"vlmsweep-{os.getpid()}-") as file:
             file.write(content)
             file.flush()
-            return self.decode_file(Path(file.name), media, max_pixels)
+            return self.decode_file(Path(file.name), media, max_pixels, decoders)
 
     def decode_picture(self, content: bytes, max_pixels: int | None = None) -> Frames:
         """Decode the bytes of a picture; raise DecodeError with the reason."""
@@ -71,8 +82,32 @@ class Decoder:
             except DecodeError as error:
                 raise DecodeError(str(error).replace(file.name, "the picture")) from error
 
-    def decode_file(self, path: Path, media: Media, max_pixels: int | None = None) -> Frames:
-        """Decode a local file: videos with decord, or with PyAV if decord fails, crashes or hangs."""
+    def checked_decoders(self, path: Path, media: Media) -> tuple[Frames, Sequence[str]]:
+        """Decode a local video by both decoders; return its frames and the decoders to trust with it.
+
+        decord, the faster one, returns other frames than asked for where it cannot seek exactly (edit lists, open
+        groups of pictures, transport streams), without an error: it is trusted where both agree, else PyAV alone is,
+        which decodes from the start. Where PyAV fails, decord is what is left.
+        """
+        reference = self._frames_by(path, media, None, ["pyav"])
+        fast = self._frames_by(path, media, None, ["decord"])
+        if isinstance(fast, Frames) and (isinstance(reference, str) or _agree(fast, reference)):
+            return fast, DECODERS
+        if isinstance(reference, str):
+            raise DecodeError("; ".join(filter(None, (fast if isinstance(fast, str) else "", reference))))
+        return reference, DECODERS[-1:]
+
+    def decode_file(
+        self, path: Path, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
+    ) -> Frames:
+        """Decode a local file; a video by the first decoder that does not fail, crash or hang."""
+        frames = self._frames_by(path, media, max_pixels, decoders if media.kind == "video" else ["pillow"])
+        if isinstance(frames, str):
+            raise DecodeError(frames)
+        return frames
+
+    def _frames_by(self, path: Path, media: Media, max_pixels: int | None, decoders: Sequence[str]) -> Frames | str:
+        """Return the frames by the first decoder that succeeds, else the reasons."""
         if not path.is_file():
             raise DecodeError(f"{path.name}: no such file")
         request = {
@@ -83,7 +118,6 @@ class Decoder:
             "max_pixels": max_pixels,
             "max_image_pixels": self._max_image_pixels,
         }
-        decoders = ["decord", "pyav"] if media.kind == "video" else ["pillow"]
         reasons = []
         for decoder in decoders:
             header, pixels = self._request({**request, "decoder": decoder})
@@ -91,7 +125,7 @@ class Decoder:
                 # A picture's own bytes, if it was not changed and any endpoint reads it alike.
                 return frames_from_header(header, pixels, path.read_bytes() if header.get("is_original") else None)
             reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
-        raise DecodeError("; ".join(reasons))
+        return "; ".join(reasons)
 
     def close(self) -> None:
         """Stop the child process."""
@@ -194,6 +228,18 @@ def _stop_child(child: subprocess.Popen[bytes]) -> None:
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+
+
+def _agree(fast: Frames, reference: Frames) -> bool:
+    """Return whether two decoders count, time and show the sampled frames alike."""
+    if fast.total_frames != reference.total_frames or fast.pixels.shape != reference.pixels.shape:
+        return False
+    times, expected = np.asarray(fast.seconds), np.asarray(reference.seconds)
+    half_a_frame = 0.5 / (reference.fps or 1000.0)
+    if np.abs((times - times[0]) - (expected - expected[0])).max(initial=0.0) > half_a_frame:
+        return False
+    pairs = zip(fast.pixels, reference.pixels, strict=True)
+    return all(float(np.abs(a.astype(np.int16) - b).mean()) <= _MOST_DIFFERENCE for a, b in pairs)
 
 
 def frames_from_header(header: Mapping[str, Any], pixels: np.ndarray, encoded: bytes | None = None) -> Frames:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -10,8 +10,9 @@ from typing import Any
 
 from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.errors import DecodeError
+from pipelines.ingest.dataset import Manifest
 from pipelines.media.clip_folder import ClipFolder
-from pipelines.media.decoder import Decoder, blank_frames
+from pipelines.media.decoder import DECODERS, Decoder, blank_frames
 from pipelines.media.recent_frames import FrameSource, RecentFrames
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
@@ -60,6 +61,8 @@ class Loader:
         self._plans = PlanReader(self._out)
         self._targets = {target.prompts.benchmark_name: target for target in spec.targets}
         self._decoder = Decoder()
+        self._decoders: dict[str, Mapping[str, str]] = {}
+        """Benchmark's data -> clips that not all decoders decode rightly."""
         self._frames = frames or RecentFrames()
         self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
 
@@ -141,7 +144,9 @@ class Loader:
         path = row.media_files[medium.source]
 
         def decode() -> Frames:
-            return self._decoder.decode(store, path, medium, max_pixels)
+            decoders = self._right_decoders(store).get(medium.source) if medium.kind == "video" else None
+            names = decoders.split(",") if decoders else DECODERS
+            return self._decoder.decode(store, path, medium, max_pixels, names)
 
         def fetch() -> Frames:
             if self._clips is None or medium.kind != "video" or not shared:
@@ -149,6 +154,11 @@ class Loader:
             return self._clips.fetch(medium, max_pixels, decode)
 
         return self._frames.fetch(f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}", fetch)
+
+    def _right_decoders(self, store: Store) -> Mapping[str, str]:
+        if store.uri not in self._decoders:
+            self._decoders[store.uri] = Manifest.from_json(store.get("manifest.json")).decoders
+        return self._decoders[store.uri]
 
 
 def _excluded_row(entry: _Planned) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""Every frame of a clip is the one asked for, in the containers, codecs and cuts with which decoders go wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.media_sampling import uniform_indices
+from models.messages import Media
+from pipelines.errors import DecodeError
+from pipelines.media.decoder import DECODERS, Decoder
+from tests.support.clip_corpus import CLIPS, Clip, write
+from tests.support.maia_source import HEIGHT, WIDTH, index_of
+from tests.support.paths import SHARED_DATA
+
+CHECKED = 32
+
+
+@pytest.mark.parametrize("clip", [clip for clip in CLIPS if not clip.audio_cover], ids=lambda clip: clip.name)
+def test_frames_are_those_asked_for(clip: Clip, tmp_path: Path) -> None:
+    path = write(clip, tmp_path)
+    with Decoder() as decoder:
+        checked, decoders = decoder.checked_decoders(path, Media("video", "", CHECKED))
+        expected = clip.expected()
+        by_count = {count: decoder.decode_file(path, Media("video", "", count), None, decoders) for count in (1, 8)}
+        for count, frames in {**by_count, CHECKED: checked}.items():
+            upright = [np.rot90(picture, clip.rotation // 90) for picture in frames.pixels]
+            assert [index_of(picture) for picture in upright] == [
+                expected[index] for index in uniform_indices(len(expected), count)
+            ]
+            assert frames.total_frames == len(expected)
+            sides = (WIDTH, HEIGHT) if clip.rotation in (90, 270) else (HEIGHT, WIDTH)
+            assert frames.pixels.shape[1:3] == sides
+
+
+def test_sound_with_a_cover_is_no_clip(tmp_path: Path) -> None:
+    path = write(next(clip for clip in CLIPS if clip.audio_cover), tmp_path)
+    with Decoder() as decoder, pytest.raises(DecodeError, match="cover of a sound"):
+        decoder.checked_decoders(path, Media("video", "", CHECKED))
+
+
+def test_decord_is_trusted_where_it_is_right(tmp_path: Path) -> None:
+    trusted = {}
+    with Decoder() as decoder:
+        for clip in CLIPS:
+            if clip.name in ("h264-plain.mp4", "h264.mkv", "h264-cut-5.mp4", "h264.ts"):
+                trusted[clip.name] = decoder.checked_decoders(write(clip, tmp_path), Media("video", "", CHECKED))[1]
+    assert trusted["h264-plain.mp4"] == trusted["h264.mkv"] == DECODERS
+    assert trusted["h264-cut-5.mp4"] == trusted["h264.ts"] == ("pyav",)
+
+
+def test_published_clips_are_decoded_as_before() -> None:
+    clips = sorted((SHARED_DATA / "maia" / "dataset" / "videos").glob("*.mp4"))
+    if not clips:
+        pytest.skip("the published data are not on this machine")
+    with Decoder() as decoder:
+        for path in clips:
+            frames, decoders = decoder.checked_decoders(path, Media("video", "", CHECKED))
+            assert decoders == DECODERS, path.name
+            assert np.array_equal(frames.pixels, decoder.decode_file(path, Media("video", "", CHECKED)).pixels)
