@@ -57,6 +57,13 @@ class SweepFlags:
     cost_limit: Annotated[
         str | None, Option("--cost-limit", help="Dollars that this run may spend, by the prices of the models file.")
     ] = None
+    wait_for_nodes: Annotated[
+        str | None,
+        Option(
+            "--wait-for-nodes",
+            help="How long a model waits for a node, such as 2h or 45m. [30m where the cluster adds nodes]",
+        ),
+    ] = None
     batch: Annotated[
         bool,
         Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -124,6 +125,7 @@ def _spec(
         command=tuple(sys.argv),
         human=read_human(flags.human or ()),
         cost_limit=_dollars(flags.cost_limit),
+        wait_for_nodes_s=_seconds(flags.wait_for_nodes),
     )
 
 
@@ -148,6 +150,15 @@ def _dollars(value: str | None) -> float | None:
     if not 0.0 < dollars < float("inf"):
         raise UsageError(f"--cost-limit {value}: give dollars above 0, such as 5 or 0.50")
     return dollars
+
+
+def _seconds(value: str | None) -> float | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", value.strip())
+    if not match:
+        raise UsageError(f"--wait-for-nodes {value}: give a time such as 2h, 45m or 90s")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def _judges(flags: SweepFlags, catalog: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:

@@ -162,6 +162,8 @@ class RunSpec:
     """Files of people's own work."""
     cost_limit: float | None = None
     """Dollars."""
+    wait_for_nodes_s: float | None = None
+    """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
 
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]

@@ -40,7 +40,9 @@ WAITING_BYTES = 64 << 20
 WAITING_BATCHES = 4
 """Most that is loaded and unanswered per replica: these bytes, or this many of the largest batches if more."""
 CAPACITY_WAIT_S = 50.0
-"""Seconds to wait for a node that is large enough, where the cluster can grow and none is announced."""
+NODE_WAIT_S = 1800.0
+"""Seconds to wait for a node that is large enough: of a standing cluster, and where the head says that some may come. A
+launch that is refused is tried again by the autoscaler: no spot node now is the normal state."""
 _STREAM_LOCK = threading.Lock()
 """Warning filters and settings of Ray Data belong to the process and not to the thread."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
@@ -108,12 +110,20 @@ def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float])
     """Check within a minute that one replica can be placed; ModelUnavailableError if not."""
     needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
     try:
-        wait_for_capacity(needed, timeout_s=CAPACITY_WAIT_S, grows=bool(cluster.address), stopped=job.is_stopped)
+        wait_for_capacity(
+            needed, timeout_s=_node_wait_s(job, cluster), grows=bool(cluster.address), stopped=job.is_stopped
+        )
     except ClusterError as error:
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
             hint += "; with `device: cpu` in the models file it needs none"
         raise ModelUnavailableError(f"model {job.model!r} cannot be placed: {error}{hint}") from error
+
+
+def _node_wait_s(job: Job, cluster: ClusterInfo) -> float:
+    if job.wait_for_nodes_s is not None:
+        return job.wait_for_nodes_s
+    return NODE_WAIT_S if cluster.max_gpu_nodes or cluster.is_shared else CAPACITY_WAIT_S
 
 
 def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:

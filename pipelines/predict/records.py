@@ -35,6 +35,8 @@ class Job(UnitWork):
     units: Sequence[WorkUnit]
     is_stopped: Callable[[], bool] = lambda: False
     """Whether the sweep ends early; checked while waiting for a node."""
+    wait_for_nodes_s: float | None = None
+    """How long to wait for a node, as in `RunSpec`."""
 
     @property
     def work(self) -> UnitWork:

@@ -172,7 +172,15 @@ def model_job(
         keeps_clips=model.limits.max_frames in clips.shared_limits,
     )
     units = UnitList(unit for plan in plans for unit in plan.units)
-    return Job(model=name, spec=model, loader=loader, out=context.out.uri, units=units, lock_token=context.lock_token)
+    return Job(
+        model=name,
+        spec=model,
+        loader=loader,
+        out=context.out.uri,
+        units=units,
+        lock_token=context.lock_token,
+        wait_for_nodes_s=context.spec.wait_for_nodes_s,
+    )
 
 
 def run_job(

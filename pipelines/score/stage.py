@@ -62,7 +62,15 @@ def judge_rounds(
                 if not units:
                     continue
                 title = f"judge {name}" if attempt == 1 else f"judge {name}, round {attempt}"
-                job = Job(model=name, spec=spec, loader=loader, out=out.uri, units=units, lock_token=context.lock_token)
+                job = Job(
+                    model=name,
+                    spec=spec,
+                    loader=loader,
+                    out=out.uri,
+                    units=units,
+                    lock_token=context.lock_token,
+                    wait_for_nodes_s=context.spec.wait_for_nodes_s,
+                )
                 run_job(title, job)
                 judge.reload(out, benchmark_name)
                 failed_in_this_run |= judge.failed - judge.replies.keys()

@@ -92,6 +92,16 @@ def test_shortage_on_a_fixed_cluster_is_reported_within_a_minute(
     assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
+def test_refused_launch_is_waited_for_as_long_as_it_may_take(
+    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
+) -> None:
+    pending = [True] * 90 + [False] * 200  # the launch is refused after three minutes, and succeeds later
+    placement_at = [[SMALL]] * 300 + [[SMALL, BIG]]
+    cluster = Cluster(monkeypatch, placement_at, pending)
+    placement.wait_for_capacity(four, timeout_s=1800, grows=True)
+    assert cluster.now > 500
+
+
 def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.wait_for_capacity(four, timeout_s=50, grows=True)

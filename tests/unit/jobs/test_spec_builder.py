@@ -34,6 +34,17 @@ def test_own_captions_are_not_listed_with_others() -> None:
             check(flags("self", "random"))  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("2h", 7200.0), ("1.5m", 90.0), ("90s", 90.0)])
+def test_wait_for_nodes_is_a_time_with_its_unit(text: str, seconds: float) -> None:
+    assert build_run_spec(replace(flags(), wait_for_nodes=text)).wait_for_nodes_s == seconds
+
+
+@pytest.mark.parametrize("text", ["2", "2d", "-1h", ""])
+def test_other_times_to_wait_are_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="such as 2h"):
+        build_run_spec(replace(flags(), wait_for_nodes=text))
+
+
 def test_unknown_captioner_is_refused_wherever_the_sweep_runs() -> None:
     for check in (build_run_spec, validate_remote_flags):
         with pytest.raises(UnknownModelError, match="randon"):

@@ -11,7 +11,13 @@ from cluster.connect import ClusterInfo
 from models.spec import ModelSpec
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.executor import _engine_resources, _replicas
+from pipelines.predict.executor import (
+    CAPACITY_WAIT_S,
+    NODE_WAIT_S,
+    _engine_resources,
+    _node_wait_s,
+    _replicas,
+)
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.records import Job
 
@@ -57,6 +63,20 @@ def test_replica_needs_gpus_where_the_cluster_has_some(cluster: ClusterInfo) -> 
     assert _engine_resources(spec(tensor_parallel=4), cluster) == {"num_gpus": 4}
     assert "num_cpus" in _engine_resources(spec(device="cpu"), cluster)
     assert "num_cpus" in _engine_resources(spec("random"), cluster)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "flag", "expected"),
+    [
+        (STANDING, None, CAPACITY_WAIT_S),
+        (DECLARED, None, NODE_WAIT_S),
+        (replace(DECLARED, max_gpu_nodes=(), is_shared=True), None, NODE_WAIT_S),
+        (STANDING, 7200.0, 7200.0),
+        (DECLARED, 0.0, 0.0),
+    ],
+)
+def test_wait_for_a_node_is_longer_where_nodes_come(cluster: ClusterInfo, flag: float | None, expected: float) -> None:
+    assert _node_wait_s(replace(job(spec()), wait_for_nodes_s=flag), cluster) == expected
 
 
 def test_replica_beside_other_models_counts_no_cpus() -> None:
