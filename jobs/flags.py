@@ -131,6 +131,17 @@ class ScoreFlags(SweepFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFlags(SweepFlags):
+    """Flags of `report`; without `models`, all that the output holds is reported."""
+
+    output: Annotated[str | None, Argument(metavar="OUT", help="The same as --out.", show_default=False)] = None
+    models: Annotated[str, Option("--models", help=_MODELS_HELP, show_default=False)] = ""
+    benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.", show_default=False)] = ""
+    data: DataUri = ""
+    out: Annotated[str, Option("--out", help="Location of the results: a folder or s3://bucket/key.")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyFlags(SweepFlags):
     """Flags of `nightly`."""
 

@@ -22,9 +22,11 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import parse_human_flag, read_human
+from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
 from pipelines.storage.backend import is_remote
+from pipelines.storage.store import Store
 
 _UNUSED: Mapping[Stage, dict[str, Any]] = {
     Stage.PREDICT: {"judge": None, "scorers": None, "human": None},
@@ -77,6 +79,15 @@ def external_spec(flags: SweepFlags) -> RunSpec:
     catalog = _catalog(flags)
     refuse_unable(_judges(flags, catalog), _checks(flags))
     return _spec(flags, {}, benchmarks, catalog)
+
+
+def report_spec(flags: SweepFlags) -> RunSpec:
+    """Build the spec for a report of all that an output holds: data, seed and benchmarks are those of its runs."""
+    run = load_existing_run(Store(checked_location(flags.out, "--out")))
+    benchmarks = names(flags.benchmarks) or sorted({entry.benchmark for entry in run.entries} & {*benchmark_names()})
+    data = flags.data or run.sweep.data
+    flags = replace(flags, data=data, seed=run.sweep.seed, captioner=None, **_UNUSED[Stage.REPORT])
+    return _spec(flags, {}, benchmarks, _catalog(flags))
 
 
 def _checks(flags: SweepFlags) -> ModelChecks:

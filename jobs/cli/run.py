@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobs.flags import ScoreFlags, SweepFlags
+from jobs.flags import ReportFlags, ScoreFlags, SweepFlags
 from jobs.options import takes
 from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
-    from pipelines.plan.run_spec import RunSpec
+    from pipelines.plan.run_spec import RunSpec, Stage
     from pipelines.sweep.result import SweepResult
 
 
@@ -52,14 +54,27 @@ def score(flags: ScoreFlags) -> int:
     return _execute(spec, lambda progress: score_external(spec, path, progress=progress), as_json=flags.json)
 
 
-@takes(SweepFlags)
-def report(flags: SweepFlags) -> int:
-    """Reduce the scores in --out and write the report again.
+@takes(ReportFlags)
+def report(flags: ReportFlags) -> int:
+    """Reduce the scores in OUT and write the report again: of --models, else of all that OUT holds.
 
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --cost-limit have no effect, because
     no model runs. --dry-run shows what would be reduced.
     """
-    return _run_stages(flags, "report")
+    flags = replace(flags, out=flags.output or flags.out)
+    if not flags.out:
+        raise UsageError("report: name the output, as in `vlmsweep report OUT`")
+    if flags.models:
+        return _run_stages(flags, "report")
+    from jobs.spec_builder import report_spec
+    from pipelines.plan.run_spec import Stage
+    from pipelines.sweep.run import report_again
+
+    prepare(verbose=flags.verbose)
+    spec = report_spec(flags)
+    if flags.dry_run:
+        return _show_stages(spec, [Stage.REPORT], as_json=flags.json)
+    return _execute(spec, lambda progress: report_again(spec, progress=progress), as_json=flags.json)
 
 
 def _run_stages(flags: SweepFlags, *names: str) -> int:
@@ -71,11 +86,15 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
     stages = [Stage(name) for name in names]
     spec = build_run_spec(flags, stages)
     if flags.dry_run:
-        from jobs.dry_run.command import show_stages
-
-        show_stages(spec, stages, as_json=flags.json)
-        return 0
+        return _show_stages(spec, stages, as_json=flags.json)
     return _execute(spec, lambda progress: run_sweep(spec, stages=stages, progress=progress), as_json=flags.json)
+
+
+def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
+    from jobs.dry_run.command import show_stages
+
+    show_stages(spec, stages, as_json=as_json)
+    return 0
 
 
 def _execute(spec: RunSpec, sweep: Callable[[Progress], SweepResult], *, as_json: bool) -> int:

@@ -198,7 +198,7 @@ class PartScorer:
             baseline = self._baseline(kind)
             for (i, request), value in zip(of_kind, values, strict=True):
                 columns.setdefault(i, {})[request.column] = value
-                if request.rescaled and baseline is not None:
+                if request.rescaled and baseline is not None and request.rescaled not in rows[i].given:
                     # An empty text has no score to rescale and stays at 0.
                     columns[i][request.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
         return [replace(row, given={**row.given, **columns[i]}) if i in columns else row for i, row in enumerate(rows)]

@@ -18,7 +18,7 @@ from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
 
-GIVEN = ("bertscore_f1", "bertscore_0", "bertscore_1", "bleurt", "human")
+GIVEN = ("bertscore_f1", "bertscore_f1_rescaled", "bertscore_0", "bertscore_1", "bleurt", "human")
 """Columns that stand in for a scorer's output or a person's label; others of the file are ignored."""
 
 

@@ -13,7 +13,7 @@ from pipelines.plan.prune import prune_plans
 from pipelines.plan.run_manifest import record_spending
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.stage import caption, predict
-from pipelines.predict.status import StatusWriter
+from pipelines.predict.status import StatusWriter, write_counts
 from pipelines.progress import ProgressListener
 from pipelines.storage.lock import owns_lock
 from pipelines.sweep.evaluate import score_and_report, score_human_entries
@@ -39,6 +39,17 @@ def run_sweep(
         raise UsageError("this sweep names no model: give `models` at least one; see `vlmsweep list models`")
     with open_sweep(spec, stages, progress=progress) as sweep:
         return _run(sweep)
+
+
+def report_again(spec: RunSpec, *, progress: ProgressListener | None = None) -> SweepResult:
+    """Report all that an output holds, with the files of people's work in `spec`; raise as `run_sweep`."""
+    people = {file.benchmark for file in spec.human}
+    with open_sweep(spec, (Stage.REPORT,), benchmarks=people, progress=progress) as sweep:
+        run, human_entries = add_human_entries(sweep.context, sweep.earlier)
+        score_human_entries(sweep, human_entries)
+        result = score_and_report(sweep, run, warnings=sweep.warnings)
+        write_counts(sweep.context.out, result.counts)
+    return result
 
 
 def _run(sweep: Sweep) -> SweepResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,12 @@ def answers(model: str, *, skip: int = 0) -> list[dict]:
 def metrics(out: Path, model: str) -> dict[str, dict]:
     rows = json.loads((out / "report" / "metrics.json").read_text())
     return {row["metric"]: row for row in rows if row["model"] == model and row["category"] == ""}
+
+
+def report_files(out: Path) -> dict[str, bytes]:
+    """Return the report's files but for its pages, which hold warnings of the command that made them."""
+    files = (path for path in (out / "report").rglob("*") if path.suffix in (".json", ".csv", ".tex", ".svg"))
+    return {str(path): path.read_bytes() for path in files}
 
 
 def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
@@ -63,6 +70,10 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     assert partial["pool_accuracy"]["value"] is None
     assert (metrics(out, "words")["statement_accuracy"]["value"], len(bare)) == (1.0, 384)
     assert (out / "report" / "index.html").is_file()
+    before = report_files(out)
+    shutil.rmtree(out / "report")
+    cli("report", str(out), "--fail-on-error", "0.5")
+    assert report_files(out) == before
 
 
 def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
