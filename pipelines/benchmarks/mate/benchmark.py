@@ -25,10 +25,12 @@ from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample,
 from pipelines.errors import DatasetError
 
 WHITE_PICTURE = blank("FFFFFF", 480, 320)  # stands for the data's own white picture where that is absent
+BLACK_PICTURE = blank("000000", 480, 320)  # in its place in the set of prompts `black`, as the paper tried
 
 _AS_DISTRIBUTED = "mate-input-v1"
 _BUILT = f"mate-built-v{PROMPT_VERSION}"
 _PAPER = "mate-built-paper"
+_BLACK = {version: f"{version}-black" for version in (_AS_DISTRIBUTED, _BUILT)}
 _OPTIONS = {"color": COLORS, "shape": SHAPES}
 
 
@@ -51,12 +53,16 @@ class _Mate:
             build = build_paper_prompt if texts.version(_BUILT).removesuffix("+custom") == _PAPER else build_prompt
             prompt = build(scene, question_of(row), shots_of(row), cot=query.setting == COT)
             version, prompt_text = _BUILT, texts.fill(_BUILT, prompt=prompt)
+        in_force, picture = texts.version(version), _picture(sample, query.task)
+        if in_force == _BLACK[version]:
+            # Only the picture of `txt2txt` is another; all else is the request of the default.
+            in_force, picture = (in_force, BLACK_PICTURE) if query.task == "txt2txt" else (version, picture)
         step = Step(
-            turns=(user(_picture(sample, query.task), prompt_text),),
+            turns=(user(picture, prompt_text),),
             generation=Generation(max_new_tokens=500 if query.setting == COT else 80),
             choices=_choices(sample, row["target"]),
         )
-        yield Prompt(version=texts.version(version), steps=(step,))
+        yield Prompt(version=in_force, steps=(step,))
 
     def read_answer(self, row: Row) -> Reading:
         """Read the answer strictly and leniently, whether it is in the scene, and which object it means instead."""
@@ -131,7 +137,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         settings={"": "2-shot"},  # people and chance
         requests=dict.fromkeys(TASKS, 2_750),
         foreign_items={"generated": "generated scenes"},
-        other_prompts=(_BUILT,),
+        other_prompts=(_BUILT, *_BLACK.values()),
         averaged={"random, mean of 10 runs": "Random"},
     ),
     headline="exact_match",
@@ -140,8 +146,9 @@ BENCHMARK: Final = BenchmarkDefinition(
     secondary_metrics=("ose",),
     lower_is_better=("ose",),
     descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
-    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"},
-    prompt_sets={"paper": {_BUILT: _PAPER}},
+    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"}
+    | {_BLACK[_AS_DISTRIBUTED]: "{input_str}", _BLACK[_BUILT]: "{prompt}"},
+    prompt_sets={"paper": {_BUILT: _PAPER}, "black": _BLACK},
     source=_PARTS,
     prompter=_PARTS,
     grader=_PARTS,

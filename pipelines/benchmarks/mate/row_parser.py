@@ -191,7 +191,7 @@ def _image(raw: Mapping[str, Any]) -> str:
 
 def _check_buildable(row: MateRow, raw: Mapping[str, Any]) -> MateRow:
     """Check that the prompt of a row can be built, so that no request of a sweep fails on it."""
-    if raw.get("scene_format") not in (None, "json"):
+    if str(raw.get("scene_format") or "json").lower() != "json":  # the paper's appendix spells formats in capitals
         raise ValueError(f"no input_str, and prompts are built with scenes in JSON, not {raw['scene_format']!r:.40}")
     if row.shots is None:
         picks = row_shots(row.scene, row.question, min(SETTINGS.index(row.setting), 2), row.sample_id)

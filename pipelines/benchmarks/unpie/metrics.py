@@ -117,7 +117,19 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
             for metric in with_intervals([number], precision="float32")
         ]
         metrics += [*_COUNTS[rows.task](rows, samples), *_coverage(rows), *_counts(rows)]
-    return metrics + [metric for gain in _gains(computed) for metric in with_intervals([gain], precision="float32")]
+    metrics += [metric for gain in _gains(computed) for metric in with_intervals([gain], precision="float32")]
+    return [*metrics, *_data_facts(samples)]
+
+
+def _data_facts(samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    """Yield how many puns there are, and how many of them need context: their meanings are translated differently."""
+    pairs: list[Sequence[Mapping[str, str]]] = [sample.data.get("translation") or () for sample in samples.values()]
+    known = [pair for pair in pairs if len(pair) == 2]
+    ambiguous = sum(all(pair[0].get(lang) != pair[1].get(lang) for lang in pair[0]) for pair in known)
+    if samples:
+        yield Metric(task="", setting="", metric="puns", value=len(samples), n=len(samples), unit="count")
+    if known:
+        yield Metric(task="", setting="", metric="ambiguous", value=ambiguous / len(known), n=len(known))
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:

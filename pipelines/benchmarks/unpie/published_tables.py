@@ -29,24 +29,32 @@ def published_tables(results: Results) -> list[Table]:
         _TABLE_9,
         _VALIDITY,
     )
-    return [_size_table(), *(definition.lay_out(results) for definition in definitions)]
+    return [_size_table(results), *(definition.lay_out(results) for definition in definitions)]
 
 
-def _size_table() -> Table:
+def _size_table(results: Results) -> Table:
     facts = load_dataset_facts("unpie")
     generative = facts["generative"].split("; ")
     cells = {
         name: (int(facts[f"size/{name}"]), float(facts[f"ambiguous_pct/{name}"]) / 100, name in generative)
         for name in _DATA_SETS
     }
+    rows = [TableRow(label=name, cells=row, origin="published") for name, row in cells.items()]
+    largest = max(results.models(), key=lambda model: results.value(Key("puns", model=model)) or 0, default="")
+    if (puns := results.value(Key("puns", model=largest))) is not None:
+        ambiguous = results.value(Key("ambiguous", model=largest))
+        rows.append(TableRow(label="UNPIE, puns of this sweep", cells=(int(puns), ambiguous, True)))
     return Table(
         id="unpie_table1",
         title="UNPIE Table 1: test sets of multimodal translation",
         label_head="Data set",
         columns=("Size", "Ambiguous", "Generative"),
-        rows=tuple(TableRow(label=name, cells=row, origin="published") for name, row in cells.items()),
+        rows=tuple(rows),
         style="percent1",
-        notes=("Multi30k: the test set of 2017, Flickr.",),
+        notes=(
+            "Multi30k: the test set of 2017, Flickr.",
+            "Of this sweep, ambiguous: the translations of both meanings differ in every language.",
+        ),
     )
 
 
@@ -79,6 +87,7 @@ _ORDERING: Final = TableDef(
     columns={"Accuracy": Key("accuracy"), "Cohen's kappa": Key("cohen_kappa")},
     rows=[Fixed({"GPT4Eval": Key("", "", "lm", "Rice et al. 2019 homonyms", model="GPT4Eval")}, "published")],
     styles=("percent1", "fraction2"),
+    notes=("As printed: neither GPT-4's rankings nor the 890 homonyms are part of the data.",),
 )
 
 

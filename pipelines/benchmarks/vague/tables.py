@@ -37,9 +37,10 @@ _CHANCE_NOTE: Final = "Chance is 25%; models without picture often stay below it
 
 
 def make_tables(results: Results) -> list[Table]:
-    """Lay out Tables 1, 2, 3, H3, H4 and B1 of the paper, then those that the paper does not have."""
+    """Lay out Tables 1, 2, 3, H3, H4, B1 and B2 of the paper, then those that the paper does not have."""
     definitions = (_TABLE_1, _TABLE_2, _TABLE_3, *map(_full_table, SUBSETS))
-    return [*(table.lay_out(results) for table in definitions), _means_table(results), *extra_tables(results)]
+    laid_out = [table.lay_out(results) for table in definitions]
+    return [*laid_out, _means_table(results), _tag_probe_table(), *extra_tables(results)]
 
 
 _TABLE_1: Final = TableDef(
@@ -159,6 +160,25 @@ def _full_table(subset: str) -> TableDef:
         styles=("percent1", *("plain",) * 6, "fraction3", "fraction3", "plain"),
         notes=(_ERRORS_NOTE, _SCORERS_NOTE),
         coverage=partial(incomplete_notes, subsets=[subset]),
+    )
+
+
+def _tag_probe_table() -> Table:
+    """Lay out Table B2: whether models read the numbers on people in three pictures."""
+    facts = load_dataset_facts("vague")
+    persons, sizes, models = (facts[f"tag_probe_{name}"].split("; ") for name in ("person", "people", "models"))
+    answer = facts["tag_probe_answer"]
+    return Table(
+        id="vague_tableb2",
+        title="VAGUE Table B2: the colour of a numbered person's shirt",
+        columns=tuple(
+            f"({letter}) person {person} of {size}" for letter, person, size in zip("abc", persons, sizes, strict=True)
+        ),
+        rows=tuple(TableRow(label=model, cells=(answer,) * len(persons), origin="published") for model in models),
+        notes=(
+            f"Right: {answer}. The answers are printed as sentences that name this colour.",
+            "As printed: the three pictures, of COCO, are not part of the data, so that our models are not asked.",
+        ),
     )
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from models.messages import Step, user
 from pipelines.benchmarks.human import human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
-from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import ANNOTATOR, Prompt, Sample
 from pipelines.benchmarks.results import Key
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure
 
 LEAVE_ONE_OUT: Final = "leave-one-out"  # the setting, and the name of the person who stands for all eight
 MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=f"{ANNOTATOR}{LEAVE_ONE_OUT}")
@@ -68,6 +68,9 @@ def as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
 
 def leave_one_out_measures(frame: pd.DataFrame, grouping: Grouping) -> list[Measure]:
     """Return the share of accepted answers for the whole and each category; none without such answers."""
+    from pipelines.benchmarks.metrics_kernel.definitions import MetricDef  # prompts need no numpy
+    from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+
     if frame.empty:
         return []
     accepted = MetricDef(name=MEASURE.metric, value="accepted", missing="no judge: give one with --judge")

@@ -19,7 +19,7 @@ from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import koehn_p
-from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, TASK
+from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
 from pipelines.benchmarks.vflute.results import HUMAN
 from pipelines.benchmarks.vflute.setting_rows import f1_metric, right_at, setting_rows
@@ -97,7 +97,9 @@ class VfluteHumanBaseline(FileBaseline):
             rows = setting_rows(inputs.scores, str(setting), inputs.samples)
             for annotator, labels in labels_by_annotator.items():
                 metrics += compare_with_annotator(rows, annotator, labels)
-            metrics += compare_with_mean(rows, list(labels_by_annotator.values()))
+            subsets = (rows.where(subset=subset.name).named(category=subset.name) for subset in SUBSETS)
+            for group in (rows, *subsets):
+                metrics += compare_with_mean(group, list(labels_by_annotator.values()))
         return metrics
 
     def pooled(

@@ -6,7 +6,7 @@ from typing import Any
 
 from models.messages import Media, Text
 from pipelines.benchmarks.base import PromptInput
-from pipelines.benchmarks.mate.benchmark import BENCHMARK, WHITE_PICTURE
+from pipelines.benchmarks.mate.benchmark import BENCHMARK, BLACK_PICTURE, WHITE_PICTURE
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import parse_row
 from pipelines.benchmarks.mate.wording.own import build_prompt
@@ -63,6 +63,29 @@ class TestPrompts:
         assert prompt.version == "mate-built-paper"
         ((_, text),) = (turn.parts for turn in prompt.steps[0].turns)
         assert text == Text(build_paper_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color")))
+
+    def test_set_black_replaces_the_white_picture_and_nothing_else(self, tmp_path: Path) -> None:
+        text_only = row("B", "txt2txt", NAMED, "rotation", input_str=None)
+        files = {"mm_0shot": [row("B", "txt2img", NAMED, "color")], "um_0shot": [text_only]}
+        samples, _, _ = read(development(tmp_path / "s", files, [f"{name_of('B')}.png"]))
+        sample = as_sample(samples[name_of("B")])
+        default, black = (
+            PromptTexts(BENCHMARK.prompt_texts, instead=instead) for instead in ({}, BENCHMARK.prompt_sets["black"])
+        )
+        prompts_of = {
+            task: [
+                prompt
+                for texts in (default, black)
+                for prompt in BENCHMARK.prompter.prompts(PromptInput(sample, task, "0-shot", texts, 1))
+            ]
+            for task in ("txt2img", "txt2txt")
+        }
+        assert prompts_of["txt2img"][0] == prompts_of["txt2img"][1]
+        white_prompt, black_prompt = prompts_of["txt2txt"]
+        assert (white_prompt.version, black_prompt.version) == ("mate-built-v1", "mate-built-v1-black")
+        pictures, texts_of = zip(*(prompt.steps[0].turns[0].parts for prompt in prompts_of["txt2txt"]), strict=True)
+        assert pictures == (WHITE_PICTURE, BLACK_PICTURE)
+        assert texts_of[0] == texts_of[1]
 
 
 class TestAnswers:

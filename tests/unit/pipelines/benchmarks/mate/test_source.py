@@ -292,3 +292,16 @@ def test_order_of_the_files_stays_where_six_scenes_reach_every_task(tmp_path: Pa
     samples, _, _ = read(development(tmp_path / "s", files()))
     in_files = [raw["example_id"] for rows in files().values() for raw in rows if isinstance(raw, dict)]
     assert list(samples) == [name for name in dict.fromkeys(in_files) if name in samples]
+
+
+@pytest.mark.parametrize("name", ["JSON", "json", None])
+def test_scene_format_may_be_spelled_as_in_the_papers_appendix(tmp_path: Path, name: str | None) -> None:
+    samples, rejections, _ = read(development(tmp_path / "s", {"mm_0shot": [row(input_str=None, scene_format=name)]}))
+    assert (len(samples), rejections) == (1, [])
+
+
+def test_prompt_of_another_scene_format_is_used_as_it_is(tmp_path: Path) -> None:
+    samples, _, _ = read(
+        development(tmp_path / "s", {"mm_0shot": [row(input_str="scene: in YAML", scene_format="YAML")]})
+    )
+    assert samples[name_of("B")].data["rows"][0]["text"] == "scene: in YAML"

@@ -1,7 +1,7 @@
 """UNPIE's tables and figures: the paper's layout, ours next to the published, notes on gaps and misprints."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
@@ -168,6 +168,18 @@ def test_published_tables_have_no_empty_cell(tables: dict[str, Table]) -> None:
     for name in STATIC:
         assert tables[name].rows
         assert all(cell_of is not None for row in tables[name].rows for cell_of in row.cells), name
+
+
+def test_table_1_has_the_puns_of_the_sweep(tables: dict[str, Table]) -> None:
+    row = row_of(tables["unpie_table1"], "UNPIE, puns of this sweep")
+    assert row.cells == (len(FEW), 1.0, True)
+    assert row_of(tables["unpie_table1"], "CoMMuTE").cells == (155, 1.0, False)
+    alike = {
+        name: replace(pun, data={**pun.data, "translation": [pun.data["translation"][0]] * 2}) if index else pun
+        for index, (name, pun) in enumerate(FEW.items())
+    }
+    metrics = {metric.metric: metric for metric in sweep(alike)}
+    assert (metrics["ambiguous"].value, metrics["puns"].value) == (pytest.approx(1 / len(FEW)), len(FEW))
 
 
 def test_table_6_has_the_papers_order(tables: dict[str, Table]) -> None:

@@ -20,7 +20,15 @@ from tests.support.report_results import results_of
 from tests.support.vague_rows import items, perfect, reduced
 
 PRINTED = published("vague")
-IDS = ["vague_table1", "vague_table2", "vague_table3", "vague_tableh3", "vague_tableh4", "vague_tableb1"]
+IDS = [
+    "vague_table1",
+    "vague_table2",
+    "vague_table3",
+    "vague_tableh3",
+    "vague_tableh4",
+    "vague_tableb1",
+    "vague_tableb2",
+]
 OWN = ["vague_reading", "vague_letters", "vague_rating", "vague_freeform"]
 
 
@@ -124,6 +132,14 @@ def test_tables_h_hold_both_tasks_and_mark_doubtful_values() -> None:
     order = [row.label for row in table.rows[:6]]
     assert order[0] not in ("VLM", "LM")
     assert [label for label in order[1:] if label in ("VLM", "SM", "LM")][:3] == ["VLM", "SM", "LM"]
+
+
+def test_table_b2_has_the_papers_ten_models_and_pictures() -> None:
+    table = tables(NOTHING)["vague_tableb2"]
+    assert table.columns == ("(a) person 1 of 2", "(b) person 1 of 5", "(c) person 5 of 10")
+    assert len(table.rows) == 10
+    assert {row.cells for row in table.rows} == {("red", "red", "red")}
+    assert {row.label for row in table.rows} >= {"GPT-4o", "Idefics2 (8B)", "Gemini-1.5-Pro"}
 
 
 def test_table_b1_equals_the_dataset_facts() -> None:

@@ -9,6 +9,7 @@ import pytest
 from pipelines.benchmarks.figures import Bars, Points
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
 from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE
 from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE as VFLUTE
@@ -205,3 +206,21 @@ def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
     tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, results_of("vflute", EMPTY))
     assert [table.id for table in tables] == ["vflute_table6_own", "vflute_section53_own"]
     assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]
+
+
+def test_people_are_compared_by_subset_and_shown_in_table_7() -> None:
+    rows = [
+        Scored(subset="HAIVMET"), Scored(gold=0, label=1, subset="HAIVMET"), Scored(), Scored(gold=0, label=0),
+    ]  # fmt: skip
+    labels = {"row 0": "entailment", "row 1": "contradiction", "row 2": "contradiction", "row 3": "contradiction"}
+    person = pd.DataFrame({"sample_id": [*labels], "status": "ok", "answer": [*labels.values()]})
+    metrics = VFLUTE.metrics(HumanInputs(scores=frame(rows), samples=samples(rows), people={"human:ann": person}))
+    muse = {m.metric: m for m in metrics if (m.subset, m.category) == (SAME_ITEMS, "MuSE")}
+    assert (muse["f1_at_0"].value, muse["f1_at_0"].n) == (pytest.approx(1.0), 2)
+    assert muse[human_metric("f1_at_0")].value == pytest.approx(macro_f1([1, 0], [0, 0]))
+    tables = BENCHMARK.reporter.tables(Results.of("vflute", {"m": metrics}, ()))
+    table = next(table for table in tables if table.id == "vflute_table7")
+    cells = {row.label: dict(zip(table.columns, row.cells, strict=True)) for row in table.rows}
+    assert cells["MuSE"]["m, people's rows"] == pytest.approx(1.0)
+    assert cells["MuSE"]["People, own rows"] == pytest.approx(macro_f1([1, 0], [0, 0]))
+    assert cells["Overall"]["People, own rows"] == pytest.approx(macro_f1([1, 0, 1, 0], [1, 0, 0, 0]))
