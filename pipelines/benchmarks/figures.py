@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pipelines.benchmarks.tables import Origin, TableValue, _check_id
 
@@ -32,6 +32,9 @@ class Series:
             low=tuple(number.low if number else None for number in numbers),
             high=tuple(number.high if number else None for number in numbers),
         )
+
+
+PUBLISHED_ALONE: Final = "Published numbers alone: this report has none of its own here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

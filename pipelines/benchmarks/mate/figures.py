@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.figures import Bars, Figure, Series
+from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Figure, Series
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.results import (
     PAPER_SETTING,
@@ -19,7 +19,7 @@ from pipelines.benchmarks.mate.results import (
     object_counts,
 )
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY
-from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.results import Key, Results, Source
 
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}
 _PAPERS_COUNT: Final = 7  # objects of the scenes in Figure 4a
@@ -94,20 +94,26 @@ def _link_sizes(results: Results, count: int) -> list[int]:
 
 
 def _by_single_link(results: Results, first: str) -> Iterator[Bars]:
-    if not results.models():
+    """Lay out Figure 4b; without numbers of ours with those of Table 5."""
+    source: Source = "ours" if results.models() else "published"
+    table = "" if results.models() else "Table 5"
+    models = results.models(source, table=table)
+    if not models:
         return
     keys = {name: accuracy("crossmodal", name, PAPER_SETTING) for name in _SINGLES}
-    heights = {name: results.find(key.of(results.models()[0])) for name, key in keys.items()}
+    heights = {name: results.find(key.of(models[0]), source, table=table) for name, key in keys.items()}
     ordered = sorted(_SINGLES, key=lambda name: -((number.value or 0.0) if (number := heights[name]) else 0.0))
     sizes = ", ".join(f"{_SINGLES[name]}: {(number.n or 0) if (number := heights[name]) else 0:,}" for name in ordered)
+    printed = (replace(Series.of(models[0], [heights[name] for name in ordered]), origin="published"),)
+    names = "sha shape, mat material, col color, siz size, 3dc coordinates only."
     yield Bars(
         id="mate_figure4b",
         title="MATE Figure 4b: accuracy by the single attribute that links, all object counts",
         categories=tuple(_SINGLES[name] for name in ordered),
-        series=_series(results, [keys[name] for name in ordered]),
+        series=printed if table else _series(results, [keys[name] for name in ordered]),
         x_label="The attribute that links",
         y_label="Accuracy",
-        notes=(f"sha shape, mat material, col color, siz size, 3dc coordinates only. Answers of {first}: {sizes}.",),
+        notes=(names, PUBLISHED_ALONE) if table else (f"{names} Answers of {first}: {sizes}.",),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
@@ -19,7 +20,7 @@ _BINS: Final = (
 
 
 def make_figures(results: Results) -> list[Figure]:
-    """Lay out bars by input, margins, and both kinds of pun against each other, where there is any value of ours."""
+    """Lay out bars by input, margins, and both kinds of pun against each other; without ours the published ones."""
     return [*_input_bars(results), *_margins(results), *_kinds(results)]
 
 
@@ -27,21 +28,26 @@ def _input_bars(results: Results) -> Iterator[Figure]:
     for task, (metric, subsets) in HEADLINES.items():
         for subset in subsets:
             keys = {setting: Key(metric, task, setting, subset, ALL) for setting in TYPES}
-            models = results.models_with(keys.values())
+            source: Source = "ours" if results.models_with(keys.values()) else "published"
+            models = results.models_with(keys.values(), source)
             if not models:
                 continue
+            intervals = "Mean of homographic and heterographic puns, with 95% intervals."
             name = f"{task}_{subset.lower().replace('-', '_')}".strip("_")
             yield Bars(
                 id=f"unpie_inputs_{name}",
                 title=f"UNPIE: {task}{f', {subset}' if subset else ''}, {metric.replace('_', ' ')} by input",
                 categories=tuple(models),
                 series=tuple(
-                    Series.of(TYPES[setting], [results.find(key.of(model)) for model in models])
+                    replace(
+                        Series.of(TYPES[setting], [results.find(key.of(model), source) for model in models]),
+                        origin=source,
+                    )
                     for setting, key in keys.items()
-                    if results.models_with([key])
+                    if results.models_with([key], source)
                 ),
                 y_label="percent",
-                notes=("Mean of homographic and heterographic puns, with 95% intervals.", *subset_notes(results, task)),
+                notes=(intervals, *subset_notes(results, task)) if source == "ours" else (PUBLISHED_ALONE,),
             )
 
 
@@ -81,7 +87,8 @@ def _kinds(results: Results) -> Iterator[Figure]:
                 ]
                 points = tuple(point for key in keys if (point := _point(results, key, source)) is not None)
                 clouds += [Cloud(label=label, points=points, origin=source)] if points else []
-        if any(cloud.origin == "ours" for cloud in clouds):
+        if clouds:
+            has_ours = any(cloud.origin == "ours" for cloud in clouds)
             yield Points(
                 id=f"unpie_kinds_{task}",
                 title=f"UNPIE: {task}, homographic and heterographic puns",
@@ -90,7 +97,7 @@ def _kinds(results: Results) -> Iterator[Figure]:
                 y_label="Hetero, percent",
                 percent=True,
                 diagonal=True,
-                notes=subset_notes(results, task),
+                notes=subset_notes(results, task) if has_ours else (PUBLISHED_ALONE,),
             )
 
 

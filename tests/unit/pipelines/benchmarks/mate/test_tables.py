@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.figures import Bars
+from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric
@@ -193,7 +193,12 @@ def test_another_setting_is_named_with_the_model() -> None:
 
 
 def test_figures() -> None:
-    assert figures([]) == {}
+    (printed,) = figures([]).values()
+    assert (printed.id, printed.notes[1]) == ("mate_figure4b", PUBLISHED_ALONE)
+    assert printed.categories == ("sha", "mat", "col", "siz", "3dc")
+    assert [(series.values, series.origin) for series in printed.series] == [
+        ((0.921, 0.901, 0.888, 0.769, 0.487), "published")
+    ]
     figures_by_id = figures(ALL)
     assert set(figures_by_id) == {"mate_figure2", "mate_figure4b", "mate_figure5"}
     assert figures_by_id["mate_figure2"].categories == ("3", "10")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.figures import Bars, Points
+from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Points
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
@@ -251,7 +251,18 @@ def test_make_figures_draws_inputs_margins_and_kinds(ours: pd.DataFrame) -> None
 
 def test_make_tables_without_our_rows_shows_the_paper() -> None:
     nothing = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
-    assert BENCHMARK.reporter.figures(results_of("unpie", nothing, PUBLISHED)) == []
+    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("unpie", nothing, PUBLISHED))}
+    pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
+        f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
+    ]
+    kinds = [f"unpie_kinds_{task}" for task in ("grounding", "disambiguation", "reconstruction")]
+    assert list(figures) == [*(f"unpie_inputs_{pair}" for pair in pairs), *kinds]
+    assert all(figure.notes == (PUBLISHED_ALONE,) for figure in figures.values())
+    bars = figures["unpie_inputs_reconstruction_de_en"]
+    assert isinstance(bars, Bars)
+    assert {series.origin for series in bars.series} == {"published"}
+    vlm = next(series for series in bars.series if series.label == "VLM")
+    assert dict(zip(bars.categories, vlm.values, strict=True))["GPT-4"] == 0.579
     names = [table.id for table in BENCHMARK.reporter.tables(results_of("unpie", nothing, PUBLISHED))]
     assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
 
