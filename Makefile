@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs pictures test test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs pictures test test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -50,6 +50,10 @@ demo-real: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -m "not slow and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
+test-hostile: $(STAMP)
+	@$(BIN)/python -m tests.tools.hostile tests/unit -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 test-slow: $(STAMP)

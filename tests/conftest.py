@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.environment import remove_library_settings, remove_process_settings
 from tests.support.maia_source import write_source
 from tests.support.paths import SHARED_DATA
+
+# Before a test imports the libraries that read them.
+remove_library_settings(os.environ)
 
 # Tests share the cores, here and in the processes that they start: threads that wait for others must not spin.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -25,6 +29,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_MAIA = SHARED_DATA / "maia"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment() -> None:
+    """Leave no variable that users set to the tests and their processes, whatever this process started with."""
+    remove_process_settings(os.environ)
 
 
 @pytest.fixture(scope="session")
