@@ -92,6 +92,23 @@ class PrefixSharingUnsupportedError(ModelError):
     exit_code = 70
 
 
+class RankBugError(Exception):
+    """A bug in another process of an engine; the message is its traceback."""
+
+
+BUGS = (
+    LookupError,
+    AttributeError,
+    TypeError,
+    NameError,
+    AssertionError,
+    NotImplementedError,
+    ImportError,
+    RankBugError,
+)
+"""Errors of code, whatever request it handles: they are never a failed row, and end a sweep with their traceback."""
+
+
 def suggest(name: str, known_names: Collection[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or the list of known names if none is near."""
     by_folded_name = {name_list.casefold(): name_list for name_list in sorted(known_names)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +12,8 @@ from dataclasses import replace
 from jobs.serve.chat_api import ChatRequest
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
+
+log = logging.getLogger(__name__)
 
 
 class ModelReplica:
@@ -59,6 +62,7 @@ class ModelReplica:
                 self._engine = build_engine(self._name, self._spec)
             except EngineUnreachableError as unreachable:
                 self._fatal = str(unreachable)
-        except Exception as error:  # noqa: BLE001  the request fails, the server continues
+        except Exception as error:
+            log.exception("a request failed")  # it alone: the server continues
             failure = Failure(type=type(error).__name__, message=str(error))
         return [replies[call.call_id].outcome if call.call_id in replies else failure for call in calls]

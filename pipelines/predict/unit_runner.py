@@ -9,6 +9,7 @@ from typing import Any
 from models.engines.base import Engine
 from models.engines.conversation import answer_requests
 from models.errors import (
+    BUGS,
     DeviceFailedError,
     EngineContractError,
     EngineDiedError,
@@ -23,8 +24,6 @@ from pipelines.schemas import prediction_row
 
 log = logging.getLogger(__name__)
 
-_BUGS = (LookupError, AttributeError, TypeError, NameError, AssertionError, NotImplementedError, ImportError)
-"""Exceptions of an engine that mean a bug: they end the sweep."""
 _FAILURES = {
     "engine_died": "the model's process died while it answered this request",
     "timeout": "the model gave no answer to this request within the stall_timeout_s of its entry",
@@ -98,7 +97,7 @@ class UnitRunner:
             for reply in answer_requests(self._engine, requests, media):
                 del unanswered[reply.request_id]
                 yield reply
-        except (EngineUnreachableError, EngineDiedError, *_BUGS):
+        except (EngineUnreachableError, EngineDiedError, *BUGS):
             raise
         except Exception as error:  # noqa: BLE001  the row edge: a failure becomes data about the rows it concerns
             log.warning(
@@ -114,7 +113,7 @@ class UnitRunner:
         with log_context(request_id=request.request_id):
             try:
                 return next(iter(list(answer_requests(self._engine, [request], media))))
-            except (EngineUnreachableError, EngineDiedError, *_BUGS):
+            except (EngineUnreachableError, EngineDiedError, *BUGS):
                 raise
             except EngineContractError as error:
                 outcome = Failure(type="engine_contract", message=str(error))

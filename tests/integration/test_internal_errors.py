@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checkpoints import build_tiny
 from tests.support.paths import ROOT
 
 PLANTED = '\n\ndef _planted(*args, **kwargs):\n    raise KeyError("planted")\n\n\n{target} = _planted\n'
@@ -19,8 +20,9 @@ TARGETS = {
     "score": ("pipelines/benchmarks/maia/letters.py", "read_letter"),
     "text scorer": ("pipelines/score/text_scorers.py", "look_for"),
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
+    "cache": ("models/engines/transformers/kv_cache.py", "PackedSequences.write"),
 }
-SLOW = ("score", "text scorer", "reduce")
+SLOW = ("score", "text scorer", "reduce", "cache")
 LIMITS = {
     "pipelines/predict/in_process.py": "MAX_REQUESTS",
     "pipelines/score/stage.py": "MAX_PARTS_HERE",
@@ -41,8 +43,10 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
-def run_sweep(tree: Path, env: dict[str, str], data: str, out: Path, limit: int) -> subprocess.CompletedProcess[str]:
-    flags = ("--models", "random", "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv,oevqa")
+def run_sweep(
+    tree: Path, env: dict[str, str], data: str, out: Path, limit: int, model: tuple[str, ...] = ("random",)
+) -> subprocess.CompletedProcess[str]:
+    flags = ("--models", *model, "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv,oevqa")
     command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--limit", str(limit), "--log-format", "json"]
     return subprocess.run(
         [*command, "--data", data, "--out", str(out)],
@@ -52,6 +56,13 @@ def run_sweep(tree: Path, env: dict[str, str], data: str, out: Path, limit: int)
         text=True,
         timeout=300,
     )
+
+
+def tiny_model(folder: Path) -> tuple[str, ...]:
+    """Write a checkpoint and its entry; return the arguments of `--models`."""
+    entry = {"engine": "transformers", "model": str(build_tiny(folder / "checkpoint")), "device": "cpu"}
+    (folder / "models.yaml").write_text(json.dumps({"tiny": entry}))
+    return "tiny", "--models-file", str(folder / "models.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +85,8 @@ def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
     path, target = TARGETS[stage]
     with (tree / path).open("a") as module:
         module.write(PLANTED.format(target=target))
-    result = run_sweep(tree, command_env, maia_data, out, 4)
+    model = tiny_model(tmp_path) if stage == "cache" else ("random",)
+    result = run_sweep(tree, command_env, maia_data, out, 4, model)
     assert result.returncode == 70, result.stderr
     lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]  # Ray writes others
     (line,) = [line for line in lines if line.get("exit_code")]

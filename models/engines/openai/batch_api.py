@@ -148,7 +148,9 @@ class BatchApi:
             transient, status = True, None
             cause = error.__cause__ or error
             reason = self.endpoint.redact(f"{name} of a batch: {type(cause).__name__}: {cause}")
-        except (AttributeError, ValueError) as error:  # the client hands on what is no JSON as text
+        except (AttributeError, ValueError) as error:
+            if isinstance(error, AttributeError) and not isinstance(error.obj, str):
+                raise  # the client hands on what is no JSON as text; anything else is a bug
             transient, status = True, None
             reason = self.endpoint.redact(
                 f"{name} of a batch: the reply is none of this API ({type(error).__name__}: {error}); "

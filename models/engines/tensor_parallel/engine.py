@@ -23,7 +23,7 @@ from models.engines.tensor_parallel.worker import RankConfig, rank_main
 from models.engines.transformers.fetch import ensure_local
 from models.engines.watchdog import response_timeout
 from models.engines.weights import check_memory, free_host_bytes
-from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError
+from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError, RankBugError
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
 
@@ -82,6 +82,7 @@ class TensorParallelEngine:
             EngineStalledError: no rank replied within the timeout; likewise.
             EngineUnreachableError: a rank cannot answer at all.
             RuntimeError: all ranks failed alike; they are ready for other calls.
+            RankBugError: a rank met a bug.
         """
         if not calls:
             return
@@ -95,10 +96,10 @@ class TensorParallelEngine:
                     yield unpack_reply(message["reply"])
                 else:
                     ends[rank] = message
-                    if message["kind"] == "died" or len(ends) == len(self._pipes):
+                    if message["kind"] in ("died", "bug") or len(ends) == len(self._pipes):
                         break
             self._check_agreement(ends)
-        except (EngineDiedError, GeneratorExit):
+        except (EngineDiedError, RankBugError, GeneratorExit):
             # A caller that stops iterating leaves replies in the pipes, which the next call must not read.
             self._kill()
             raise
@@ -153,6 +154,8 @@ class TensorParallelEngine:
                 continue
             if message["kind"] == "unreachable":
                 raise EngineUnreachableError(message["message"])
+            if message["kind"] == "bug":
+                raise RankBugError(f"rank {rank}: {message['message']}")
             if message["kind"] != "ready":
                 raise EngineDiedError(f"rank {rank}: {message['message']}")
             ready[rank] = message
@@ -210,6 +213,8 @@ class TensorParallelEngine:
     def _check_agreement(self, ends: Mapping[int, Mapping[str, Any]]) -> None:
         kinds = {end["kind"] for end in ends.values()}
         detail = next((end["message"] for _, end in sorted(ends.items()) if "message" in end), "")
+        if "bug" in kinds:
+            raise RankBugError(f"{self._spec.model}: {detail}")
         if "died" in kinds:
             raise EngineDiedError(f"{self._spec.model}: {detail}")
         if "unreachable" in kinds:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,7 +25,7 @@ from models.engines.launch import LaunchedModel
 from models.engines.load_progress import progress_listener
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
-from models.errors import EngineDiedError, EngineUnreachableError
+from models.errors import BUGS, EngineDiedError, EngineUnreachableError
 from models.messages import CallReply
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
         _send(pipe, kind="unreachable", message=str(error))
         return
     except Exception as error:  # noqa: BLE001  the parent reports why a rank did not start
-        _send(pipe, kind="died", message=f"{type(error).__name__}: {error}")
+        _send_error(pipe, error, "died")
         return
     _send(pipe, kind="ready", parameter_bytes=local_bytes(engine.parameters()), warnings=engine.warnings)
     while True:
@@ -78,7 +79,14 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
         except EngineDiedError as error:
             _send(pipe, kind="died", message=str(error))
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
-            _send(pipe, kind="failed", message=f"{type(error).__name__}: {error}")
+            _send_error(pipe, error, "failed")
+
+
+def _send_error(pipe: connection.Connection, error: Exception, kind: str) -> None:
+    if isinstance(error, BUGS):
+        _send(pipe, kind="bug", message="".join(traceback.format_exception(error)))
+    else:
+        _send(pipe, kind=kind, message=f"{type(error).__name__}: {error}")
 
 
 def _send_progress(pipe: connection.Connection, activity: str, done: float, total: float) -> None:

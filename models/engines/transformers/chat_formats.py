@@ -1,9 +1,11 @@
-"""Formats of a conversation for models without a chat template: BLIP-2, InstructBLIP, Vicuna."""
+"""A conversation as text: by the model's chat template, or a format for models without one (BLIP-2, Vicuna)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from models.messages import Media, Text, Turn
 
@@ -28,12 +30,32 @@ class ChatFormat:
         dialogue = [(role, text.strip()) for role, text in texts if role != "system"]
         last = len(dialogue) - 1
         rendered = [self._turn(role, text, is_last=index == last) for index, (role, text) in enumerate(dialogue)]
-        return (system or self.default_system) + self.separator.join(rendered)
+        text = (system or self.default_system) + self.separator.join(rendered)
+        text.encode()  # as in `render_template`
+        return text
 
     def _turn(self, role: str, text: str, *, is_last: bool) -> str:
         if role != "assistant":
             return self.user.format(text)
         return self.assistant.format(text) + ("" if is_last else self.answer_end)
+
+
+def render_template(template: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the prompt's text, a last assistant turn left open; an error of the template is a `ValueError`.
+
+    A chat template is a program that comes with the checkpoint: its errors are no bugs of the product.
+    """
+    continues = messages[-1]["role"] == "assistant"
+    try:
+        text = template.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues
+        )
+    except (TypeError, LookupError, AttributeError) as error:
+        if all(frame.filename != "<template>" for frame in traceback.extract_tb(error.__traceback__)):
+            raise
+        raise ValueError(f"the chat template failed: {type(error).__name__}: {error}") from error
+    text.encode()  # names half a surrogate pair; tokenizers would only report a wrong type
+    return str(text)
 
 
 CHAT_FORMATS = {

@@ -119,8 +119,8 @@ class TransformersEngine:
             return None
         try:
             return SharedModel(self._checkpoint, cache_bytes=self._memory.prefix_cache_bytes, chunk=self._memory.chunk)
-        except AttributeError as error:
-            self._stop_sharing(f"its language model was not found: {error}")
+        except PrefixSharingUnsupportedError as error:
+            self._stop_sharing(str(error))
             return None
 
     def _stop_sharing(self, reason: str) -> None:

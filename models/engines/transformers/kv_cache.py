@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.attention import attend, masked_attention, merge
+from models.errors import PrefixSharingUnsupportedError
 
 _GROWTH = 64  # tokens by which the capacity grows when an answer needs more
 
@@ -134,7 +135,7 @@ class AttentionPass:
         `fresh` holds the tokens' own keys and values, each [1, key heads, tokens, width]; each token attends to
         `window` tokens, itself included, or to all; in the last layer only tokens whose logits are read attend to the
         segments, and the results of others are meaningless. A segment that lacks tokens within the window raises
-        `LookupError`.
+        `PrefixSharingUnsupportedError`.
         """
         self.layers.add(layer)
         key, value = (new[0].transpose(0, 1) for new in fresh)
@@ -162,7 +163,9 @@ class AttentionPass:
         stored = segment.keys[layer].shape[2]
         first = start + segment.length - stored
         if stored < segment.length and (window is None or stored < window - 1):
-            raise LookupError(f"layer {layer} holds {stored} of {segment.length} tokens, too few for its window")
+            raise PrefixSharingUnsupportedError(
+                f"layer {layer} holds {stored} of {segment.length} tokens, too few for its window"
+            )
         if window is None or self.highest - window < first:
             return None
         index = self.index if tokens is None else self.index[tokens]

@@ -106,6 +106,7 @@ class Scorer:
     def _encode(
         self, index: int, text: str, prefix: tuple[Head, tuple[SharedSegment, ...], list[int]] | None
     ) -> _ScoredText:
+        text.encode()  # as in `render_template`
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         if prefix is not None:
             head, path, tail = prefix

@@ -46,10 +46,7 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
     if unsupported:
         raise PrefixSharingUnsupportedError(f"{type(module).__name__} uses {', '.join(unsupported)}")
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    try:
-        return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
-    except LookupError as error:
-        raise PrefixSharingUnsupportedError(str(error)) from error
+    return packed_step.attend(module.layer_idx, query, (key, value), scale, sliding_window), None
 
 
 class PackedModel:
@@ -62,6 +59,8 @@ class PackedModel:
         self._model = model
         self._device = device
         self._decoder = model.get_decoder()
+        if not hasattr(getattr(self._decoder, "config", None), "num_hidden_layers"):
+            raise PrefixSharingUnsupportedError("its language model was not found")
         self._layers = int(self._decoder.config.num_hidden_layers)
         self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from models.engines.transformers.chat_formats import CHAT_FORMATS
+from models.engines.transformers.chat_formats import CHAT_FORMATS, render_template
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.media_inputs import (
     MediaRules,
@@ -21,6 +21,7 @@ from models.engines.transformers.media_inputs import (
 )
 from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
 from models.engines.transformers.row_errors import ROW_ERRORS, failure_reply
+from models.errors import BUGS
 from models.messages import Call, CallReply, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
@@ -65,6 +66,8 @@ class PromptMaker:
         for index, call in enumerate(calls):
             try:
                 prepared = self._prepare(without_media(call, blank), media)
+            except BUGS:
+                raise
             except ROW_ERRORS as error:
                 results[index] = failure_reply(call, error, "preprocess")
             else:
@@ -132,12 +135,7 @@ class PromptMaker:
             messages = [
                 {"role": role, "content": "".join(part.get("text", token) for part in parts)} for role, parts in turns
             ]
-        continues = messages[-1]["role"] == "assistant"
-        rendered = self._template.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=not continues, continue_final_message=continues
-        )
-        rendered.encode()  # names half a surrogate pair; tokenizers would only report a wrong type
-        return self._with_start(str(rendered)), count
+        return self._with_start(render_template(self._template, messages)), count
 
     def _with_start(self, rendered: str) -> str:
         """Add the first token where the processor does so itself, and neither template nor tokenizer would."""
@@ -161,7 +159,7 @@ class PromptMaker:
         for part in turn.parts:
             if isinstance(part, Media):
                 if part not in media:
-                    raise LookupError(f"the call has no pixels for the {part.kind} {part.source}")
+                    raise ValueError(f"the call has no pixels for the {part.kind} {part.source}")
                 content.extend(template_parts(part, media[part], self.rules))
             elif not isinstance(part, Text):
                 raise TypeError(f"{type(part).__name__} must be replaced by text before it reaches an engine")
@@ -221,6 +219,8 @@ class PromptMaker:
             return []
         try:
             encoded = self._tokenizer(list(texts), add_special_tokens=self._adds_special_tokens(texts[0]))["input_ids"]
+        except BUGS:
+            raise
         except ROW_ERRORS as error:
             if len(texts) == 1:
                 return [error]

@@ -8,24 +8,20 @@ from typing import TypeVar
 import jinja2
 import torch
 
-from models.errors import DeviceFailedError, EngineDiedError, PrefixSharingUnsupportedError
+from models.errors import BUGS, DeviceFailedError, EngineDiedError, PrefixSharingUnsupportedError
 from models.messages import Call, CallReply, Failure
 
 T = TypeVar("T")
 
 ROW_ERRORS: tuple[type[Exception], ...] = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    OSError,
+    ValueError,  # a processor or the model rejects a picture, its number or a text
+    ArithmeticError,  # of a processor, by the size of a picture
+    RuntimeError,  # of torch: a size that a kernel does not take, or no memory
     MemoryError,
-    StopIteration,
-    jinja2.TemplateError,
+    OSError,  # of Pillow, for a damaged picture
+    jinja2.TemplateError,  # a chat template rejects the order of turns
 )
-"""Errors that the content of one call can cause in a processor, a template or a model."""
+"""Errors that the content of one call can cause in a processor, a template or a model; not those in `BUGS`."""
 
 
 def attempt(action: Callable[[], T], model_name: str) -> T | Exception:
@@ -34,11 +30,14 @@ def attempt(action: Callable[[], T], model_name: str) -> T | Exception:
     Raises:
         DeviceFailedError: no later call of this process can succeed.
         EngineDiedError: a rank of a group failed where the others may not have; they would wait for it forever.
+        Exception: one of `BUGS`, as it is.
     """
     try:
         return action()
     except PrefixSharingUnsupportedError as error:
         return error.with_traceback(None)
+    except BUGS:
+        raise
     except ROW_ERRORS as error:
         is_device_error = "CUDA error" in str(error) or "device-side assert" in str(error)
         if is_device_error and not is_out_of_memory(error):

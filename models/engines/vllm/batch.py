@@ -9,7 +9,7 @@ from typing import Any
 import vllm
 
 from models.engines.context_errors import is_too_long
-from models.errors import EngineDiedError
+from models.errors import BUGS, EngineDiedError
 from models.messages import Call, Failure
 
 _GIVEN_UP = Failure(type="engine_error", message="vllm gave this prompt up, twice; its log says why")
@@ -70,9 +70,11 @@ def _enqueue(llm: Any, submission: Submission, lora: Any) -> Failure | None:
             lora_request=lora,
             tokenization_kwargs={"add_special_tokens": False},  # the chat template has added them
         )
-    except Exception as error:  # vLLM's own classes, and anything that a model's preprocessing raises
+    except Exception as error:  # vLLM's own classes; it wraps what a model's preprocessing raises in a ValueError
         if _is_engine_dead(error):
             raise EngineDiedError(f"vllm's engine died: {error}") from error
+        if isinstance(error, BUGS):
+            raise
         return rejection(error)
     return None
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import jinja2
 import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
+from models.engines.transformers.chat_formats import render_template
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.media_inputs import media_rules
 from models.engines.vllm.batch import Submission, complete, rejection
@@ -99,7 +101,7 @@ class VLLMEngine:
                 parts = (
                     self._scored_texts(call, media) if call.scored else [Submission(call, self._prompt(call, media))]
                 )
-            except (ValueError, TypeError, LookupError, AttributeError) as error:
+            except (ValueError, jinja2.TemplateError) as error:  # a text or medium, or their order, is not supported
                 yield CallReply(call_id=call.call_id, outcome=rejection(error))
                 continue
             if call.scored and not all(part.scored for part in parts):
@@ -139,6 +141,7 @@ class VLLMEngine:
     def _scored_texts(self, call: Call, media: Mapping[Media, Frames]) -> list[Submission]:
         """Return one prompt for each text, tokenized as the `transformers` engine does: by itself, after the turns."""
         tokenizer = self._llm.get_tokenizer()
+        "".join(call.scored).encode()  # as in `render_template`
         prompt = self._prompt(call, media) if call.turns else {}
         if call.turns:
             before: list[int] = tokenizer(prompt.pop("prompt"), add_special_tokens=False)["input_ids"]
@@ -158,19 +161,14 @@ class VLLMEngine:
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
         if not getattr(self._template, "chat_template", None):
             raise ValueError(_NO_TEMPLATE)
-        continues = turns[-1].role == "assistant"
         prompt_media = PromptMedia(
             self._placeholder,
             self._spec.limits.max_frames,
             takes_video=self._takes_video,
             min_frames=self._min_frames,
         )
-        text = self._template.apply_chat_template(
-            [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns],
-            tokenize=False,
-            add_generation_prompt=not continues,
-            continue_final_message=continues,
-        )
+        messages = [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns]
+        text = render_template(self._template, messages)
         if not prompt_media.data:
             return {"prompt": text}
         prompt = {"prompt": text, "multi_modal_data": prompt_media.data, "multi_modal_uuids": prompt_media.names}

@@ -41,6 +41,8 @@ class PromptMedia:
             return [{"type": "text", "text": part.text}]
         if not isinstance(part, Media):
             raise TypeError("an earlier step's output was not filled in")
+        if part not in media:
+            raise ValueError(f"the call has no pixels for the {part.kind} {part.source}")
         frames, name = media[part], f"{part.source}:{part.frames}"
         if part.kind == "image":
             return [self._add("image", _picture(frames.pixels[0]), name)]

@@ -302,6 +302,47 @@ def test_engine_that_died_or_failed_while_it_ran_must_be_rebuilt(
         list(engine.generate(calls_about((), limits=(4,)), MEDIA))
 
 
+@pytest.mark.parametrize(
+    ("place", "bug"),
+    [
+        ("models.engines.vllm.prompt_media.PromptMedia.content", KeyError("planted")),
+        ("tests.unit.models.engines.test_vllm.FakeLLM.enqueue", TypeError("planted")),
+        ("tests.unit.models.engines.test_vllm.FakeLLM.get_tokenizer", LookupError("planted")),
+        ("transformers.Qwen2_5_VLProcessor.apply_chat_template", AttributeError("planted")),
+    ],
+)
+def test_bug_is_no_failed_call(
+    place: str, bug: Exception, vllm_module: Any, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, _ = opened(vllm_module, checkpoint_of("qwen2_5_vl"))
+    scored = Call(call_id="scored/0", turns=(), generation=Generation(max_new_tokens=1), scored=("a b",))
+
+    def planted(*_: Any, **__: Any) -> None:
+        raise bug
+
+    monkeypatch.setattr(place, planted)
+    with pytest.raises(type(bug)) as raised:
+        list(engine.generate([*calls_about((PICTURE,), limits=(4,)), scored], MEDIA))
+    assert raised.traceback[-1].name == "planted"
+
+
+@pytest.mark.parametrize("missing", ["outputs", "prompt_token_ids", "num_cached_tokens"])
+def test_reply_of_another_form_is_a_bug(
+    missing: str, vllm_module: Any, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, _ = opened(vllm_module, checkpoint_of("qwen2_5_vl"))
+    complete = FakeLLM._complete
+
+    def without(self: FakeLLM, prompt: Mapping[str, Any]) -> Any:
+        reply = complete(self, prompt)
+        delattr(reply, missing)
+        return reply
+
+    monkeypatch.setattr(FakeLLM, "_complete", without)
+    with pytest.raises(AttributeError, match=missing):
+        list(engine.generate(calls_about((PICTURE,), limits=(4,)), MEDIA))
+
+
 @pytest.mark.parametrize(("given_up", "failed"), [(1, 0), (6, 1)], ids=["once", "twice"])
 def test_prompt_that_vllm_gives_up_is_sent_again_and_is_never_an_answer(
     given_up: int, failed: int, vllm_module: Any, checkpoint_of: Checkpoints

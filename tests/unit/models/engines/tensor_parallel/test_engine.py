@@ -20,8 +20,8 @@ from models.engines.base import Engine
 from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpack_calls, unpack_reply
-from models.errors import EngineDiedError, EngineUnreachableError
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, user
+from models.errors import EngineDiedError, EngineUnreachableError, RankBugError
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.rank_lines import log_as_rank
 from tests.unit.models.engines.conftest import Checkpoints
@@ -190,9 +190,13 @@ def test_log_lines_of_ranks_are_relayed_by_the_parent(
     assert "ValueError: why" in caplog.records[-1].message
 
 
-def test_log_lines_of_ranks_reach_the_parent(checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_and_bugs_of_ranks_reach_the_parent(checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(effective_level())
     engine = tensor_parallel_engine(checkpoint_of("llama"), share_prefix=False)
+    bug = replace(calls_about(())[0], turns=(user(StepOutput(0)),))  # no engine is sent one
+    with pytest.raises(RankBugError, match=r"(?s)Traceback .*in _content.*TypeError: StepOutput must be replaced"):
+        list(engine.generate([bug], MEDIA))
+    assert engine.pids == (), "the other rank may wait for the one with the bug"  # type: ignore[attr-defined]
     engine.close()
     lines = [(record.name, record.message) for record in caplog.records]
     message = "rank 0: llama runs in padded batches: share_prefix is false"

@@ -62,7 +62,6 @@ BAD_PIXELS = {
         (FLAT, "pixels are uint8 (1, 8, 8)"),
         (FLOATS, "pixels are float32 (2, 8, 8, 3)"),
         ("a placeholder of the model: <|image_pad|>", "image"),
-        (StepOutput(0), "StepOutput must be replaced by text"),
         ("half a surrogate pair: \ud83d", "surrogate"),
     ],
 )
@@ -85,13 +84,13 @@ def test_text_that_the_tokenizer_rejects_fails_its_call(
 
     def reject_minutes(self: Any, texts: Any, **more: Any) -> Any:
         if any("minuto" in text for text in texts):
-            raise TypeError("no minutes, please")
+            raise ValueError("no minutes, please")
         return original(self, texts, **more)
 
     monkeypatch.setattr(tokenizer, "__call__", reject_minutes)
     replies = outcomes(engine, calls_about((), limits=(2,)))
     assert [call_id for call_id, outcome in replies.items() if isinstance(outcome, Failure)] == ["3"]
-    assert replies["3"] == Failure(type="preprocess", message="TypeError: no minutes, please")
+    assert replies["3"] == Failure(type="preprocess", message="ValueError: no minutes, please")
 
 
 def test_text_model_rejects_pictures(tmp_path: Path) -> None:
@@ -231,10 +230,10 @@ def test_prefill_without_memory_waits_for_the_other_calls(
     assert engine.no_sharing_reason is None
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), IndexError("list index out of range")])
 def test_error_of_the_model_in_one_call_spares_the_others(
-    engine: TransformersEngine, error: Exception, monkeypatch: pytest.MonkeyPatch
+    engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    error = RuntimeError("shapes do not match")
     calls = calls_about((PICTURE,))
     expected = texts(list(engine.generate(calls, MEDIA)))
     generate = engine._padded.generate
@@ -254,6 +253,51 @@ def test_error_of_the_model_in_one_call_spares_the_others(
     assert {call_id: o.text for call_id, o in replies.items() if isinstance(o, Answer)} == {
         call_id: text for call_id, text in expected.items() if call_id != "3"
     }
+
+
+PLACES = {
+    "attention": ("models.engines.transformers.kv_cache.merge", TypeError),
+    "cache": ("models.engines.transformers.kv_cache.PackedSequences.write", IndexError),
+    "prefixes": ("models.engines.transformers.prefix_sharing.build_prefix_tree", KeyError),
+    "padded batch": ("models.engines.transformers.padded_batch.PaddedBatchModel.generate", AttributeError),
+    "scores": ("models.engines.transformers.logprobs._reply", KeyError),
+    "processor": ("transformers.Qwen2_5_VLProcessor.__call__", AttributeError),
+    "tokenizer": ("__call__", TypeError),
+    "answer": ("decode", IndexError),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_bug_is_no_failed_call(place: str, engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, bug = PLACES[place]
+
+    def planted(*_: Any, **__: Any) -> None:
+        raise bug("planted")
+
+    calls = calls_about((PICTURE,))
+    beams = replace(calls[0], call_id="beams", generation=replace(calls[0].generation, num_beams=2))
+    scored = Call(call_id="scored", turns=calls[0].turns, generation=calls[0].generation, scored=("a", "b"))
+    if "." in target:
+        monkeypatch.setattr(target, planted)
+    else:
+        monkeypatch.setattr(type(engine._maker._tokenizer), target, planted)
+    with pytest.raises(bug, match="planted") as raised:
+        list(engine.generate([scored] if place == "scores" else [*calls, beams], MEDIA))
+    assert raised.traceback[-1].name == "planted"
+
+
+def test_unfilled_step_is_a_bug_of_the_caller(engine: TransformersEngine) -> None:
+    call = replace(calls_about(())[0], turns=(user(StepOutput(0)),))
+    with pytest.raises(TypeError, match="StepOutput must be replaced by text"):
+        list(engine.generate([call], MEDIA))
+
+
+def test_error_of_the_chat_template_fails_the_call(engine: TransformersEngine) -> None:
+    engine._maker._template.chat_template = "{{ messages[0]['content'] + 'a list and a text' }}"
+    for outcome in outcomes(engine, calls_about(())[:2]).values():
+        assert isinstance(outcome, Failure)
+        assert outcome.type == "preprocess"
+        assert "the chat template failed: TypeError" in outcome.message
 
 
 def test_lost_device_ends_the_engine(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
