@@ -190,7 +190,9 @@ def test_log_lines_of_ranks_are_relayed_by_the_parent(
     assert "ValueError: why" in caplog.records[-1].message
 
 
-def test_log_lines_and_bugs_of_ranks_reach_the_parent(checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_and_bugs_of_ranks_reach_the_parent(
+    checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(effective_level())
     engine = tensor_parallel_engine(checkpoint_of("llama"), share_prefix=False)
     bug = replace(calls_about(())[0], turns=(user(StepOutput(0)),))  # no engine is sent one
