@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S = 60.0
 
@@ -19,11 +23,11 @@ class Node:
     cpus: float
     memory: int
     gpu_bytes: tuple[int, ...]
-    """Memory of each GPU that Ray may use."""
+    """Memory of each GPU that Ray may use; 0 where it is unknown."""
 
 
 def node_inventory() -> list[Node]:
-    """Return every node of the connected cluster, without GPU sizes if it does not answer within a minute.
+    """Return every node of the connected cluster; sizes of GPUs are unknown if it does not answer within a minute.
 
     The node is queried: Ray knows the number of its GPUs, not their size.
     """
@@ -31,7 +35,7 @@ def node_inventory() -> list[Node]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     alive = [node for node in ray.nodes() if node["Alive"]]
-    query = ray.remote(num_cpus=0)(_query_gpu_bytes)
+    query = ray.remote(num_cpus=0)(local_gpus)
     nodes = {
         query.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
         for node in alive
@@ -42,49 +46,35 @@ def node_inventory() -> list[Node]:
 
 def _node(raw: dict[str, Any], sizes: list[int]) -> Node:
     resources = raw["Resources"]
+    gpus = int(resources.get("GPU", 0))
     return Node(
         name=f"node {raw['NodeManagerAddress']}",
         cpus=resources.get("CPU", 0.0),
         memory=int(resources.get("memory", 0)),
-        gpu_bytes=tuple(sizes[: int(resources.get("GPU", 0))]),
+        gpu_bytes=tuple((*sizes, *[0] * gpus)[:gpus]),
     )
 
 
-def _query_gpu_bytes() -> list[int]:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
+@cache
+def _list_gpus(program: str) -> tuple[int, ...]:
     query = [program, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    result = subprocess.run(query, capture_output=True, text=True, timeout=TIMEOUT_S / 2, check=False)  # noqa: S603
-    return [int(line) << 20 for line in result.stdout.split() if line.isdigit()]
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """A GPU; sizes in bytes."""
-
-    name: str
-    total: int
-    free: int
-
-
-def local_gpus() -> list[Gpu]:
-    """Return the GPUs that nvidia-smi lists; [] without a GPU or driver."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    query = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
     try:
-        result = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True)  # noqa: S603  fixed words
-    except (OSError, subprocess.SubprocessError):
-        return []
-    gpus = []
-    for line in result.stdout.splitlines():
-        name, *sizes = (field.strip() for field in line.rsplit(",", 2))
-        if len(sizes) == 2 and all(size.isdigit() for size in sizes):
-            total, free = (int(size) << 20 for size in sizes)
-            gpus.append(Gpu(name, total, free))
-    return gpus
+        result = subprocess.run(query, capture_output=True, text=True, timeout=TIMEOUT_S / 2, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("the GPUs of this machine are unknown: %s", error)
+        return ()
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    # `[N/A]` where a GPU shares the main memory.
+    return tuple(int(line) << 20 if line.isdigit() else 0 for line in lines if line.isdigit() or line.startswith("["))
+
+
+def local_gpus() -> list[int]:
+    """Return the memory of each GPU that nvidia-smi lists, 0 where it is unknown; [] without a GPU or driver.
+
+    It is asked once, and a failure is logged once: it may take half a minute where a driver is ill.
+    """
+    program = shutil.which("nvidia-smi")
+    return [*_list_gpus(program)] if program else []
 
 
 def local_memory() -> tuple[int, int]:

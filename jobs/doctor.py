@@ -84,13 +84,12 @@ def _software() -> CheckResult:
 
 
 def _this_node() -> Node:
-    gpu_bytes = tuple(gpu.total for gpu in local_gpus())
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=gpu_bytes)
+    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=tuple(local_gpus()))
 
 
 def _node(node: Node) -> CheckResult:
-    sizes = sorted({f"{size / 1e9:.0f} GB" for size in node.gpu_bytes})
+    sizes = sorted({f"{size / 1e9:.0f} GB" if size else "unknown size" for size in node.gpu_bytes})
     gpus = f"{len(node.gpu_bytes)} GPUs of {' and '.join(sizes)}" if node.gpu_bytes else "no GPU: models run on the CPU"
     detail = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
     return CheckResult(node.name, "ok" if node.gpu_bytes else "note", detail)
@@ -139,7 +138,9 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
     size = measured_size(spec)
     if size is None:
         return CheckResult(name, "note", "its size is unknown: give parameters_b in its entry")
-    gpus_by_node = [node.gpu_bytes for node in nodes if node.gpu_bytes]
+    gpus_by_node = [node.gpu_bytes for node in nodes if node.gpu_bytes and all(node.gpu_bytes)]
+    if not gpus_by_node and spec.device != "cpu" and any(node.gpu_bytes for node in nodes):
+        return CheckResult(name, "note", "whether it fits is unknown: nvidia-smi does not tell the memory of the GPUs")
     if not gpus_by_node or spec.device == "cpu":
         weights = size.parameters * bytes_per_weight(spec, size)
         return _offloaded(_on_cpu(name, weights, max(node.memory for node in nodes), unable), spec, weights, nodes)

@@ -71,7 +71,7 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         return None
     gpu_sizes = list(cards) or _cards()
     best = plan_placement(spec, size, gpu_sizes, batch=load_of(plan))
-    origin = "detected" if cards or local_gpus() else "assumed: no local GPU"
+    origin = "detected" if cards or any(local_gpus()) else "assumed: no local GPU"
     text = (
         f"{placement.tensor_parallel} GPU{'s' if placement.tensor_parallel > 1 else ''} a replica, "
         f"{placement.bytes_per_gpu / 1e9:.1f} GB each (weights {placement.need.weights / 1e9:.1f}, "
@@ -127,4 +127,4 @@ def _placement_data(placement: Placement) -> dict[str, Any]:
 
 
 def _cards() -> list[int]:
-    return [card.total for card in local_gpus()] or [ASSUMED_GPU_BYTES] * _ASSUMED_GPUS
+    return [*filter(None, local_gpus())] or [ASSUMED_GPU_BYTES] * _ASSUMED_GPUS

@@ -65,6 +65,14 @@ def test_sums(
     assert detail in checks[model]["detail"]
 
 
+def test_gpus_of_unknown_size_are_no_cpu() -> None:
+    nodes = [Node(name="a", cpus=8, memory=64 * GB, gpu_bytes=(0, 0))]
+    (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()
+    assert doctor._node(nodes[0]).detail.endswith("2 GPUs of unknown size")
+    check = doctor._model(name, spec, nodes, named=True)
+    assert (check.state, "nvidia-smi" in check.detail) == ("note", True)
+
+
 def test_gpus_are_counted_per_node() -> None:
     nodes = [Node(name=name, cpus=8, memory=GB, gpu_bytes=(80 * GB,) * 2) for name in "ab"]
     (name, spec), *_ = select_models(["qwen2.5-vl-72b"], load_models()).items()

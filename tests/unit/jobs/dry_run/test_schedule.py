@@ -11,7 +11,6 @@ import pytest
 
 import jobs.dry_run.schedule as page
 from cluster.connect import ClusterInfo
-from cluster.hardware import Gpu
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_summary
@@ -40,7 +39,7 @@ def on(
 
     monkeypatch.setattr(page, "connect", joined)
     monkeypatch.setattr(page, "gpus_of_nodes", lambda: list(nodes))
-    monkeypatch.setattr(page, "local_gpus", lambda: [Gpu("x", 1, 1)] * cards)
+    monkeypatch.setattr(page, "local_gpus", lambda: [1] * cards)
 
 
 def test_schedule_says_when_each_model_runs(spec: RunSpec) -> None:
