@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +30,8 @@ from pipelines.score.text_scorers import TextScorer, build_scorer, is_available,
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
+
+T = TypeVar("T")
 
 INPUTS_KEY = b"vlmsweep.inputs"
 MISSING_KEY = b"vlmsweep.missing_scorers"
@@ -67,6 +70,7 @@ class PartScorer:
         self._benchmark = spec.prompts.benchmark
         self._out, self._is_shared = out or Store(spec.context.out_uri), out is not None
         self._context = ScoringContext.open(spec.context.data_uri, spec.prompts, self._out, dataset)
+        self._specs: dict[str, ScorerSpec | None] = {}
         self._scorers: dict[str, TextScorer | None] = {}
         self.problems: dict[str, str] = {}
         """Unavailable scorers: kind -> why. Their columns stay absent."""
@@ -89,10 +93,10 @@ class PartScorer:
         target = score_path(part if isinstance(part, str) else part.path)
         inputs = self._inputs(rows, by_judge)
         scored_inputs, missing = _footer(self._out, target) if is_scored else ("", [])
-        if scored_inputs == inputs and not any(self._scorer(kind) for kind in missing):
+        if scored_inputs == inputs and not any(map(self._is_possible, missing)):
             return len(rows)
-        scores = [self._score_row(row, by_judge.get(row.request_id, {})) for row in self._compare_texts(rows)]
-        missing = sorted(kind for kind, scorer in self._scorers.items() if scorer is None)
+        rows, missing = self._compare_texts(rows)
+        scores = [self._score_row(row, by_judge.get(row.request_id, {})) for row in rows]
         schema = SCORES.with_metadata({INPUTS_KEY: inputs.encode(), MISSING_KEY: json.dumps(missing).encode()})
         self._out.put(target, to_parquet(scores, schema), hold=self._is_shared)  # for the report
         return len(rows)
@@ -145,24 +149,36 @@ class PartScorer:
             }
         )
 
+    def _reachable(self, kind: str) -> ScorerSpec | None:
+        """Return a scorer's spec where its files or the hub can be reached; nothing is loaded."""
+        if kind not in self._specs:
+            spec = next((scorer for scorer in self._spec.scorers if scorer.kind == kind), None)
+            self._specs[kind] = self._unless_unavailable(spec, partial(look_for, spec)) if spec else None
+        return self._specs[kind]
+
     def _scorer(self, kind: str) -> TextScorer | None:
         if kind not in self._scorers:
-            self._scorers[kind] = self._build(kind)
+            spec = self._reachable(kind)
+            self._scorers[kind] = self._load(spec) if spec else None
         return self._scorers[kind]
 
-    def _build(self, kind: str) -> TextScorer | None:
+    def _load(self, spec: ScorerSpec) -> TextScorer | None:
+        return self._unless_unavailable(spec, partial(build_scorer, spec, self._spec.device))
+
+    def _is_possible(self, kind: str) -> bool:
+        """Return whether a scorer is loaded or may be; nothing is loaded."""
+        return (self._scorers[kind] if kind in self._scorers else self._reachable(kind)) is not None
+
+    def _unless_unavailable(self, spec: ScorerSpec, action: Callable[[], T]) -> T | None:
+        """Return the action's result, None for a scorer that is unavailable; one that the user named must be there."""
         from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
-        spec = next((scorer for scorer in self._spec.scorers if scorer.kind == kind), None)
-        if spec is None:
-            return None
         try:
-            look_for(spec)
-            return build_scorer(spec, self._spec.device)
+            return action()
         except ScorerUnavailableError as error:
             if spec.named:
                 raise
-            self.problems[kind] = str(error)
+            self.problems[spec.kind] = str(error)
             return None
 
     def _baseline(self, kind: str) -> float | None:
@@ -176,10 +192,10 @@ class PartScorer:
         baseline = ENGLISH_BASELINES.get((spec.model, layer))
         return baseline.f1 if baseline else None
 
-    def _compare_texts(self, rows: Sequence[Row]) -> list[Row]:
-        """Add the columns of scorer models; all texts of a part are one call."""
+    def _compare_texts(self, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+        """Add the columns of scorer models, and name those that are missing; all texts of a part are one call."""
         if self._benchmark.similarity is None:
-            return list(rows)
+            return list(rows), []
         requests = [
             (i, request)
             for i, row in enumerate(rows)
@@ -187,9 +203,11 @@ class PartScorer:
             if request.column not in row.given
         ]
         columns: dict[int, dict[str, float]] = {}
+        missing = []
         for kind in sorted({request.scorer for _, request in requests}):
             scorer = self._scorer(kind)
             if scorer is None:
+                missing.append(kind)
                 continue
             of_kind = [(i, request) for i, request in requests if request.scorer == kind]
             values = scorer.best(
@@ -201,7 +219,8 @@ class PartScorer:
                 if request.rescaled and baseline is not None and request.rescaled not in rows[i].given:
                     # An empty text has no score to rescale and stays at 0.
                     columns[i][request.rescaled] = (value - baseline) / (1.0 - baseline) if value else 0.0
-        return [replace(row, given={**row.given, **columns[i]}) if i in columns else row for i, row in enumerate(rows)]
+        given = [{**row.given, **columns.get(i, {})} for i, row in enumerate(rows)]
+        return [replace(row, given=values) for row, values in zip(rows, given, strict=True)], missing
 
     def _score_row(self, row: Row, by_judge: Mapping[str, float]) -> dict[str, Any]:
         reading = self._benchmark.grader.read_answer(row)

@@ -65,8 +65,8 @@ def is_available(spec: ScorerSpec) -> bool:
     return True
 
 
-def look_for(spec: ScorerSpec) -> None:
-    """Check in seconds that a scorer's files are local or the hub answers, as the library retries for half a minute.
+def look_for(spec: ScorerSpec) -> ScorerSpec:
+    """Return the spec of a scorer whose files are local, or whose hub answers: the library would try for long.
 
     Raises:
         ScorerUnavailableError: neither.
@@ -77,7 +77,7 @@ def look_for(spec: ScorerSpec) -> None:
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
     if Path(spec.model).is_dir() or cached_folder(spec.model, spec.loaded_revision):
-        return
+        return spec
     try:
         requests.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
     except requests.RequestException as error:
@@ -87,3 +87,4 @@ def look_for(spec: ScorerSpec) -> None:
             f"it is no folder, not in the cache, and the hub does not answer ({type(error).__name__}).",
             remedy,
         ) from error
+    return spec

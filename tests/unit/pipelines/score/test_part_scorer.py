@@ -169,10 +169,52 @@ def test_unavailable_default_scorer_is_reported_and_retried(
     scorer.score(PART)
     assert "no-such-model" in scorer.problems["bertscore"]
     assert not any("bertscore" in row_values for row_values in values(out))
-    monkeypatch.setattr(scoring, "look_for", lambda _: None)
+    monkeypatch.setattr(scoring, "look_for", lambda scorer: scorer)
     monkeypatch.setattr(scoring, "build_scorer", lambda *_: LengthScorer())
     PartScorer(spec(maia_data, out, default)).score(PART)
     assert sum("bertscore" in row_values for row_values in values(out)) == 2
+
+
+def test_part_that_needs_no_scorer_is_scored_alike_after_one_that_does(
+    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
+    letters = PART.replace("p.parquet", "q.parquet")
+    rows = [row for row in read_part(out, PART).to_pylist() if row["task"] == "vsv"]
+    out.put(letters, to_parquet(rows, PREDICTIONS))
+
+    def unavailable(*_: object) -> None:
+        raise ScorerUnavailableError("no-such-model", "it is gone.", "Bring it.")
+
+    monkeypatch.setattr(scoring, "look_for", unavailable)
+    after_another = PartScorer(spec(maia_data, out, default))
+    after_another.score(PART)
+    after_another.score(letters)
+    scores = letters.replace("predictions", "scores")
+    content = out.get(scores)
+    assert scoring._footer(out, scores)[1] == []
+    assert scoring._footer(out, SCORES)[1] == ["bertscore"]
+    out.delete(scores)
+    PartScorer(spec(maia_data, out, default)).score(letters)
+    assert out.get(scores) == content
+
+
+def test_up_to_date_check_loads_no_scorer(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
+    monkeypatch.setattr(scoring, "look_for", lambda scorer: scorer)
+    scorer = PartScorer(spec(maia_data, out, default))
+    monkeypatch.setattr(scoring, "build_scorer", unavailable_model)
+    assert scorer._is_possible("bertscore")
+    scorer.score(PART)
+    assert not scorer._is_possible("bertscore"), "its files are there and do not load: it is not tried again"
+    content = out.get(SCORES)
+    monkeypatch.setattr(Store, "put", lambda *_: pytest.fail("written again"))
+    scorer.score(PART)
+    assert out.get(SCORES) == content
+
+
+def unavailable_model(*_: object) -> None:
+    raise ScorerUnavailableError("no-such-model", "its weights did not load.", "Bring it.")
 
 
 def test_other_commit_of_a_scorer_makes_scores_out_of_date(
@@ -184,7 +226,7 @@ def test_other_commit_of_a_scorer_makes_scores_out_of_date(
         commits.append(scorer.loaded_revision)
         return LengthScorer()
 
-    monkeypatch.setattr(scoring, "look_for", lambda _: None)
+    monkeypatch.setattr(scoring, "look_for", lambda scorer: scorer)
     monkeypatch.setattr(scoring, "build_scorer", build)
     for commit in (None, "one", "one", "two"):
         PartScorer(spec(maia_data, out, ScorerSpec("bertscore", "org/name", 9, commit=commit))).score(PART)
