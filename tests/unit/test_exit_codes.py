@@ -24,6 +24,7 @@ EXIT_CODES = {
     "models.errors.BatchApiError": 3,
     "models.errors.EngineContractError": 70,
     "models.errors.EngineDiedError": 3,
+    "models.errors.DeviceFailedError": 3,
     "models.errors.EngineStalledError": 3,
     "models.errors.EngineUnreachableError": 3,
     "models.errors.HubUnreachableError": 3,
@@ -56,6 +57,7 @@ EXIT_CODES = {
     "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
 }
 WITHOUT_EXIT_CODE = {
+    "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
     "pipelines.benchmarks.vflute.source_text._FormError",
     "pipelines.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
