@@ -57,6 +57,9 @@ EXIT_CODES = {
     "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
 }
 WITHOUT_EXIT_CODE = {
+    "models.engines.openai.completion.NoCompletionError",
+    "models.strict_yaml._RepeatedKeyError",
+    "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
     "pipelines.benchmarks.vflute.source_text._FormError",
