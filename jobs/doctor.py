@@ -23,6 +23,8 @@ from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
+CPU_MARGIN = 1.2
+"""Memory that a model on CPUs takes, in bytes of its weights."""
 MIN_DISK_BYTES = 10 * 10**9
 """Free bytes below which a location for results or data gets a note."""
 
@@ -143,7 +145,8 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
         return CheckResult(name, "note", "whether it fits is unknown: nvidia-smi does not tell the memory of the GPUs")
     if not gpus_by_node or spec.device == "cpu":
         weights = size.parameters * bytes_per_weight(spec, size)
-        return _offloaded(_on_cpu(name, weights, max(node.memory for node in nodes), unable), spec, weights, nodes)
+        why, memory = "device: cpu" if spec.device == "cpu" else "no GPU", max(node.memory for node in nodes)
+        return _offloaded(_on_cpu(name, why, weights, memory, unable), spec, weights, nodes)
 
     # A replica's ranks are on one node: the best node counts.
     def best_of(degree: int | None) -> Placement:
@@ -165,9 +168,9 @@ def _offloaded(result: CheckResult, spec: ModelSpec, weights: float, nodes: Sequ
     return replace(result, state="note", detail=f"{result.detail}; {offload.summary}")
 
 
-def _on_cpu(name: str, weights: float, memory: int, unable: str) -> CheckResult:
-    detail = f"no GPU; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
-    if weights * 1.2 > memory:
+def _on_cpu(name: str, why: str, weights: float, memory: int, unable: str) -> CheckResult:
+    detail = f"{why}; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
+    if weights * CPU_MARGIN > memory:
         return CheckResult(name, unable, f"{detail}: does not fit")
     return CheckResult(name, "ok", f"{detail}: runs on the CPU, slowly")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from models.availability import unavailable_reason
+from models.availability import missing_path, unavailable_reason
 from models.catalog_loader import load_models, named_models, select_models
 from models.errors import EngineUnreachableError
 from models.gguf_header import check_gguf, gguf_file
@@ -137,13 +137,9 @@ def _by_reason(reasons: Mapping[str, str]) -> str:
 def _missing_files(spec: ModelSpec) -> str:
     """Return why the files of a local model cannot be used."""
     path = gguf_file(spec.model) if spec.runs_locally else None
-    if path is None:
-        is_path = spec.model.startswith((".", "/", "~"))
-        if spec.runs_locally and is_path and not Path(spec.model).expanduser().is_dir():
-            return f"no folder {spec.model}; give a checkpoint's folder or a hub id"
-        return ""
-    if not path.is_file():
-        return f"no file {spec.model}; give a GGUF file, a checkpoint's folder or a hub id"
+    missing = missing_path(spec)
+    if missing or path is None:
+        return missing
     try:
         check_gguf(path)
     except EngineUnreachableError as error:

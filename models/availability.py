@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.environment import secret
 from models.errors import MissingSecretError
+from models.fingerprint import is_plain_path
 from models.gguf_header import gguf_file
 from models.spec import ModelSpec, TransformersEntry
 
@@ -19,6 +20,7 @@ PICKLES_REFUSED = (
     "no other weights are read, since pickles run code as they load: convert them where you trust them, with "
     "AutoModel....from_pretrained(folder).save_pretrained(new_folder), and give the new folder"
 )
+_REMEDY = "give a GGUF file, a checkpoint's folder or a hub id"
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 _TABLES = frozenset({"MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"})
 
@@ -37,7 +39,18 @@ def unavailable_reason(spec: ModelSpec) -> str:
             secret(spec.api_key_env)
         except MissingSecretError as error:
             return str(error)
-    return pickled_weights(spec) or _missing_package(spec)
+    return missing_path(spec) or pickled_weights(spec) or _missing_package(spec)
+
+
+def missing_path(spec: ModelSpec) -> str:
+    """Return which folder or file that an entry names by a path is not on this machine; '' if all are."""
+    if not spec.runs_locally:
+        return ""
+    for name in filter(None, (spec.model, spec.adapter)):
+        if is_plain_path(name) and not Path(name).expanduser().exists():
+            kind = "file" if name.lower().endswith(".gguf") else "folder"
+            return f"no {kind} {name}, beside the models file or in the working directory; {_REMEDY}"
+    return ""
 
 
 def pickled_weights(spec: ModelSpec) -> str:

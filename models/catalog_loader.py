@@ -120,7 +120,7 @@ def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
             f"{_location(path, tree, [name])}: model {name!r} must be a mapping such as `engine: random`"
         )
     try:
-        return ModelSpec.model_validate(entry)
+        return _with_paths(ModelSpec.model_validate(entry), path.parent)
     except ValidationError as error:
         raise ModelsFileError(
             "\n".join(
@@ -128,6 +128,22 @@ def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
                 for details in error.errors(include_url=False, include_context=False)
             )
         ) from None
+
+
+def _with_paths(spec: ModelSpec, folder: Path) -> ModelSpec:
+    """Return the entry with files of this machine by absolute paths: beside the models file, else as they are named."""
+    if not spec.runs_locally:
+        return spec
+    places = {name: [folder / path, path] for name in ("model", "adapter") if (path := _relative(getattr(spec, name)))}
+    existing = {name: next((path for path in paths if path.exists()), None) for name, paths in places.items()}
+    found_paths = {name: str(path.absolute()) for name, path in existing.items() if path}
+    return spec.model_copy(update=found_paths) if found_paths else spec
+
+
+def _relative(name: str | None) -> Path | None:
+    """Return the relative path that a name may be."""
+    path = Path(name).expanduser() if name and not name.startswith("s3://") else None
+    return None if path is None or path.is_absolute() else path
 
 
 def _describe_fault(details: ErrorDetails) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
 from models.spec import ModelSpec
 
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WHOLE_FILE = 4 << 20  # bytes up to which a file is hashed whole
 _END = 1 << 20  # bytes hashed at each end of a larger file
 
@@ -52,9 +54,17 @@ def local_weights(spec: ModelSpec) -> Path | None:
     return path if path.is_dir() or (path.suffix.lower() == ".gguf" and path.is_file()) else None
 
 
+def is_plain_path(name: str) -> bool:
+    """Return whether a name can only be a path of this machine: no id of the hub has its form."""
+    is_id = (
+        _HUB_ID.fullmatch(name) and not name.startswith(".") and not name.lower().endswith((".gguf", ".safetensors"))
+    )
+    return not is_id and not name.startswith("s3://")
+
+
 def is_unpinned(spec: ModelSpec) -> bool:
     """Return whether these weights may change: a hub id without a commit."""
-    if not spec.runs_locally or spec.model.startswith(("/", ".", "~", "s3://")):
+    if not spec.runs_locally or spec.model.startswith("s3://") or is_plain_path(spec.model):
         return False
     is_movable = spec.revision in (None, "main") or spec.revision.startswith("refs/")
     return is_movable and local_weights(spec) is None

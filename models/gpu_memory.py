@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,8 @@ USEFUL_ROWS = 16  # a GPU idles below these rows: a larger tensor-parallel degre
 CONTEXT_BYTES = 1_500_000_000  # GPU memory of a process before the first weight: CUDA context, libraries, fragmentation
 RANK_BYTES = 500_000_000  # buffers for communication with other ranks
 DEGREES = (1, 2, 4, 8, 16)
+_VISION = re.compile(r"vis(ual|ion)|image|patch|project(or|ion)\.|connector|merger|[qp]former|resampler")
+"""Names of tensors between pixels and the language model, which every rank holds whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,9 +216,9 @@ def model_size(spec: ModelSpec) -> ModelSize | None:
     if gguf := gguf_file(spec.model):
         return _gguf_size(gguf)
     if folder.is_dir():
-        parameters = sum(_parameters(path) for path in sorted(folder.glob("*.safetensors")))
-        if parameters:
-            return ModelSize(float(parameters), _read_shape(folder / "config.json") or spec.shape)
+        tensors = [tensor for path in sorted(folder.glob("*.safetensors")) for tensor in _tensors(path)]
+        if tensors:
+            return _stored_size(tensors, _read_shape(folder / "config.json") or spec.shape)
     return ModelSize(spec.parameters_b * 1e9, spec.shape) if spec.parameters_b else None
 
 
@@ -228,12 +231,22 @@ def _gguf_size(path: Path) -> ModelSize | None:
     return ModelSize(float(header.parameters), header.shape)
 
 
-def _parameters(path: Path) -> int:
-    """Return the number of weights in a safetensors file; 0 when its header cannot be read."""
+def _tensors(path: Path) -> list[tuple[str, Sequence[int], str]]:
+    """Return name, shape and type of each tensor in a safetensors file; none when its header cannot be read."""
     try:
-        return sum(math.prod(tensor["shape"]) for tensor in read_tensors(path).values())
+        return [(name, tensor["shape"], tensor["dtype"]) for name, tensor in read_tensors(path).items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return 0
+        return []
+
+
+def _stored_size(tensors: Sequence[tuple[str, Sequence[int], str]], shape: Shape | None) -> ModelSize:
+    """Return the size of stored tensors; those of quantized checkpoints say nothing of types and shards."""
+    parameters = sum(math.prod(dimensions) for _, dimensions, _ in tensors)
+    if not {kind for _, _, kind in tensors} <= {"F32", "F16", "BF16"}:
+        return ModelSize(float(parameters), shape)
+    wide = sum(math.prod(dimensions) for _, dimensions, kind in tensors if kind == "F32")
+    whole = sum(math.prod(dimensions) for name, dimensions, _ in tensors if len(dimensions) < 2 or _VISION.search(name))
+    return ModelSize(float(parameters), shape, float(whole), 4 if wide > parameters / 2 else 2)
 
 
 def _read_shape(path: Path) -> Shape | None:

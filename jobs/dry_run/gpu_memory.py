@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cluster.hardware import local_gpus, local_memory
-from jobs.doctor import CheckResult, models_here
+from jobs.doctor import CPU_MARGIN, CheckResult, models_here
 from models.engines.empty_weights import measured_size
 from models.engines.offload import OffloadPlan, offload_rows, plan_offload
 from models.fingerprint import is_unpinned
@@ -69,6 +69,8 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     size, placement = measured_size(spec), placement_for(spec, plan, cards)
     if size is None or placement is None:
         return None
+    if not spec.can_use_gpu:
+        return _on_cpu(size.parameters * bytes_per_weight(spec, size))
     gpu_sizes = list(cards) or _cards()
     best = plan_placement(spec, size, gpu_sizes, batch=load_of(plan))
     origin = "detected" if cards or any(local_gpus()) else "assumed: no local GPU"
@@ -96,6 +98,15 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         if offload
         else None,
     }
+
+
+def _on_cpu(weights: float) -> dict[str, Any]:
+    """Describe the placement of an entry with `device: cpu`."""
+    memory = local_memory()[0]
+    text = f"on the CPU (device: cpu): {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
+    fits = weights * CPU_MARGIN <= memory
+    summary = {"fits": fits, "words": text if fits else f"{text}; does not fit"}
+    return {**summary, "stated": None, "proposed": None, "offload": None}
 
 
 def format_hours(hours: float) -> str:

@@ -148,8 +148,8 @@ def _format(value: Any) -> str:
 
 
 def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
-    local = spec.runs_locally
-    placed = placement_for(spec, plan) if local else None
+    local, uses_gpu = spec.runs_locally, spec.can_use_gpu
+    placed = placement_for(spec, plan) if uses_gpu else None
     price = dollars = None
     if billed := spec.billed_price:
         thoughts = plan.calls * (spec.thinking_tokens or 0)
@@ -169,8 +169,8 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "media_groups": plan.groups,
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
-        "gpus": spec.tensor_parallel * spec.replicas.max if local else 0,
-        "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if local else 0,
+        "gpus": spec.replica_gpus * spec.replicas.max,
+        "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if uses_gpu else 0,
         "placement": placement_summary(spec, plan) if local else None,
         "price": price if price or local or spec.is_random else "no price given",
         "price_usd": dollars,

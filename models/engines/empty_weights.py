@@ -27,11 +27,12 @@ def measured_size(spec: ModelSpec) -> ModelSize | None:
     The configuration is a local folder's or one that the hub's cache holds; nothing is fetched. Quantized checkpoints
     are measured by their files.
     """
-    folder = _config_folder(spec)
-    if folder is None:
-        return model_size(spec)
+    folder, stored = _config_folder(spec), model_size(spec)
+    is_stored = stored is not None and stored.shape is not None and stored.stored_width is not None
+    if folder is None or is_stored:  # the second without the seconds that importing torch takes
+        return stored
     digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
-    return _measure(str(folder), digest, spec.trust_remote_code) or model_size(spec)
+    return _measure(str(folder), digest, spec.trust_remote_code) or stored
 
 
 def _config_folder(spec: ModelSpec) -> Path | None:

@@ -71,6 +71,8 @@ def _save(path: Path, dtype: str, folder: Path, size: float) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from models.engines.transformers.tensor_names import check_weights
+
     arguments: dict[str, Any] = {
         "pretrained_model_name_or_path": str(path.parent),
         "gguf_file": path.name,
@@ -82,9 +84,7 @@ def _save(path: Path, dtype: str, folder: Path, size: float) -> None:
         model, facts = AutoModelForCausalLM.from_pretrained(
             **arguments, **_dequantized(), dtype=getattr(torch, dtype), output_loading_info=True
         )
-    missing = sorted(facts["missing_keys"]) + sorted(str(key) for key in facts["mismatched_keys"])
-    if missing:
-        raise ValueError(f"{len(missing)} tensors are missing or of another shape, such as {missing[0]}")
+    check_weights(model, facts)
     # transformers refuses to save a model that came from GGUF; these weights are plain tensors by now.
     model.hf_quantizer = None
     if hasattr(model.config, "quantization_config"):

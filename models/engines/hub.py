@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from models.errors import EngineUnreachableError
-from models.fingerprint import local_weights
+from models.fingerprint import is_plain_path, local_weights
 from models.spec import ModelSpec
 
 State: TypeAlias = Literal["known", "unknown model", "unknown revision", "unreachable"]
@@ -59,7 +59,7 @@ def is_commit(revision: str | None) -> bool:
 
 def is_hub_name(name: str) -> bool:
     """Return whether a name may be an id of the hub: neither a path, a folder here, nor an `s3://` address."""
-    return not name.startswith(("/", ".", "~", "s3://")) and not Path(name).is_dir()
+    return not (name.startswith("s3://") or is_plain_path(name) or Path(name).is_dir())
 
 
 def hub_id(spec: ModelSpec) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from models.strict_yaml import MAX_BYTES
 from pipelines.benchmarks import benchmark, benchmark_names, unknown_name
 from pipelines.benchmarks.human import HumanKind, csv_text, over_long_rows
 from pipelines.benchmarks.validation import format_validation_error
@@ -129,7 +130,10 @@ def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
     location = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = location.rpartition("/") if is_file else (location, "", "")
     store = Store(parent or "/")
-    names = [last] if is_file else sorted(_names_in(store))
+    sizes = {last: 0 if is_remote(uri) else Path(location).stat().st_size} if is_file else _sizes_in(store)
+    if too_large := [name for name, size in sizes.items() if size > MAX_BYTES]:
+        raise UsageError(f"--human {spec}: {too_large[0]} is larger than {MAX_BYTES >> 20} MiB")
+    names = sorted(sizes)
     if not names:
         raise UsageError(f"--human {spec}: no such file, and no folder with *.csv, *.json or *.jsonl files in it")
     try:
@@ -138,9 +142,9 @@ def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
         raise UsageError(f"--human {spec}: no such file") from error
 
 
-def _names_in(store: Store) -> list[str]:
-    names = (info.path for info in store.list(""))
-    return [name for name in names if "/" not in name and name.endswith(_ENDINGS) and name != DRAW_RECORD]
+def _sizes_in(store: Store) -> dict[str, int]:
+    sizes = {info.path: info.size for info in store.list("") if "/" not in info.path and info.path != DRAW_RECORD}
+    return {name: size for name, size in sizes.items() if name.endswith(_ENDINGS)}
 
 
 def _parse(name: str, path: str, content: bytes) -> HumanFile:

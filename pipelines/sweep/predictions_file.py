@@ -38,6 +38,8 @@ def usable_rows(
 def _files(path: Path) -> list[Path]:
     """Return the file, or the authors' files in a folder and the folders in it."""
     if not path.is_dir():
+        if path.exists() and not path.is_file():
+            raise UsageError(f"--predictions {path}: neither a file nor a folder")
         return [path]
     files = sorted(file for file in (*path.glob("*"), *path.glob("*/*")) if file.is_file() and _reader(file))
     if not files:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from models.engines.transformers.model_config import (
     unreachable_error,
 )
 from models.engines.transformers.sharding import distributed_config, fit_heads
+from models.engines.transformers.tensor_names import check_adapter, check_weights
 from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
@@ -85,6 +87,26 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
     )
 
 
+def check_files(model: LaunchedModel) -> None:
+    """Raise `EngineUnreachableError` unless a folder and an adapter hold the tensors of the model; none is read.
+
+    Quantized checkpoints, and models that transformers does not know, are left to the engine that runs them.
+    """
+    plain = replace(model, spec=model.spec.model_copy(update={"tensor_parallel": 1, "offload": False}))
+    try:
+        config = load_config(plain)
+    except LOAD_ERRORS:
+        return
+    if getattr(config, "quantization_config", None):
+        return
+    try:
+        empty = _load_weights(plain, torch.device("meta"), text_only=not takes_pictures(config))
+        with warnings.catch_warnings(action="ignore"):  # nothing is copied: that is the point
+            _with_adapter(empty, model.adapter)
+    except LOAD_ERRORS as error:
+        raise unreachable_error(model, error) from error
+
+
 def _world_size() -> int:
     return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
 
@@ -142,7 +164,10 @@ def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool
         placement |= offload_arguments(device, _free_memory(device)[0], free_host_bytes())
     elif device.type != "cpu":
         placement["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
-    loaded = auto_class.from_pretrained(**pretrained_arguments(model), dtype=dtype, use_safetensors=True, **placement)
+    loaded, info = auto_class.from_pretrained(
+        **pretrained_arguments(model), dtype=dtype, use_safetensors=True, output_loading_info=True, **placement
+    )
+    check_weights(loaded, info)
     if is_rank:
         fit_heads(loaded, spec.tensor_parallel)
     if spec.offload:
@@ -160,7 +185,11 @@ def _with_adapter(model: Any, adapter: str | None) -> Any:
         raise FileNotFoundError(f"the adapter {adapter} holds no {ADAPTER_WEIGHTS}")
     if PeftConfig.from_pretrained(adapter).is_prompt_learning:
         raise ValueError(f"the adapter {adapter} learns a prompt; only adapters of layers (LoRA) are supported")
-    return PeftModel.from_pretrained(model, adapter, use_safetensors=True).get_base_model()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Found missing adapter keys")  # they are refused
+        tuned = PeftModel.from_pretrained(model, adapter, use_safetensors=True)
+    check_adapter(tuned, adapter, getattr(model, "_checkpoint_conversion_mapping", {}))
+    return tuned.get_base_model()
 
 
 def _reset_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:

@@ -7,6 +7,7 @@ from typing import Any
 from models.availability import PICKLES_REFUSED
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
+from models.fingerprint import is_plain_path
 
 
 def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def load_config(model: LaunchedModel) -> Any:
     """Load the configuration; `FileNotFoundError` if the source looks like a local folder and is missing."""
     from transformers import AutoConfig
 
-    if model.folder is None and model.source.startswith(("/", ".", "~")):
+    if model.folder is None and is_plain_path(model.source):
         raise FileNotFoundError(f"there is no folder {model.source}")
     return AutoConfig.from_pretrained(**pretrained_arguments(model))
 
@@ -70,9 +71,11 @@ def empty_model(model: LaunchedModel) -> Any:
 
 
 def _load_errors() -> tuple[type[Exception], ...]:
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
-    return (OSError, ValueError, ImportError, RuntimeError, KeyError, AttributeError, TypeError, SafetensorError)
+    of_python = (OSError, ValueError, ImportError, RuntimeError, LookupError, AttributeError, TypeError)
+    return (*of_python, ArithmeticError, AssertionError, SafetensorError, StrictDataclassError)
 
 
 LOAD_ERRORS = _load_errors()  # everything that a damaged or foreign checkpoint makes the libraries raise

@@ -16,6 +16,7 @@ import vllm
 from vllm.model_executor.model_loader import get_model_cls
 
 from models.engines.transformers.chat_formats import render_template
+from models.engines.transformers.checkpoint import check_files
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.media_inputs import media_rules
 from models.engines.vllm.batch import Submission, complete, rejection
@@ -67,7 +68,10 @@ class VLLMEngine:
         from transformers import AutoProcessor, PreTrainedTokenizerBase
 
         self._spec = spec = _with_local_weights(spec)
-        revision = None if Path(spec.model).is_dir() else spec.revision
+        is_folder = Path(spec.model).is_dir()
+        revision = None if is_folder else spec.revision
+        if is_folder and not spec.trust_remote_code:
+            check_files(ensure_local(spec))
         try:
             self._processor = AutoProcessor.from_pretrained(
                 spec.model, revision=revision or "main", trust_remote_code=spec.trust_remote_code

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from models.availability import known_architectures, unavailable_reason
 from models.catalog_loader import CATALOG, load_models, select_models, trust_remote_code
+from models.engines.hub import hub_id
 from models.errors import ModelsFileError, UnknownModelError
-from models.fingerprint import is_unpinned
+from models.fingerprint import is_plain_path, is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
 from models.spec import ModelSpec, TransformersEntry, VLLMEntry
 from tests.support.published_frames import published, published_benchmarks
@@ -334,3 +336,44 @@ class TestSelectModels:
     def test_unknown_name_among_no_models(self) -> None:
         with pytest.raises(UnknownModelError, match="known: none"):
             select_models(["a"], {})
+
+
+class TestPaths:
+    """A relative path is looked for beside the models file, then in the working directory."""
+
+    def model(self, folder: Path, name: str, **more: str) -> ModelSpec:
+        file = folder / "models.json"
+        file.write_text(json.dumps({"m": {"engine": "transformers", "model": name, **more}}))
+        return load_models([file])["m"]
+
+    def test_beside_the_models_file_comes_first(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for folder in ("a/ck/tiny", "b/ck/tiny", "b/lora"):
+            (tmp_path / folder).mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / "b")
+        spec = self.model(tmp_path / "a", "ck/tiny", adapter="lora")
+        assert (spec.model, spec.adapter) == (str(tmp_path / "a/ck/tiny"), str(tmp_path / "b/lora"))
+        assert self.model(tmp_path, "./ck/tiny").model == str(tmp_path / "b/ck/tiny")
+
+    def test_what_is_nowhere_stays_as_it_is_named(self, tmp_path: Path) -> None:
+        for name in ("org/name", "./none", "runs/7/last", "s3://bucket/folder"):
+            assert self.model(tmp_path, name).model == name
+
+    @pytest.mark.parametrize(
+        "name", ["./none", "runs/7/last", "none/", "../x", "~/x", "/x", "x y", "q.gguf", "org/q.GGUF"]
+    )
+    def test_a_path_is_never_an_id_of_the_hub(self, tmp_path: Path, name: str) -> None:
+        spec = self.model(tmp_path, name)
+        assert is_plain_path(name)
+        assert hub_id(spec) == ""
+        kind = "file" if name.lower().endswith("gguf") else "folder"
+        assert unavailable_reason(spec).startswith(f"no {kind} {name}, beside the models file or in the working")
+
+    def test_ids_of_the_hub_are_no_paths(self) -> None:
+        models = [spec for spec in load_models().values() if spec.runs_locally]
+        assert len(models) > 50
+        assert not [spec.model for spec in models if is_plain_path(spec.model)]
+
+
+def test_file_without_end_is_refused() -> None:
+    with pytest.raises(ModelsFileError, match="/dev/zero: larger than 64 MiB: that is no models file"):
+        load_models(["/dev/zero"])

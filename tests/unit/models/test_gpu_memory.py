@@ -125,7 +125,8 @@ def test_model_size_reads_a_checkpoint_folder(text_key: str | None, tmp_path: Pa
     save_file({"a": np.zeros((300, 64), np.float32), "b": np.zeros(7, np.float32)}, tmp_path / "1.safetensors")
     save_file({"c": np.zeros((2, 3, 4), np.float16)}, tmp_path / "2.safetensors")
     expected = Shape(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, intermediate=96, vocab=300)
-    assert model_size(spec(model=str(tmp_path), parameters_b=99.0)) == ModelSize(300 * 64 + 7 + 24, expected)
+    size = ModelSize(300 * 64 + 7 + 24, expected, unsharded=7, stored_width=4)
+    assert model_size(spec(model=str(tmp_path), parameters_b=99.0)) == size
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}"])

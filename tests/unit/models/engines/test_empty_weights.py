@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,29 @@ def test_hub_id_outside_the_cache_is_planned_by_its_entry() -> None:
     entry = ModelSpec(engine="transformers", model="nobody/has-this", revision="0" * 40, parameters_b=3.0)
     assert measured_size(entry) == model_size(entry)
     assert measured_size(ModelSpec(engine="random")) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hidden_act": 7}, {"num_hidden_layers": -1}, {"hidden_size": 0}, {"dtype": []}, {"model_type": 3}],
+    ids=lambda change: next(iter(change)),
+)
+def test_configuration_that_its_library_rejects_is_planned_by_the_entry(
+    change: dict[str, object], checkpoint_of: Checkpoints, tmp_path: Path
+) -> None:
+    config = json.loads((checkpoint_of("qwen2_5_vl") / "config.json").read_text())
+    config["text_config"] = {**config.get("text_config", {}), **change}
+    (tmp_path / "config.json").write_text(json.dumps({**config, **change}))
+    stated = spec_of(tmp_path, parameters_b=2.0)
+    assert measured_size(stated) == model_size(stated)
+
+
+def test_stored_checkpoint_is_measured_without_torch(checkpoint_of: Checkpoints) -> None:
+    """`doctor` and `--dry-run` answer at once: importing torch and transformers takes most of ten seconds."""
+    program = (
+        "import sys; from models.engines.empty_weights import measured_size; from models.spec import ModelSpec; "
+        f"size = measured_size(ModelSpec(engine='transformers', model={str(checkpoint_of('qwen2_5_vl'))!r})); "
+        "print(int(size.parameters), size.stored_width, *sorted({'torch', 'transformers'} & sys.modules.keys()))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert run.stdout.split() == [str(stored_weights(checkpoint_of("qwen2_5_vl"))), "4"]
