@@ -1,5 +1,6 @@
 """Loading of scorer models: local directory or hub id, safetensors only, no code from the checkpoint."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,4 +93,8 @@ def load_model(source: Source, loader: Any, *, device: str, may_lack: str | None
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     if missing or mismatched:
         raise source.refuse(f"the checkpoint lacks weights of this architecture, such as {(missing + mismatched)[0]}.")
+    kinds = {re.sub(r"\.\d+\.", ".*.", name) for name, _ in model.named_parameters()}
+    unexpected = sorted(key for key in info["unexpected_keys"] if re.sub(r"\.\d+\.", ".*.", key) in kinds)
+    if unexpected:
+        raise source.refuse(f"the checkpoint has more layers than its configuration, such as {unexpected[0]}.")
     return model.to(device).eval()
