@@ -18,7 +18,7 @@ from pipelines.plan.selection import check_names
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import load_metrics
-from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.parts import part_folder, read_part, score_path
 from pipelines.storage.store import Store
 
 
@@ -155,7 +155,7 @@ def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any]
     for info in out.list(part_folder("predictions", entry.benchmark, entry.model), "*.parquet"):
         scores: dict[str, dict[str, Any]] = {}
         try:
-            table = read_part(out, info.path.replace("predictions/", "scores/", 1))
+            table = read_part(out, score_path(info.path))
             scores = {row["request_id"]: row for row in table.to_pylist()}
         except FileNotFoundError:
             pass  # not scored yet

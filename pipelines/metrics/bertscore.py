@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from pipelines.errors import UsageError
-from pipelines.metrics.scorer_checkpoint import Source
+from pipelines.metrics.scorer_checkpoint import CheckpointSource
 from pipelines.metrics.token_vectors import TokenEncoder, batches
 
 
@@ -78,7 +78,7 @@ class BertScorer:
             if model not in DEFAULT_LAYERS:
                 raise UsageError(f"no default layer is known for {model!r}: give one, as in 'bertscore=DIR:17'")
             layer = DEFAULT_LAYERS[model]
-        source = Source(model=model, revision=revision, local_files_only=local_files_only)
+        source = CheckpointSource(model=model, revision=revision, local_files_only=local_files_only)
         self._encoder = TokenEncoder(source, layer, device=device, batch_size=batch_size)
         self._device, self._batch_size = device, batch_size
         self.model, self.layer, self.revision = model, layer, revision

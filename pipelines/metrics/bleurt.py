@@ -7,7 +7,7 @@ checkpoints are loaded into transformers' RemBERT under other names, and its Sen
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pipelines.metrics.scorer_checkpoint import Source, load_model
+from pipelines.metrics.scorer_checkpoint import CheckpointSource, load_model
 from pipelines.metrics.token_vectors import batches
 
 _RENAMED_WEIGHTS: Final = {
@@ -46,7 +46,7 @@ class BleurtScorer:
         """Load a checkpoint of the port in float32; raise ScorerUnavailableError if it is not available."""
         from transformers import RemBertForSequenceClassification
 
-        source = Source(model=model, revision=revision, local_files_only=local_files_only)
+        source = CheckpointSource(model=model, revision=revision, local_files_only=local_files_only)
         config = _rembert_config(source)
         self._pieces = _load_pieces(source)
         self._opening, self._closing = (_special_id(self._pieces, piece, source) for piece in (_OPENING, _CLOSING))
@@ -107,7 +107,7 @@ class BleurtScorer:
         return [float(value) for value in output.logits[:, 0].tolist()]
 
 
-def _rembert_config(source: Source) -> Any:
+def _rembert_config(source: CheckpointSource) -> Any:
     from transformers import PreTrainedConfig, RemBertConfig
 
     with source.obtaining("configuration"):
@@ -124,7 +124,7 @@ def _rembert_config(source: Source) -> Any:
         )
 
 
-def _load_pieces(source: Source) -> Any:
+def _load_pieces(source: CheckpointSource) -> Any:
     import sentencepiece
     from transformers.utils import cached_file
 
@@ -135,7 +135,7 @@ def _load_pieces(source: Source) -> Any:
         return sentencepiece.SentencePieceProcessor(model_file=path)
 
 
-def _special_id(pieces: Any, piece: str, source: Source) -> int:
+def _special_id(pieces: Any, piece: str, source: CheckpointSource) -> int:
     number = int(pieces.piece_to_id(piece))
     if number == pieces.unk_id():
         raise source.refuse(f"its vocabulary has no {piece}.")

@@ -27,7 +27,7 @@ class ScorerUnavailableError(PipelineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class CheckpointSource:
     """A scorer model to load."""
 
     model: str  # a local directory or a hub id
@@ -75,7 +75,9 @@ class Source:
         )
 
 
-def load_model(source: Source, loader: Any, *, device: str, may_lack: str | None = None, **options: Any) -> Any:
+def load_model(
+    source: CheckpointSource, loader: Any, *, device: str, may_lack: str | None = None, **options: Any
+) -> Any:
     """Load a model for inference in float32; only weights named `may_lack`, which are unused, may be missing."""
     import torch
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pipelines.errors import UsageError
-from pipelines.metrics.scorer_checkpoint import Source, load_model
+from pipelines.metrics.scorer_checkpoint import CheckpointSource, load_model
 
 _LONGEST_STATED_LIMIT: Final = 1_000_000  # tokenizers without a limit state 1e30
 _LAYER_PATHS: Final = (
@@ -22,7 +22,7 @@ _PREFIXED_FAMILIES: Final = frozenset({"roberta", "gpt2"})
 class TokenEncoder:
     """An encoder up to one layer, with its tokenizer. `special_ids` are those of the opening and closing tokens."""
 
-    def __init__(self, source: Source, layer: int, *, device: str, batch_size: int) -> None:
+    def __init__(self, source: CheckpointSource, layer: int, *, device: str, batch_size: int) -> None:
         """Load a float32 encoder without the layers above `layer` (0: the embeddings); UsageError beyond the last."""
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -80,7 +80,7 @@ def batches(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         yield items[start : start + size]
 
 
-def _keep_layers(encoder: Any, layer: int, source: Source) -> None:
+def _keep_layers(encoder: Any, layer: int, source: CheckpointSource) -> None:
     import torch
 
     if encoder.config.is_encoder_decoder:

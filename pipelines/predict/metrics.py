@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pipelines.storage.parts import folder_names
+
 if TYPE_CHECKING:
     from pipelines.predict.records import Receipt
 
@@ -58,8 +60,7 @@ def _set(name: str, value: float, **tags: str) -> None:
 
 def count_commit(model: str, receipt: Receipt) -> None:
     """Count and log the requests and tokens of a committed unit."""
-    stage, benchmark = receipt.part.split("/")[:2]
-    benchmark = benchmark.removeprefix("benchmark=")
+    stage, benchmark = folder_names(receipt.part)
     for (_, _, status), requests in receipt.counts.items():
         _increase("vlmsweep_requests", requests, stage=stage, model=model, benchmark=benchmark, status=status)
     for kind, tokens in zip(("read", "written"), receipt.tokens, strict=True):

@@ -15,6 +15,7 @@ from pipelines.errors import StoreError
 from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import CellCount, Receipt
 from pipelines.storage.backend import is_remote
+from pipelines.storage.parts import folder_names
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class StatusWriter:
 
     def record(self, model: str, receipt: Receipt) -> None:
         """Record a committed unit."""
-        name = receipt.part.split("/")[1].removeprefix("benchmark=")
+        _, name = folder_names(receipt.part)
         with self._lock:
             for (task, setting, status), n in receipt.counts.items():
                 key = (model, name, task, setting)

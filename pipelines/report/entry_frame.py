@@ -22,7 +22,7 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.schemas import SCORES
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.parts import part_folder, read_part, score_path
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class EntryScores:
         predictions, scored = ({info.path: info for info in out.list(folder, "*.parquet")} for folder in folders)
         tables, parts, unscored = [SCORES.empty_table().select(_SCORE_COLUMNS)], [], []
         for path in reversed(predictions):
-            scores = path.replace("predictions/", "scores/", 1)
+            scores = score_path(path)
             if scores not in scored:
                 unscored.append(path)
                 continue

@@ -20,7 +20,7 @@ def number_or_none(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class Source(NamedTuple):
+class MetricSource(NamedTuple):
     """What a number rests on, each '' where that is what the tables show."""
 
     judge: str = ""
@@ -29,7 +29,7 @@ class Source(NamedTuple):
     captioner: str = ""
 
 
-TABLES: Final = Source()
+TABLES: Final = MetricSource()
 
 
 class MetricKey(NamedTuple):
@@ -40,7 +40,7 @@ class MetricKey(NamedTuple):
     setting: str
     subset: str = ""
     category: str = ""
-    source: Source = TABLES
+    source: MetricSource = TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,12 @@ class Measured(Metric):
 
     benchmark: str
     model: str
-    source: Source = TABLES
+    source: MetricSource = TABLES
     is_plain: bool = False
     """A difference, length or score, which is never printed as percent; unknown of what is read from a file."""
 
     @classmethod
-    def of(cls, benchmark: str, model: str, metric: Metric, source: Source = TABLES) -> Measured:
+    def of(cls, benchmark: str, model: str, metric: Metric, source: MetricSource = TABLES) -> Measured:
         """Return a benchmark's metric of a model, with None for NaN and infinity."""
         fields: dict[str, Any] = {name: getattr(metric, name) for name in Metric.__slots__}
         fields |= {name: number_or_none(fields[name]) for name in NUMBERS}

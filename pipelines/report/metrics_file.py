@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, read_record, read_value
-from pipelines.report.measured import NUMBERS, Measured, Source, number_or_none
+from pipelines.report.measured import NUMBERS, Measured, MetricSource, number_or_none
 from pipelines.report.model import METRIC_KEYS
 from pipelines.storage.store import Store
 
@@ -41,7 +41,7 @@ def read_metric(row: Mapping[str, Any]) -> Measured:
     match = _SUBSET.fullmatch(number.subset)
     assert match is not None
     subset, *sets = match.groups("")
-    return replace(number, metric=metric, subset=subset, source=Source(judge, *sets))
+    return replace(number, metric=metric, subset=subset, source=MetricSource(judge, *sets))
 
 
 def identity(number: Measured) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
-from pipelines.report.measured import TABLES, Measured, Source
+from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
@@ -51,7 +51,7 @@ def reduce_entry(
     definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
     judged = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
-    by_judge = {Source(judge=judge): metrics for judge, metrics in judged.items()}
+    by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
     agreement = judge_agreement(frame)
     frame = without_verdicts(frame)
     metrics = definition.reporter.reduce(frame, requests.samples) + agreement + _cleaned_replies(frame)
@@ -109,8 +109,8 @@ class _SetNames:
             names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
 
-    def source(self, entry: ManifestEntry) -> Source:
-        return Source(
+    def source(self, entry: ManifestEntry) -> MetricSource:
+        return MetricSource(
             prompt_set=entry.prompt_set if entry.prompt_set not in self.prompt_sets[:1] else "",
             captioner=entry.prompts.captioner_name if self.is_other_captioner(entry) else "",
         )

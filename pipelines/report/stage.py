@@ -22,7 +22,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
-from pipelines.report.measured import TABLES, Measured, Source
+from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
@@ -194,7 +194,7 @@ def _across(names: Sequence[str], rows: Sequence[Measured]) -> tuple[Section, ..
 def _results(name: str, rows: Sequence[Measured], judge: str = "") -> Results:
     metrics: dict[str, list[Metric]] = {}
     for row in rows:
-        if row.benchmark == name and row.source == Source(judge):
+        if row.benchmark == name and row.source == MetricSource(judge):
             metrics.setdefault(row.model, []).append(row)
     return Results.of(name, metrics, () if judge else load_published(name))
 

@@ -28,7 +28,7 @@ from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import to_parquet
+from pipelines.storage.parts import score_path, to_parquet
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -243,11 +243,6 @@ class PartScorer:
             "verdict_state": row.verdict.state,
             "values": [*reading.values.items(), *by_judge.items()],
         }
-
-
-def score_path(path: str) -> str:
-    """Return where the scores of a prediction part are."""
-    return path.replace("predictions/", "scores/", 1)
 
 
 def _identity(scorer: ScorerSpec) -> list[str | int | None]:

@@ -29,6 +29,17 @@ def part_folder(kind: str, benchmark: str, model: str) -> str:
     return f"{kind}/benchmark={benchmark}/model={safe_model(model)}"
 
 
+def folder_names(path: str) -> tuple[str, str]:
+    """Return the kind and the benchmark of a part's path."""
+    kind, benchmark = path.split("/")[:2]
+    return kind, benchmark.removeprefix("benchmark=")
+
+
+def score_path(prediction_path: str) -> str:
+    """Return where the scores of a prediction part are."""
+    return prediction_path.replace("predictions/", "scores/", 1)
+
+
 def safe_model(model: str) -> str:
     """Return a model's name as part of a path: unsafe bytes become %XX."""
     safe = "".join(

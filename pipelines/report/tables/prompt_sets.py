@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured, Source
+from pipelines.report.measured import Measured, MetricSource
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
@@ -56,7 +56,7 @@ def _rows_by_captioner(name: str, results: EntryResults, captioners: Sequence[st
     for row in _headline_rows(name, results):
         if row.setting not in benchmark(name).captioned_settings:
             continue
-        sources = (Source(captioner=other) for other in captioners)
+        sources = (MetricSource(captioner=other) for other in captioners)
         numbers = [in_sets.get(row.key._replace(source=source)) for source in sources]
         rows = {**dict(zip(captioners, numbers, strict=True)), first: row}
         cells = [number.cell if number else None for number in rows.values()]
@@ -81,7 +81,7 @@ def _rows(name: str, results: EntryResults, sets: Sequence[str]) -> Iterator[Tab
     for row in _headline_rows(name, results):
         if row.is_plain:
             continue
-        rows = {name: in_sets.get(row.key._replace(source=Source(prompt_set=name))) for name in sets}
+        rows = {name: in_sets.get(row.key._replace(source=MetricSource(prompt_set=name))) for name in sets}
         rows[first] = row
         # Counts are in the headline table.
         cells = [replace(number.cell, n=None, n_failed=None) if number else None for number in map(rows.get, sets)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import StoreError
-from pipelines.report.measured import TABLES, Source
+from pipelines.report.measured import TABLES, MetricSource
 from pipelines.report.metrics_file import PATH, load_metrics, metric_row, metrics_json, read_metric
 from pipelines.storage.store import Store
 from tests.unit.pipelines.report.cases import metric
@@ -19,14 +19,18 @@ from tests.unit.pipelines.report.cases import metric
     [
         ("", TABLES, ("", "pool_accuracy")),
         ("En-De", TABLES, ("En-De", "pool_accuracy")),
-        ("", Source(judge="a/b"), ("", "pool_accuracy@a/b")),
-        ("", Source(prompt_set="paper"), ("prompt:paper", "pool_accuracy")),
-        ("En-De", Source(prompt_set="paper"), ("En-De, prompt:paper", "pool_accuracy")),
-        ("", Source(captioner="b"), ("captioner:b", "pool_accuracy")),
-        ("En-De", Source(prompt_set="paper", captioner="b"), ("En-De, prompt:paper, captioner:b", "pool_accuracy")),
+        ("", MetricSource(judge="a/b"), ("", "pool_accuracy@a/b")),
+        ("", MetricSource(prompt_set="paper"), ("prompt:paper", "pool_accuracy")),
+        ("En-De", MetricSource(prompt_set="paper"), ("En-De, prompt:paper", "pool_accuracy")),
+        ("", MetricSource(captioner="b"), ("captioner:b", "pool_accuracy")),
+        (
+            "En-De",
+            MetricSource(prompt_set="paper", captioner="b"),
+            ("En-De, prompt:paper, captioner:b", "pool_accuracy"),
+        ),
     ],
 )
-def test_source_is_text_in_the_file_alone(subset: str, source: Source, texts: tuple[str, str]) -> None:
+def test_source_is_text_in_the_file_alone(subset: str, source: MetricSource, texts: tuple[str, str]) -> None:
     number = metric(subset=subset, source=source)
     row = metric_row(number)
     assert (row["subset"], row["metric"]) == texts

@@ -13,7 +13,7 @@ from pipelines.errors import DamagedPartError
 from pipelines.plan.completed import load_completed, repair_parts
 from pipelines.plan.records import CompletedRequests, Repair
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.parts import iter_parts, part_folder, read_part, to_parquet
+from pipelines.storage.parts import folder_names, iter_parts, part_folder, read_part, score_path, to_parquet
 from pipelines.storage.store import Store
 
 FOLDER = part_folder("predictions", "maia", "m")
@@ -133,3 +133,9 @@ print(len(os.listdir("/proc/self/task")) - before)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert result.stdout.strip() == "0"
+
+
+def test_paths_of_parts_name_their_folders() -> None:
+    part = f"{part_folder('predictions', 'my-table', 'org/model')}/a.parquet"
+    assert folder_names(part) == ("predictions", "my-table")
+    assert score_path(part) == f"{part_folder('scores', 'my-table', 'org/model')}/a.parquet"

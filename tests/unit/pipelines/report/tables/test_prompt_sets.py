@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured, Source
+from pipelines.report.measured import Measured, MetricSource
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from tests.support.measured import measured
 
@@ -17,7 +17,7 @@ from tests.support.measured import measured
 def row(value: float | None, prompt_set: str = "", metric: str = "exact_match", **fields: Any) -> Measured:
     values = {
         "benchmark": "unpie", "model": "m", "task": "grounding", "setting": "lm", "metric": metric, "value": value,
-        "n": 8, "source": Source(prompt_set=prompt_set), **fields,
+        "n": 8, "source": MetricSource(prompt_set=prompt_set), **fields,
     }  # fmt: skip
     return measured(**values)
 
@@ -63,7 +63,7 @@ def test_one_set_makes_no_table() -> None:
 
 def test_captioners_have_a_column_each_with_counts() -> None:
     metrics = [row(4 / 8, setting="sm", ci_low=0.25, ci_high=0.75), row(1 / 8)]
-    by_set = [row(2 / 8, source=Source(captioner="b"), setting="sm", n=4, n_failed=1)]
+    by_set = [row(2 / 8, source=MetricSource(captioner="b"), setting="sm", n=4, n_failed=1)]
     reduced = EntryResults(
         metrics=metrics, counts=[], answers=[], judge_failed=0, captioners=("a", "b"), by_prompt_set=by_set
     )
