@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample, person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-POOLED: Final = f"{ANNOTATOR}all together"  # the people of an output as one
+POOLED: Final = person("all together")  # the people of an output as one
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
 
@@ -208,7 +208,7 @@ def human_prediction(  # noqa: PLR0913 - the columns of a predictions file
     """Return a person's answer as a row of a predictions file."""
     return {
         "benchmark": benchmark,
-        "model": f"{ANNOTATOR}{annotator}",
+        "model": person(annotator),
         "task": task,
         "setting": setting,
         "sample_id": sample_id,

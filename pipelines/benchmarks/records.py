@@ -12,12 +12,22 @@ if TYPE_CHECKING:
     import numpy as np
 
 Status = Literal["ok", "error", "excluded"]
-ANNOTATOR: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
+_PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
 
 def is_person(model: str) -> bool:
     """Return whether a model's name is that of a person whose answers are scored like a model's."""
-    return model.startswith(ANNOTATOR)
+    return model.startswith(_PERSON)
+
+
+def person(name: str) -> str:
+    """Return the name of the model that stands for a person."""
+    return f"{_PERSON}{name}"
+
+
+def person_name(model: str) -> str:
+    """Return the person's name in the name of such a model."""
+    return model.removeprefix(_PERSON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.records import ANNOTATOR, Metric, PublishedValue
+from pipelines.benchmarks.records import Metric, PublishedValue, is_person
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 Source: TypeAlias = Literal["ours", "published"]
@@ -70,7 +70,7 @@ class Results:
 
     def without_people(self) -> Results:
         """Return the numbers of models alone."""
-        ours = {key: number for key, number in self.ours.items() if not key.model.startswith(ANNOTATOR)}
+        ours = {key: number for key, number in self.ours.items() if not is_person(key.model)}
         return replace(self, ours=ours)
 
     def index(self, source: Source = "ours", table: str = "") -> Mapping[Key, TableValue]:
@@ -95,7 +95,7 @@ class Results:
     @property
     def annotators(self) -> list[str]:
         """People whose answers were scored like a model's."""
-        return [model for model in self.models() if model.startswith(ANNOTATOR)]
+        return [model for model in self.models() if is_person(model)]
 
     def models_with(self, keys: Iterable[Key], source: Source = "ours") -> list[str]:
         """Return the models that have a value for one of the keys; the models of the keys are ignored."""

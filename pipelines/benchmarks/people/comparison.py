@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.aggregation import Column, MetricSpec, Statistic, mean_of_ratios, with_intervals
 from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
-from pipelines.benchmarks.records import ANNOTATOR, Metric
+from pipelines.benchmarks.records import Metric, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
@@ -126,7 +126,7 @@ def people_table(
     """
     rows = filled(
         TableRow(
-            label=f"{person.removeprefix(ANNOTATOR)}, {setting}",
+            label=f"{person_name(person)}, {setting}",
             cells=tuple(with_interval(results.find(key.of(person, setting))) for key in columns.values()),
             origin="human",
         )

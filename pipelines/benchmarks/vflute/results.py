@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.layout import View, coverage_notes
-from pipelines.benchmarks.records import ANNOTATOR
+from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vflute.facts import FULL_TEST, SETTINGS, TASK
 
@@ -52,7 +52,7 @@ def entry_label(view: View) -> str:
 def our_entries(results: Results, *settings: str) -> list[ModelSetting]:
     """Return our models by setting, in the order of settings, without annotators; in all settings if none is given."""
     entries = dict.fromkeys(ModelSetting(key.model, key.setting) for key in results.ours if key.setting)
-    models = [entry for entry in entries if not entry.model.startswith(ANNOTATOR)]
+    models = [entry for entry in entries if not is_person(entry.model)]
     return sorted(
         (entry for entry in models if entry.setting in (settings or SETTINGS)),
         key=lambda entry: SETTINGS.index(entry.setting),

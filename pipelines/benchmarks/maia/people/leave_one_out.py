@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from models.messages import Step, user
 from pipelines.benchmarks.human import human_prediction
 from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.records import ANNOTATOR, Prompt, Sample
+from pipelines.benchmarks.records import Prompt, Sample, person
 from pipelines.benchmarks.results import Key
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure
 
 LEAVE_ONE_OUT: Final = "leave-one-out"  # the setting, and the name of the person who stands for all eight
-MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=f"{ANNOTATOR}{LEAVE_ONE_OUT}")
+MEASURE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=person(LEAVE_ONE_OUT))
 _NOTE: Final = "each of the eight human answers, judged by the other seven"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks.mate.rows import SETTINGS
 from pipelines.benchmarks.mate.scene import canonical_task
-from pipelines.benchmarks.records import ANNOTATOR
+from pipelines.benchmarks.records import person
 
 _FILES: Final[Mapping[str, str]] = {
     "mm_2shot_cot": "2-shot-cot",
@@ -56,7 +56,7 @@ def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("prediction is not text")  # noqa: TRY004  of foreign data, like the other reasons
     model = str(raw.get("model") or name.removesuffix(".jsonl")[len(file) + 1 :])
     if evaluator:
-        model = f"{ANNOTATOR}{evaluator}"
+        model = person(evaluator)
         output = None if output is None else typed_answer(output)
     elif raw.get("run") is not None:
         model = f"{model} run {raw['run']}"

@@ -13,7 +13,7 @@ from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics, shared_rows
-from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample, is_person
+from pipelines.benchmarks.records import Metric, Sample, is_person, person_name
 from pipelines.benchmarks.results import Key, Results
 
 _TASKS: Final = {
@@ -93,7 +93,7 @@ class MateHumanBaseline(FileBaseline):
                 raise ValueError(f"line {line}: {row}") from row  # noqa: TRY004  of foreign data
             if not is_person(row["model"]):
                 raise ValueError(f"line {line}: no evaluator; give predictions of models to `score --predictions`")
-            evaluator = row["model"].removeprefix(ANNOTATOR)
+            evaluator = person_name(row["model"])
             fields = (row["sample_id"], row["task"], row["setting"], evaluator, row["output"] or "")
             rows.append(dict(zip(_PREDICTIONS.columns, fields, strict=True)))
         return "predictions", csv_text(_PREDICTIONS.columns, rows)

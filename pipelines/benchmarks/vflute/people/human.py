@@ -15,7 +15,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import mean_of, with_interv
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics
-from pipelines.benchmarks.records import ANNOTATOR, Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample, person_name
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
 from pipelines.benchmarks.vflute.aggregate import koehn_p
@@ -89,7 +89,7 @@ class VfluteHumanBaseline(FileBaseline):
             answered = answers[answers["status"] == "ok"]
             pairs = zip(answered["sample_id"], answered["answer"], strict=True)
             if by_row := {item: label or "" for item, label in pairs if item in inputs.samples}:
-                labels_by_annotator[person.removeprefix(ANNOTATOR)] = by_row
+                labels_by_annotator[person_name(person)] = by_row
         if not labels_by_annotator:
             return []
         metrics: list[Metric] = []
