@@ -15,7 +15,7 @@ import typer
 from jobs.cli.register import register
 from jobs.failures import DONE, INTERRUPTED, report_failure, report_interrupt
 from jobs.options import normalize_arguments
-from jobs.output import TEXT_FORMAT, log_as_json
+from jobs.output import TEXT_FORMAT, log_as_json, print_line
 
 
 class LogFormat(StrEnum):
@@ -29,7 +29,6 @@ app = typer.Typer(
     name="vlmsweep",
     help="Batch evaluation of vision-language models on VAGUE, V-FLUTE, MAIA, MATE and UNPIE.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,11 +36,23 @@ app = typer.Typer(
 register(app)
 
 
+def _print_version(version: bool) -> None:
+    if version:
+        from pipelines.version import __version__
+
+        print_line(f"vlmsweep {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _prepare_process(
+    *,
     log_format: Annotated[
         LogFormat, typer.Option("--log-format", help="text for people, json: one object a line; accepted anywhere.")
     ] = LogFormat.TEXT,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print name and version.")
+    ] = False,
 ) -> None:
     log_as_json(enabled=log_format is LogFormat.JSON)
     from jobs.submit.decrypt_env import decrypt_worker_env
@@ -72,7 +83,7 @@ def run(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format=TEXT_FORMAT)
     logging.captureWarnings(capture=True)
     try:
-        code = int(app(args=arguments, standalone_mode=False) or DONE)
+        code = int(app(args=arguments or ["--help"], standalone_mode=False) or DONE)
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001  the edge of the program

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import typer.main
@@ -135,6 +138,40 @@ def test_external_predictions_are_counted_in_a_dry_run(
     assert not (tmp_path / "out").exists()
 
 
+def all_commands() -> dict[str, Any]:
+    commands = dict(typer.main.get_command(app).commands)
+    return commands | {f"export {name}": form for name, form in commands.pop("export").commands.items()}
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_every_command_has_an_example_that_it_accepts(name: str) -> None:
+    command = all_commands()[name]
+    line = command.epilog.partition("Example:\n")[2].strip()
+    program, *arguments = shlex.split(line)
+    assert [program, *arguments[: len(name.split())]] == ["vlmsweep", *name.split()]
+    command.make_context(name, arguments[len(name.split()) :])
+
+
+def test_options_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "--help"]) == 0
+    headings = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == ["Models:", "Data:", "Judging:", "Limits:", "Cluster:", "Output:", "Options:"]
+
+
+def test_version_and_no_arguments_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"vlmsweep {version('vlmsweep')}\n"
+    assert run([]) == 0
+    assert capsys.readouterr().out.startswith("Usage: ")
+
+
+def test_shell_completes_commands() -> None:
+    variables = {"_VLMSWEEP_COMPLETE": "complete_bash", "COMP_WORDS": "vlmsweep le", "COMP_CWORD": "1"}
+    command = [Path(sys.executable).with_name("vlmsweep")]
+    result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
+    assert result.stdout.split() == ["leaderboard"], result.stderr
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom jobs.cli.main import run\nassert run(['--help']) == 0\n"
@@ -145,9 +182,9 @@ def test_help_loads_nothing_heavy() -> None:
     assert "compare" in result.stdout
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("command", sorted(all_commands()))
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([command, "--help"]) == 0
+    assert run([*command.split(), "--help"]) == 0
     assert "Usage" in capsys.readouterr().out
 
 
