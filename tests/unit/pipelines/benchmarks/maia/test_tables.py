@@ -17,6 +17,7 @@ from pipelines.rendering.formats import to_markdown
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
 from tests.support.maia_rows import Question, every_column, frame, samples
+from tests.support.measured import numbers_of
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 
@@ -331,8 +332,7 @@ def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
         make_figures(results_of("maia", ours.iloc[:0], PUBLISHED))[:1],
     )
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc", tables=tuple(tables), figures=tuple(figures))
-    rows = tuple(ours.astype(object).where(ours.notna(), None).to_dict("records"))
-    files = render(ReportData(metrics=rows, benchmarks=(part,)))  # type: ignore[arg-type]
+    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
     assert {f"report/tables/{table.id}.csv" for table in tables} < set(files)
     printed = to_markdown(tables[0])
     assert "| *InternVL2 8B* | *.18* | *.07* |" in printed

@@ -14,6 +14,7 @@ from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
+from tests.support.measured import numbers_of
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
@@ -283,6 +284,6 @@ def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
         tables=tuple(BENCHMARK.reporter.tables(results_of("unpie", ours, PUBLISHED))),
         figures=tuple(BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))),
     )
-    files = render(ReportData(metrics=tuple(ours.to_dict("records")), benchmarks=(part,)))  # type: ignore[arg-type]
+    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
     assert any(str(name).endswith("unpie_table6.csv") for name in files)
     assert any(str(name).endswith("unpie_kinds_grounding.svg") for name in files)

@@ -18,6 +18,7 @@ from pipelines.rendering.formats import to_markdown
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
 from tests.support.f1_oracle import f1_at_k
+from tests.support.measured import numbers_of
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.vflute_rows import Scored, frame, samples, whole_split
@@ -241,8 +242,7 @@ def test_tables_and_figures_render(tables: dict[str, Table], figures: dict[str, 
         tables=tuple(tables.values()),
         figures=tuple(figures.values()),
     )
-    rows = [{key: row[key] for key in (*METRIC_KEYS, "note")} for row in ours.to_dict("records")]
-    files = render(ReportData(metrics=tuple(rows), benchmarks=(part,)))
+    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
     assert any(name.endswith("vflute_table4.tex") for name in files)
     assert "LLaVA-7B-eViL+VF" in to_markdown(tables["vflute_table4"])
 
