@@ -50,7 +50,9 @@ def group_members(text: str, models: Mapping[str, ModelSpec]) -> list[str] | Non
     """
     kind, _, value = text.partition(":")
     if kind == "paper" and value:
-        return _of_paper(value, models)
+        if value not in _papers(models):
+            raise UnknownModelError(f"--models {text}: unknown paper {value!r}{suggest(value, _papers(models))}")
+        return [name for name, spec in models.items() if value in spec.papers]
     if kind == "fits" and value:
         return _that_fit(value, models)
     if text not in _WORDS:
@@ -73,13 +75,6 @@ def unknown_model(text: str, models: Mapping[str, ModelSpec]) -> UnknownModelErr
     return UnknownModelError(
         f"unknown model {text!r}{hint}{end} Groups of models: {', '.join(_WORDS)}, paper:BENCHMARK, fits:80GB"
     )
-
-
-def _of_paper(paper: str, models: Mapping[str, ModelSpec]) -> list[str]:
-    papers = _papers(models)
-    if paper not in papers:
-        raise UnknownModelError(f"--models paper:{paper}: unknown paper {paper!r}{suggest(paper, papers)}")
-    return [name for name, spec in models.items() if paper in spec.papers]
 
 
 def _papers(models: Mapping[str, ModelSpec]) -> set[str]:

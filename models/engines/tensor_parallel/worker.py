@@ -140,11 +140,8 @@ def _set_environment(config: RankConfig) -> None:
     os.environ.update(variables)  # noqa: TID251  they take it no other way
     if config.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # noqa: TID251  transformers picks a GPU wherever it sees one
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())  # noqa: TID251  the ranks of a group share a machine
-
-
-def _loopback() -> str:
-    return "lo" if sys.platform == "linux" else "lo0"
+        loopback = "lo" if sys.platform == "linux" else "lo0"  # the ranks of a group share a machine
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # noqa: TID251
 
 
 def _build_engine(config: RankConfig) -> TransformersEngine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import TypeVar
@@ -78,9 +78,9 @@ class TransformersEngine:
         self._distinct_tokens.clear()
         unshared: list[Prompt] = []
         ready: list[SharedPrompt] = []
-        for group in _by_media([call for call in calls if call.scored]):
+        for group in _grouped((call for call in calls if call.scored), lambda call: call.media):
             yield from self._score(group, media)
-        for group in _by_media([call for call in calls if not call.scored]):
+        for group in _grouped((call for call in calls if not call.scored), lambda call: call.media):
             prompts: list[Prompt] = []
             for result in self._maker.make(group, media):
                 checked = self._check_length(result) if isinstance(result, Prompt) else result
@@ -89,7 +89,7 @@ class TransformersEngine:
                 else:
                     yield checked
             self._distinct_tokens |= count_distinct_tokens(prompts)
-            for same_head in _by_head(prompts):
+            for same_head in _grouped(prompts, lambda prompt: prompt.head.ids.tobytes()):
                 prefilled = self._prefill(same_head)
                 if prefilled is None and ready:
                     yield from self._answer_ready(ready, flush=True)
@@ -275,17 +275,11 @@ class TransformersEngine:
         return attempt(action, self._model_name)
 
 
-def _by_media(calls: Sequence[Call]) -> list[list[Call]]:
-    groups: dict[tuple[Media, ...], list[Call]] = {}
-    for call in calls:
-        groups.setdefault(call.media, []).append(call)
-    return list(groups.values())
-
-
-def _by_head(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
-    groups: dict[bytes, list[Prompt]] = {}
-    for prompt in prompts:
-        groups.setdefault(prompt.head.ids.tobytes(), []).append(prompt)
+def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
+    """Return items with equal keys together, groups and members in the order of the items."""
+    groups: dict[Hashable, list[_T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return list(groups.values())
 
 

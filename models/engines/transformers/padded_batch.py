@@ -105,17 +105,14 @@ class PaddedBatchModel:
         if torch.distributed.is_initialized():
             options.setdefault("logits_processor", [_scores_of_rank_0])
         with torch.inference_mode(), _encode_pixels_once(self._model, prompts):
-            model = self._generator(prompts)
+            # For text alone, the language model of one that requires a picture.
+            needs_picture = self._config.model_type in CHAT_FORMATS and not prompts[0].head.inputs
+            model = self._model.language_model if needs_picture else self._model
             out = model.generate(**self._inputs(prompts, width), generation_config=config, **options)
         ids: list[list[int]] = out[:, skipped:].tolist()
         return [
             truncate(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
         ]
-
-    def _generator(self, prompts: Sequence[Prompt]) -> Any:
-        """Return the model; or its language model, for text-only prompts to one that requires a picture."""
-        needs_picture = self._config.model_type in CHAT_FORMATS and not prompts[0].head.inputs
-        return self._model.language_model if needs_picture else self._model
 
     def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
         inputs = padded_inputs(prompts, width, self._pad_id)

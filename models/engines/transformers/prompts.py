@@ -207,12 +207,10 @@ class PromptMaker:
 
     def _cache(self, key: _Key, head: Head, separator: str) -> None:
         self._heads[key] = head, separator
-        while len(self._heads) > 1 and self._cached_bytes() > _CACHE_BYTES:
+        while len(self._heads) > 1:
+            if sum({id(cached.inputs): cached.nbytes for cached, _ in self._heads.values()}.values()) <= _CACHE_BYTES:
+                return
             self._heads.popitem(last=False)
-
-    def _cached_bytes(self) -> int:
-        heads = [head for head, _ in self._heads.values()]
-        return sum({id(head.inputs): head.nbytes for head in heads}.values())
 
     def _encode(self, texts: Sequence[str]) -> list[np.ndarray | Exception]:
         if not texts:

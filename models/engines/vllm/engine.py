@@ -67,7 +67,9 @@ class VLLMEngine:
         """Load the weights, or raise `EngineUnreachableError`; `make` creates the engine, `vllm.LLM` by default."""
         from transformers import AutoProcessor, PreTrainedTokenizerBase
 
-        self._spec = spec = _with_local_weights(spec)
+        if gguf_file(spec.model):
+            spec = spec.model_copy(update={"model": ensure_local(spec).source})  # the folder it is converted into
+        self._spec = spec
         is_folder = Path(spec.model).is_dir()
         revision = None if is_folder else spec.revision
         if is_folder and not spec.trust_remote_code:
@@ -202,11 +204,6 @@ class VLLMEngine:
 
 def _reject_media(kind: str, number: int) -> str:
     raise ValueError(f"the model is text-only, and the prompt holds {kind} {number}")
-
-
-def _with_local_weights(spec: ModelSpec) -> ModelSpec:
-    """Return the spec with the folder that a GGUF file is converted into, another spec unchanged."""
-    return spec.model_copy(update={"model": ensure_local(spec).source}) if gguf_file(spec.model) else spec
 
 
 def _read_scores(parts: Sequence[tuple[Submission, Any]]) -> Answer:
