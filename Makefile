@@ -66,6 +66,7 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports
 	@$(BIN)/vulture
 	@$(BIN)/python -m tests.tools.duplicates
+	@$(BIN)/python -m tests.tools.line_budgets
 	@$(BIN)/python -m tests.tools.private_names
 	@$(BIN)/python -m tests.tools.audit
 

@@ -24,8 +24,6 @@ from tests.tools.duplicates import duplicates
 PRODUCT = ("cluster", "jobs", "models", "pipelines")
 MOST_FLOORS = 10
 MOST_FILES = 20
-# 40,000 after the restructuring; what was built since then (docs of each release in CHANGELOG.md) has this allowance.
-MOST_LINES = 40_000 + 19_500
 BANNED_NAMES = {
     "one", "found", "told", "own", "asked", "wanted", "known", "who", "made", "said", "theirs", "whose", "kept",
 }  # fmt: skip
@@ -181,11 +179,6 @@ def test_only_package_faces_have_all() -> None:
 def test_every_module_has_a_docstring() -> None:
     missing = [str(path) for path, tree in sources().items() if (ast.get_docstring(tree) or "TODO").startswith("TODO")]
     assert missing == []
-
-
-def test_product_is_small() -> None:
-    files = parse(*PRODUCT, "infra")
-    assert sum((ROOT / path).read_text(encoding="utf-8").count("\n") for path in files) < MOST_LINES
 
 
 def test_product_has_no_duplicated_block() -> None:
