@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
 from cluster.watchdog import watch_embedded_ray, watch_head
+from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +71,8 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         if address is None:
             stack.enter_context(temporary_environment(_embedded_settings()))
             _reset_token()
-            _remove_stale_files(Path(_short_temp()))
-            folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-", dir=_short_temp())
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = _scratch_folder()
+            stack.callback(remove_scratch, folder)
         elif ":" in address:
             check_reachable(address)
         import ray
@@ -82,7 +81,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             stack.enter_context(_logged_messages())
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
-            options |= {"address": "local", "include_dashboard": False, "_temp_dir": folder}
+            options |= {"address": "local", "include_dashboard": False, "_temp_dir": str(folder)}
         else:
             options["address"] = address
         _start(options, "a local Ray" if address is None else f"the cluster at {address}", verbose=verbose)
@@ -246,21 +245,20 @@ def _reset_token() -> None:
     AuthenticationTokenLoader.instance().reset_cache()
 
 
-def _remove_stale_files(folder: Path) -> None:
-    """Remove the folders of killed runs: their names hold the ids of processes that do not exist."""
-    for path in folder.glob("vlmsweep-*-*"):
-        owner = path.name.split("-")[1]
-        if owner.isdigit() and not Path("/proc", owner).exists() and Path("/proc/self").exists():
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+def _scratch_folder() -> Path:
+    """Return a new folder for Ray's files; those that killed runs left are removed."""
+    try:
+        for parent in {tempfile.gettempdir(), _short_temp()}:
+            remove_abandoned(parent)
+        return make_scratch(_short_temp())
+    except OSError as error:
+        raise ClusterError(f"a local Ray cannot keep its files: {error}") from error
 
 
 def _short_temp() -> str:
     """Return the temporary folder, or /tmp for a long TMPDIR: Ray's socket paths are limited to 107 characters.
 
-    Ours below it and Ray's session, each with a process id of up to seven digits, take 90 of them.
+    Its session, with a process id of up to seven digits, takes 64 of them; ours has a user id and a random name.
     """
     folder = tempfile.gettempdir()
-    return folder if len(folder) <= 17 else "/tmp"  # noqa: S108
+    return folder if len(f"{folder}/vlmsweep-{os.getuid()}/12345678") <= 43 else "/tmp"  # noqa: S108

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from cluster.errors import ClusterError
+from models.scratch import remove_scratch
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _UNREACHABLE = 3
 
 
 @contextmanager
-def watch_embedded_ray(folder: str) -> Iterator[None]:
+def watch_embedded_ray(folder: Path) -> Iterator[None]:
     """End this process with 3 if its embedded Ray dies within the block; log why, and remove Ray's `folder`.
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
@@ -64,7 +64,7 @@ def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
         thread.join()
 
 
-def _watch(node: Any, folder: str, stop: threading.Event) -> None:
+def _watch(node: Any, folder: Path, stop: threading.Event) -> None:
     while not stop.wait(POLL_S):
         dead = [(VITAL[kind], process.returncode) for kind, process in node.dead_processes() if kind in VITAL]
         if dead:
@@ -79,7 +79,7 @@ def _watch(node: Any, folder: str, stop: threading.Event) -> None:
             for pid in descendants:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_scratch(folder)
             _exit()
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.flags import SubmitFlags
 from jobs.options import takes
 from jobs.output import prepare, print_json, print_line
+from models.scratch import scratch
 from pipelines.errors import UsageError
 
 
@@ -34,9 +34,9 @@ def submit(flags: SubmitFlags) -> int:
     name = flags.submission_id or f"vlmsweep-{hashlib.sha256(line.encode()).hexdigest()[:12]}"
     if flags.stop:
         return _stop(flags.address, name, as_json=flags.json)
-    with tempfile.TemporaryDirectory(prefix="vlmsweep-submit-") as folder:
-        stage(flags, Path(folder), code=flags.code)
-        return _submit(flags, line, name, Path(folder))
+    with scratch() as folder:
+        stage(flags, folder / "job", code=flags.code)
+        return _submit(flags, line, name, folder / "job")
 
 
 def _submit(flags: SubmitFlags, line: str, name: str, folder: Path) -> int:

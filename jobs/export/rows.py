@@ -18,7 +18,7 @@ from pipelines.plan.selection import check_names
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import load_metrics
-from pipelines.storage.parts import part_folder, read_part, score_path
+from pipelines.storage.parts import list_parts, part_folder, read_part, score_path
 from pipelines.storage.store import Store
 
 
@@ -152,7 +152,7 @@ class RowReader:
 def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
     """Return predictions and scores by request id; of two parts with the same request the later one counts."""
     answers: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
-    for info in out.list(part_folder("predictions", entry.benchmark, entry.model), "*.parquet"):
+    for info in list_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
         scores: dict[str, dict[str, Any]] = {}
         try:
             table = read_part(out, score_path(info.path))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from jobs.export.files import new_folder
 from jobs.export.rows import ExportedRun, RowReader
 from jobs.view.media import MediaReader
+from models.scratch import scratch
 from pipelines.plan.plan_store import PlanStore
 
 Exporter = Callable[[ExportedRun, RowReader, MediaReader, Path], list[Path]]
@@ -23,6 +23,6 @@ def export_run(
     target = new_folder(folder)
     with ExitStack() as stack:
         plans = stack.enter_context(PlanStore.reading(run.out))
-        media = MediaReader(Path(stack.enter_context(TemporaryDirectory(prefix="vlmsweep-export-"))))
+        media = MediaReader(stack.enter_context(scratch()))
         stack.callback(media.close)
         return exporter(run, RowReader(run, plans), media, target)

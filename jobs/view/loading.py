@@ -16,7 +16,7 @@ from jobs.view.index import JUDGEMENT_COLUMNS, PREDICTION_COLUMNS, SCORE_COLUMNS
 from jobs.view.outputs import Output
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote
-from pipelines.storage.parts import batched, open_part
+from pipelines.storage.parts import batched, list_parts, open_part
 
 log = logging.getLogger("vlmsweep")
 
@@ -111,7 +111,7 @@ class Loader:
 
     def _add_judgements(self, output: Output) -> None:
         try:
-            parts = {info.path: _signature(output, info) for info in output.store.list("judgements", "*.parquet")}
+            parts = {info.path: _signature(output, info) for info in list_parts(output.store, "judgements")}
         except PipelineError as error:
             output.note("judgements", str(error))
             return
@@ -156,10 +156,8 @@ def texts_of(value: Any) -> Iterator[str]:
 
 def _signatures(output: Output) -> Iterator[tuple[str, str]]:
     """Yield the path of each part, without its kind, with what changes when its predictions or scores do."""
-    scores = {
-        info.path.partition("/")[2]: _signature(output, info) for info in output.store.list("scores", "*.parquet")
-    }
-    for info in output.store.list("predictions", "*.parquet"):
+    scores = {info.path.partition("/")[2]: _signature(output, info) for info in list_parts(output.store, "scores")}
+    for info in list_parts(output.store, "predictions"):
         path = info.path.partition("/")[2]
         yield path, f"{_signature(output, info)} {scores.get(path, '')}"
 

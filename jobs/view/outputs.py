@@ -18,6 +18,7 @@ from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import PATH as METRICS
 from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.backend import is_remote, short_labels
+from pipelines.storage.parts import list_parts
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -120,6 +121,6 @@ def _open(uri: str) -> Store:
     store = Store(uri)
     if not is_remote(uri) and not Path(store.uri).is_dir():
         raise UsageError(f"{uri}: no such folder")
-    if not store.exists(RUN) and not store.list("predictions", "*.parquet"):
+    if not store.exists(RUN) and not list_parts(store, "predictions"):
         raise UsageError(f"{uri}: {_NOTHING_THERE}")
     return store

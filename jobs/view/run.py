@@ -6,8 +6,6 @@ import contextlib
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from jobs.output import print_json, print_line
@@ -18,6 +16,7 @@ from jobs.view.loading import Loader
 from jobs.view.media import MediaReader
 from jobs.view.outputs import Output, open_outputs
 from jobs.view.pages import Pages
+from models.scratch import remove_abandoned, scratch
 from pipelines.errors import UsageError
 
 _HOST: Final = "127.0.0.1"
@@ -45,8 +44,9 @@ def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bo
 @contextlib.contextmanager
 def viewer(outputs: Sequence[Output], key: str) -> Iterator[Any]:
     """Yield the application, while a thread reads the outputs into an index in a temporary folder."""
-    with TemporaryDirectory(prefix="vlmsweep-view-") as name, contextlib.ExitStack() as stack:
-        index, media = Index(Path(name)), MediaReader(Path(name))
+    remove_abandoned()
+    with scratch() as folder, contextlib.ExitStack() as stack:
+        index, media = Index(folder), MediaReader(folder)
         stack.callback(index.close)
         stack.callback(media.close)
         loader = stack.enter_context(Loader(outputs, index))

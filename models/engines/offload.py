@@ -5,14 +5,13 @@ The plan says where weights would be kept and how slow that is; it loads no torc
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from models.gpu_memory import MAX_ROWS, BatchShape, MemoryNeed
+from models.scratch import make_scratch, remove_scratch
 
 if TYPE_CHECKING:
     import torch
@@ -68,13 +67,12 @@ def offload_arguments(device: torch.device, free: int, free_host: int) -> dict[s
     max_memory: dict[int | str, int] = {"cpu": int(free_host * WEIGHTS_SHARE)}
     if device.type == "cuda":
         max_memory = {device.index or 0: int(free * WEIGHTS_SHARE), **max_memory}
-    folder = tempfile.mkdtemp(prefix=f"vlmsweep-{os.getpid()}-offload-")
-    return {"device_map": "sequential", "max_memory": max_memory, "offload_folder": folder}
+    return {"device_map": "sequential", "max_memory": max_memory, "offload_folder": str(make_scratch())}
 
 
 def remove_with(model: object, folder: str) -> None:
     """Delete a folder when the model is released or the process ends."""
-    weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(model, remove_scratch, Path(folder))
 
 
 def is_spread(model: Any) -> bool:

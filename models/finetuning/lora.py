@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ import torch
 
 from models.errors import TrainingStateError
 from models.finetuning.settings import TrainingSettings
+from models.scratch import scratch
 
 _PROJECTORS: Final = ("multi_modal_projector", "merger", "connector")
 """Names of the modules between vision tower and language model: LLaVA and InternVL, Qwen-VL, Idefics."""
@@ -59,7 +59,7 @@ def adapter_files(tuned: Any, base: str, revision: str | None) -> dict[str, byte
     """Return file name -> content of the adapter's folder; `base` is the name of the base model that it states."""
     config = tuned.peft_config["default"]
     config.base_model_name_or_path, config.revision = base, revision
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         tuned.save_pretrained(folder, save_embedding_layers=False)  # "auto" asks the hub about the base
         return {name: Path(folder, name).read_bytes() for name in _FILES}
 

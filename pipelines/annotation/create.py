@@ -24,6 +24,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -110,18 +111,14 @@ def _write(
         "people": list(spec.people),
         "items": [{"item": item.item_id, **item.strata} for item in selected],
     }
-    paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for person in spec.people:
-            page = form_page(spec.benchmark, form, _for_person(selected, person, spec.seed), person, pictures)
-            path = folder / f"{spec.benchmark}-{person}.html"
-            path.write_text(page, encoding="utf-8", errors="replace")
-            paths.append(path)
-        (folder / DRAW_RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--to {folder}: {error.strerror or error}") from error
-    return paths
+    pages = {
+        f"{spec.benchmark}-{person}.html": form_page(
+            spec.benchmark, form, _for_person(selected, person, spec.seed), person, pictures
+        ).encode("utf-8", "replace")
+        for person in spec.people
+    }
+    publish_files(Store(str(folder)), {**pages, DRAW_RECORD: f"{json.dumps(record, indent=1)}\n".encode()})
+    return [folder / name for name in pages]
 
 
 def _for_person(selected: Sequence[AnnotationItem], person: str, seed: int) -> list[AnnotationItem]:

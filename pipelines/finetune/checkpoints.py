@@ -12,7 +12,7 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     from models.finetuning.trainer import Trainer
 
-_STATE: Final = re.compile(rf"{CHECKPOINTS}/step-(\d+)\.safetensors")
+_STATE: Final = re.compile(rf"{CHECKPOINTS}/step-(\d{{7,}})\.safetensors")
 _BEST: Final = "best-*.safetensors"
 _EXAMPLES: Final = f"{CHECKPOINTS}/examples.sha256"
 
@@ -43,9 +43,7 @@ def save_checkpoint(out: Store, trainer: Trainer, history: History) -> None:
     for step, path in _states(out).items():
         if step < trainer.step:
             out.delete(path)
-    for info in out.list(CHECKPOINTS, _BEST):
-        if info.path != _best(history.best_step):
-            out.delete(info.path)
+    out.delete_all(CHECKPOINTS, {_best(history.best_step)}, _BEST)
 
 
 def resume(out: Store, trainer: Trainer) -> History:
@@ -76,8 +74,7 @@ def load_best(out: Store, trainer: Trainer, step: int) -> None:
 
 def delete_checkpoints(out: Store) -> None:
     """Delete all states and the best weights."""
-    for info in out.list(CHECKPOINTS):
-        out.delete(info.path)
+    out.delete_all(CHECKPOINTS)
 
 
 def _best(step: int) -> str:

@@ -127,8 +127,7 @@ def stored_counts(out: Store, identity: Mapping[str, Any]) -> ExampleCounts | No
 def delete_examples(out: Store) -> None:
     """Delete the copy, its marker first."""
     out.delete(_COMPLETE)
-    for info in out.list(EXAMPLES):
-        out.delete(info.path)
+    out.delete_all(EXAMPLES)
 
 
 class ExampleSet:

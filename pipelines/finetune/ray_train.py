@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 import threading
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +10,7 @@ from typing import Any, Final
 from cluster.connect import ClusterInfo, temporary_environment
 from cluster.errors import ClusterError
 from models.errors import ModelError
+from models.scratch import scratch
 from pipelines.errors import InternalError, ModelUnavailableError, PipelineError
 from pipelines.finetune.records import ExampleCounts, FinetuneSpec, History, TrainingEvent, TrainingListener
 from pipelines.finetune.train_loop import Worker, train
@@ -68,8 +67,8 @@ class _Run:
     def wait(self) -> History:
         import ray
 
-        with tempfile.TemporaryDirectory(prefix=f"vlmsweep-{os.getpid()}-") as folder:  # checkpoints are kept in --out
-            thread = threading.Thread(target=self._fit, args=(folder,), name="ray-train", daemon=True)
+        with scratch() as folder:  # checkpoints are kept in --out
+            thread = threading.Thread(target=self._fit, args=(str(folder),), name="ray-train", daemon=True)
             thread.start()
             while thread.is_alive():
                 self._show(ray.get(self.relay.drain.remote()))

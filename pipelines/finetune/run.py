@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -50,9 +50,9 @@ def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
             _check_data(spec, record)
         delete_checkpoints(out)
         delete_examples(out)
-        if not is_remote(out.uri):
-            for folder in (CHECKPOINTS, EXAMPLES):  # empty now
-                shutil.rmtree(Path(out.uri, folder), ignore_errors=True)
+        for folder in (CHECKPOINTS, f"{EXAMPLES}/pictures", EXAMPLES) if not is_remote(out.uri) else ():
+            with contextlib.suppress(OSError):  # a user's own files in it keep it
+                Path(out.uri, folder).rmdir()
     return record
 
 
@@ -81,6 +81,10 @@ def _check_settings(spec: FinetuneSpec, out: Store) -> None:
     try:
         stored: Mapping[str, Any] = json.loads(out.get(_SETTINGS))
     except FileNotFoundError:
+        if present_files := [info.path for folder in (CHECKPOINTS, EXAMPLES) for info in out.list(folder)]:
+            raise UsageError(
+                f"{spec.out} holds files that no training wrote, such as {present_files[0]}; give an empty --out"
+            ) from None
         out.put(_SETTINGS, json.dumps(present, indent=2).encode())
         return
     differing = [name for name in present if stored.get(name) != present[name]]

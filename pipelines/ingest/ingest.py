@@ -81,8 +81,7 @@ def ingest_benchmark(
         decoders=dict(sorted(writer.decoders.items())),
     )
     store.put("manifest.json", manifest.to_json())
-    for outdated in {info.path for info in store.list("samples")} - {shard.path for shard in shards}:
-        store.delete(outdated)
+    store.delete_all("samples", {shard.path for shard in shards})
     return IngestResult(manifest, tuple(rejections))
 
 

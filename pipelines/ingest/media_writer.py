@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import posixpath
 import re
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 from models.messages import Media
+from models.scratch import scratch
 from pipelines.benchmarks.records import MediaFile, MediaRef
 from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.ingest.dataset import media_path
@@ -63,16 +61,16 @@ class MediaWriter:
         if not re.fullmatch(r"\.[a-z0-9]{2,5}", extension):
             extension = ".mp4" if file.kind == "video" else ".png"
         media = Media(file.kind, sha256, CHECKED_FRAMES if file.kind == "video" else 0)
-        with tempfile.NamedTemporaryFile(suffix=extension, prefix=f"vlmsweep-{os.getpid()}-") as local:
-            local.write(content)
-            local.flush()
+        with scratch() as folder:
+            local = folder / f"medium{extension}"
+            local.write_bytes(content)
             try:
                 if file.kind == "video":
-                    frames, decoders = self._decoder.checked_decoders(Path(local.name), media)
+                    frames, decoders = self._decoder.checked_decoders(local, media)
                 else:
-                    frames, decoders = self._decoder.decode_file(Path(local.name), media), DECODERS
+                    frames, decoders = self._decoder.decode_file(local, media), DECODERS
             except DecodeError as error:
-                reason = str(error).replace(local.name, posixpath.basename(file.path))
+                reason = str(error).replace(str(local), posixpath.basename(file.path))
                 raise DecodeError(f"{file.path}: cannot be decoded ({reason})") from error
         _, height, width, _ = frames.pixels.shape
         ref = MediaRef(

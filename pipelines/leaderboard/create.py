@@ -15,6 +15,7 @@ from pipelines.leaderboard.page import leaderboard_page
 from pipelines.leaderboard.rows import LeaderboardRow, measured_rows, published_rows
 from pipelines.rendering.escaping import csv_cell
 from pipelines.storage.backend import short_labels
+from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
 PAGE: Final = "leaderboard.html"
@@ -63,8 +64,11 @@ def join_outputs(uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_m
 
 def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
     """Write page and CSV to a folder or store; return their addresses."""
-    to.put(PAGE, leaderboard_page(leaderboard.rows, leaderboard.conflicts).encode("utf-8", "backslashreplace"))
-    to.put(CSV_FILE, leaderboard_csv(leaderboard.rows).encode("utf-8", "backslashreplace"))
+    texts = {
+        PAGE: leaderboard_page(leaderboard.rows, leaderboard.conflicts),
+        CSV_FILE: leaderboard_csv(leaderboard.rows),
+    }
+    publish_files(to, {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()})
     return [f"{to.uri}/{name}" for name in (PAGE, CSV_FILE)]
 
 

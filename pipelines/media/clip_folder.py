@@ -1,27 +1,24 @@
 """A folder of decoded clips on each machine: a run's processes and models decode a clip once per machine.
 
 Pictures stay out: decoding one takes no longer than reading its pixels back. The run deletes the folder at its end.
-What a killed run leaves is deleted where the next embedded Ray starts (`cluster.connect`, by the process id in the
-name), and by the next run that decodes clips there once it is `STALE_S` old.
+What a killed run leaves is deleted where the next embedded Ray starts or the next run decodes clips (`models.scratch`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import secrets
 import shutil
-import tempfile
-import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from models.messages import Frames, Media
+from models.scratch import hold_scratch, make_scratch, remove_abandoned, remove_scratch, scratch_base
 from pipelines.media.decoder import frames_from_header
 
 log = logging.getLogger(__name__)
@@ -33,26 +30,23 @@ MIN_FREE_SHARE = 0.1
 """Share of the disk that stays free."""
 LOCK_S = 150.0
 """Longer than both decoders may take; then the process that decodes a clip counts as stuck."""
-STALE_S = 24 * 3600
-"""Age of the last new clip at which another run's folder counts as left behind."""
-_NAME = "vlmsweep-{pid}-clips-{run}"
 
 
-def clip_folder_name() -> str:
-    """Return a new name of a run's folder, the same on all machines; this process's id is part of it."""
-    return str(Path(tempfile.gettempdir(), _NAME.format(pid=os.getpid(), run=secrets.token_hex(4))))
+def make_clip_folder() -> str:
+    """Make a run's folder on this machine, which this process holds; return its name, the same on all machines."""
+    return make_scratch().name
 
 
-def remove_clip_folder(folder: str) -> None:
+def remove_clip_folder(name: str) -> None:
     """Delete a run's folder on this machine, if there is one."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_scratch(scratch_base() / name)
 
 
 class ClipFolder:
     """Decoded clips of one run on this machine, shared by its processes."""
 
-    def __init__(self, folder: str, max_bytes: int = MAX_BYTES) -> None:
-        self._folder, self._max_bytes = Path(folder), max_bytes
+    def __init__(self, name: str, max_bytes: int = MAX_BYTES) -> None:
+        self._name, self._max_bytes = name, max_bytes
         self._is_usable = True
 
     def fetch(self, clip: Media, max_pixels: int | None, decode: Callable[[], Frames]) -> Frames:
@@ -63,9 +57,9 @@ class ClipFolder:
         if not self._is_usable:
             return decode()
         name = f"{clip.source}-{clip.frames}"
-        lock = FileLock(self._folder / f"{name}.lock")
         try:
             self._create()
+            lock = FileLock(self._folder / f"{name}.lock")
             lock.acquire(timeout=LOCK_S)
         except Timeout:
             return decode()
@@ -81,18 +75,18 @@ class ClipFolder:
             lock.release()
         return frames
 
+    @cached_property
+    def _folder(self) -> Path:
+        return scratch_base() / self._name
+
     def _give_up(self, error: OSError) -> None:
         self._is_usable = False
-        log.warning("cannot cache decoded clips in %s, so each model decodes them: %s", self._folder, error)
+        log.warning("cannot cache decoded clips, so each model decodes them: %s", error)
 
     def _create(self) -> None:
-        if self._folder.is_dir():
-            return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for other in self._folder.parent.glob(_NAME.format(pid="*", run="*")):
-            with contextlib.suppress(FileNotFoundError):  # its run, or another process, deletes it at the same time
-                if time.time() - other.stat().st_mtime > STALE_S:
-                    shutil.rmtree(other, ignore_errors=True)
+        if not self._folder.is_dir():
+            remove_abandoned()
+        hold_scratch(self._folder)
 
     def _read(self, name: str, max_pixels: int | None) -> Frames | None:
         for path in (self._path(name, None), self._path(name, max_pixels)):

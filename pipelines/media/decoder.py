@@ -12,7 +12,6 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ import numpy as np
 
 from models.environment import decoder_environment
 from models.messages import Frames, Media
+from models.scratch import scratch
 from pipelines.errors import DecodeError
 from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
@@ -67,20 +67,20 @@ class Decoder:
             return self.decode_file(local, media, max_pixels, decoders)
         content = store.get(path)
         _check_hash(hashlib.sha256(content).hexdigest(), path, media)
-        with tempfile.NamedTemporaryFile(suffix=Path(path).suffix, prefix=f"vlmsweep-{os.getpid()}-") as file:
-            file.write(content)
-            file.flush()
-            return self.decode_file(Path(file.name), media, max_pixels, decoders)
+        with scratch() as folder:
+            file = folder / f"medium{Path(path).suffix}"
+            file.write_bytes(content)
+            return self.decode_file(file, media, max_pixels, decoders)
 
     def decode_picture(self, content: bytes, max_pixels: int | None = None) -> Frames:
         """Decode the bytes of a picture; raise DecodeError with the reason."""
-        with tempfile.NamedTemporaryFile(prefix=f"vlmsweep-{os.getpid()}-") as file:
-            file.write(content)
-            file.flush()
+        with scratch() as folder:
+            file = folder / "picture"
+            file.write_bytes(content)
             try:
-                return self.decode_file(Path(file.name), Media("image", ""), max_pixels)
+                return self.decode_file(file, Media("image", ""), max_pixels)
             except DecodeError as error:
-                raise DecodeError(str(error).replace(file.name, "the picture")) from error
+                raise DecodeError(str(error).replace(str(file), "the picture")) from error
 
     def checked_decoders(self, path: Path, media: Media) -> tuple[Frames, Sequence[str]]:
         """Decode a local video by both decoders; return its frames and the decoders to trust with it.

@@ -25,6 +25,7 @@ from pipelines.nightly.regressions import Change, Comparison, Level
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row, read_metric
 from pipelines.schemas import schema_of
+from pipelines.storage.owned_files import is_owned
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 
@@ -93,7 +94,7 @@ class History:
     def nights(self) -> list[str]:
         """Return the names of the complete nights, the oldest first."""
         files = self.store.list("pairs", "*.parquet")
-        return [file.path.removeprefix("pairs/").removesuffix(".parquet") for file in files]
+        return [file.path.removeprefix("pairs/").removesuffix(".parquet") for file in files if is_owned(file.path)]
 
     def pairs(self, night: str) -> list[Pair]:
         """Return the pairs of a complete night."""
@@ -150,9 +151,7 @@ class History:
         records = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
         self.store.put(f"pairs/{night}.parquet", to_parquet(records, PAIRS))
         used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before)}
-        for file in self.store.list("items", "*.parquet"):
-            if file.path not in used:
-                self.store.delete(file.path)
+        self.store.delete_all("items", used)
 
     def _items(self, night: str) -> Items:
         path = f"items/{night}.parquet"

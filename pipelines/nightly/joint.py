@@ -42,10 +42,7 @@ class JointOutput:
 
     def delete_stale(self) -> None:
         """Delete what other versions of the code left in their staging folders."""
-        current = f"{_STAGING}/{code_fingerprint()}/"
-        for file in self.out.list(_STAGING):
-            if not file.path.startswith(current):
-                self.out.delete(file.path)
+        self.out.delete_all(_STAGING, {f"{_STAGING}/{code_fingerprint()}/{file.path}" for file in self.staging.list()})
 
     def prepare(self, due: Sequence[PairStatus]) -> None:
         """Prepare the staging folder for the due pairs of one model."""
@@ -114,8 +111,7 @@ class JointOutput:
 
     def _delete_answers(self, status: PairStatus) -> None:
         for kind in _ANSWERS:
-            for file in self.staging.list(part_folder(kind, status.benchmark, status.model)):
-                self.staging.delete(file.path)
+            self.staging.delete_all(part_folder(kind, status.benchmark, status.model))
 
 
 def _marker(status: PairStatus) -> str:
@@ -139,7 +135,4 @@ def _copy(source: Store, target: Store, folder: str, *, again: bool = True) -> s
 
 
 def _mirror(source: Store, target: Store, folder: str) -> None:
-    paths = _copy(source, target, folder)
-    for file in target.list(folder):
-        if file.path not in paths:
-            target.delete(file.path)
+    target.delete_all(folder, _copy(source, target, folder))

@@ -12,9 +12,9 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from tempfile import TemporaryDirectory
 from typing import Any
 
+from models.scratch import scratch
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
@@ -45,8 +45,8 @@ class PlanStore:
     @contextlib.contextmanager
     def reading(cls, out: Store) -> Iterator[PlanStore]:
         """Open the plans of an output that must not be written: what it lacks goes to a temporary folder."""
-        with TemporaryDirectory(prefix="vlmsweep-plan-") as folder:
-            yield cls(Store(folder), source=out)
+        with scratch() as folder:
+            yield cls(Store(str(folder)), source=out)
 
     @property
     def opened(self) -> Mapping[str, StoredPlan]:

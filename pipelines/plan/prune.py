@@ -6,7 +6,6 @@ import json
 import posixpath
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatch
 
 from pipelines.benchmarks import benchmark_names
 from pipelines.plan.captions import load_captions
@@ -14,6 +13,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import plan_key, plan_parts
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.owned_files import is_owned
 from pipelines.storage.store import Store
 
 GRACE = timedelta(hours=1)
@@ -32,7 +32,7 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     out = context.out
     installed = {*benchmark_names()}
     plans, stored = context.plans.opened, context.plans.files
-    paths = [path for path in stored.by_path if _is_plan_file(posixpath.basename(path))]
+    paths = [path for path in stored.by_path if _is_plan_file(path)]
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
     keys = {*plans} | {
         plan_key(
@@ -63,8 +63,8 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
         stored.replace(OBSOLETE, json.dumps(lines, indent=1).encode())
 
 
-def _is_plan_file(name: str) -> bool:
-    return any(fnmatch(name, pattern) for pattern in ("plan-*.json", "part-*.parquet"))
+def _is_plan_file(path: str) -> bool:
+    return is_owned(path) and posixpath.basename(path).startswith(("plan-", "part-"))
 
 
 def _load_marks(out: Store) -> dict[str, datetime]:

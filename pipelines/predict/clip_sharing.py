@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
-from pipelines.media.clip_folder import clip_folder_name, remove_clip_folder
+from pipelines.media.clip_folder import make_clip_folder, remove_clip_folder
 from pipelines.plan.records import ModelPlan
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,12 @@ def clip_sharing(
     if not limits:
         yield NO_CLIPS
         return
-    folder = clip_folder_name()
+    try:
+        folder = make_clip_folder()
+    except OSError as error:
+        log.warning("cannot cache decoded clips, so each model decodes them: %s", error)
+        yield NO_CLIPS
+        return
     try:
         yield ClipSharing(folder, frozenset(limit for limit, count in limits.items() if count > 1))
     finally:

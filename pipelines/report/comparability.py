@@ -14,7 +14,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.predict.records import CellCount
-from pipelines.storage.parts import part_folder
+from pipelines.storage.parts import list_parts, part_folder
 from pipelines.storage.store import Store
 
 ITEMS_TOLERANCE: Final = 0.01
@@ -122,7 +122,7 @@ def judge_name(out: Store, run: RunManifest, name: str) -> str:
     judges = [
         model
         for model in run.models
-        if model == judge or (not judge and out.list(part_folder("judgements", name, model), "*.parquet"))
+        if model == judge or (not judge and list_parts(out, part_folder("judgements", name, model)))
     ]
     return ", ".join(str(run.models[model].get("model") or model) for model in judges)
 

@@ -22,7 +22,7 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.schemas import SCORES
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import part_folder, read_part, score_path
+from pipelines.storage.parts import list_parts, part_folder, read_part, score_path
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class EntryScores:
     def read(cls, out: Store, entry: ManifestEntry) -> EntryScores:
         """Read the scores of an entry; DamagedPartError, with what mends it, for a damaged part."""
         folders = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
-        predictions, scored = ({info.path: info for info in out.list(folder, "*.parquet")} for folder in folders)
+        predictions, scored = ({info.path: info for info in list_parts(out, folder)} for folder in folders)
         tables, parts, unscored = [SCORES.empty_table().select(_SCORE_COLUMNS)], [], []
         for path in reversed(predictions):
             scores = score_path(path)

@@ -19,7 +19,7 @@ from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.metrics.stats import FloatArray
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.storage.parts import part_folder, read_part
+from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ScoreRows:
 
         Of rows with one key the last counts.
         """
-        parts = [_part(out, entry, info.path) for info in out.list(_folder(entry), "*.parquet")]
+        parts = [_part(out, entry, info.path) for info in list_parts(out, _folder(entry))]
         texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
         values = _values(parts, len(texts["task"]))

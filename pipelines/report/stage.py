@@ -30,6 +30,7 @@ from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.overview import mark_people
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
+from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -136,13 +137,7 @@ def publish(
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(row for results in reduced for row in results.efficiency),
     )
-    existing = {info.path: info for info in out.list("report")}
-    files = render(data)
-    for path, content in files.items():
-        if path not in existing or not existing[path].is_known_to_be(content):
-            out.put(path, content)
-    for path in existing.keys() - files.keys():
-        out.delete(path)
+    publish_files(out, render(data), "report")
 
 
 def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:

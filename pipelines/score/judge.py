@@ -172,8 +172,7 @@ def judge_plan_folder(benchmark_name: str) -> str:
 
 def delete_judge_plans(out: Store, benchmark_name: str) -> None:
     """Delete the plans of a judge, those of a killed run too."""
-    for info in out.list(judge_plan_folder(benchmark_name), "judge-*.parquet"):
-        out.delete(info.path)
+    out.delete_all(judge_plan_folder(benchmark_name), pattern="judge-*.parquet")
 
 
 @dataclass(frozen=True, kw_only=True)

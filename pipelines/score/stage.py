@@ -21,7 +21,7 @@ from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_pl
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import iter_parts, part_folder, score_path
+from pipelines.storage.parts import iter_parts, list_parts, part_folder, score_path
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -108,8 +108,8 @@ def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[FileIn
     parts: dict[FileInfo, bool] = {}
     for entry in entries:
         predictions, scores = (part_folder(kind, entry.benchmark, entry.model) for kind in ("predictions", "scores"))
-        score_paths = {info.path for info in out.list(scores, "*.parquet")}
-        parts |= {info: score_path(info.path) in score_paths for info in out.list(predictions, "*.parquet")}
+        score_paths = {info.path for info in list_parts(out, scores)}
+        parts |= {info: score_path(info.path) in score_paths for info in list_parts(out, predictions)}
     return parts
 
 

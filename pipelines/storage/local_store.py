@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
+from models.scratch import is_unlocked
 from pipelines.storage.backend import FileInfo, check_size, resolve
+from pipelines.storage.owned_files import TEMPORARY
 
 
 class LocalStore:
@@ -23,13 +27,13 @@ class LocalStore:
         """Write a file and replace an older one atomically; return '', for its version is unknown."""
         target = self._path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+        temporary = target.parent / f".vlmsweep-{uuid.uuid4().hex}.tmp"
         try:
-            with temporary.open("wb") as file:
+            with _open_locked(temporary) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(target)
+                temporary.replace(target)
         except BaseException:  # a signal must leave nothing behind either
             temporary.unlink(missing_ok=True)
             raise
@@ -66,14 +70,26 @@ class LocalStore:
         self._path(path).unlink(missing_ok=True)
 
     def remove_temporary(self) -> int:
-        """Remove the temporary files of killed writers; return their number."""
-        paths = [path for path in Path(self._root).rglob(".*.tmp") if path.is_file()]
+        """Remove the temporary files of killed writers, which nobody has locked any more; return their number."""
+        hidden = Path(self._root).rglob(".vlmsweep-*.tmp")
+        paths = [path for path in hidden if TEMPORARY.fullmatch(path.name) and is_unlocked(path)]
         for path in paths:
             path.unlink(missing_ok=True)
         return len(paths)
 
     def _path(self, path: str) -> Path:
         return Path(resolve(self._root, path))
+
+
+def _open_locked(path: Path) -> IO[bytes]:
+    """Open a new file that is locked while it is written: `remove_temporary` leaves it alone."""
+    while True:
+        file = path.open("xb")
+        with contextlib.suppress(OSError):  # a disk without locks: nothing is removed there
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # it was removed between open and lock
 
 
 def _raise_unless_missing(error: OSError) -> None:

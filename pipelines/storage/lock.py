@@ -18,7 +18,7 @@ from typing import IO
 
 from pipelines.errors import FencedError
 from pipelines.storage.backend import is_remote
-from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock, locked_error
+from pipelines.storage.lock_owner import LOCK, LockOwner, check_is_lock, check_lock, locked_error
 from pipelines.storage.object_lock import object_lock
 from pipelines.storage.store import Store
 
@@ -49,18 +49,20 @@ def owns_lock(out: Store, token: str) -> bool:
 def _file_lock(out: Store, owner: LockOwner) -> Iterator[None]:
     path = Path(out.uri, LOCK)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = _open_locked_file(path, out)
-    try:
-        file.write(owner.to_json())
-        file.flush()
-        yield
-    finally:
-        path.unlink(missing_ok=True)  # still locked: no other run can have taken it
-        file.close()
+    with _open_locked_file(path, out) as file:
+        file.seek(0)
+        check_is_lock(out, file.read())
+        file.truncate(0)
+        try:
+            file.write(owner.to_json())
+            file.flush()
+            yield
+        finally:
+            path.unlink(missing_ok=True)  # still locked: no other run can have taken it
 
 
 def _open_locked_file(path: Path, out: Store) -> IO[bytes]:
-    """Return the open, locked, empty lock file, which is still the file of that name."""
+    """Return the open, locked lock file, which is still the file of that name."""
     while True:
         file = path.open("a+b")
         try:
@@ -73,6 +75,5 @@ def _open_locked_file(path: Path, out: Store) -> IO[bytes]:
         except OSError as error:  # a network disk without locks
             log.warning("%s: locking is unavailable (%s); make sure that no other run writes there", path, error)
         if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-            file.truncate(0)
             return file
         file.close()  # its owner removed it between open and flock

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from models.scratch import boot_id, process_start
 from pipelines.errors import FencedError, LockedError
 from pipelines.storage.store import Store
 
@@ -59,7 +60,7 @@ class LockOwner:
     def is_dead_local_process(self) -> bool:
         """Return whether it was a process of this machine that has ended; several machines may share a name."""
         boot = self.process_start.partition(":")[0]
-        is_local = (self.host, boot, self.pids) == (socket.gethostname(), _boot_id(), _pid_namespace())
+        is_local = (self.host, boot, self.pids) == (socket.gethostname(), boot_id(), _pid_namespace())
         return is_local and bool(boot) and _process_start(self.pid) != self.process_start
 
 
@@ -76,6 +77,12 @@ def check_lock(out: Store, token: str) -> None:
         raise FencedError(f"{out.uri} is {current}; run {token[:8]} no longer owns it and writes nothing")
 
 
+def check_is_lock(out: Store, content: bytes) -> None:
+    """Raise LockedError for a file of that name that no run wrote, wholly or in part: it is a user's."""
+    if b'"run": "' not in content and not b'{\n  "run": "'.startswith(content):
+        raise LockedError(f"{out.uri}/{LOCK} is not a lock of vlmsweep; move it away, or choose another --out")
+
+
 def locked_error(out: Store, owner: LockOwner | None) -> LockedError:
     """Return the error for an output that another run writes."""
     run = owner.describe() if owner else "another run"
@@ -87,18 +94,8 @@ def locked_error(out: Store, owner: LockOwner | None) -> LockedError:
 
 def _process_start(pid: int) -> str:
     """Return boot id and start time of a local process; '' if it does not exist or /proc is unavailable."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-    return f"{_boot_id()}:{stat.rpartition(')')[2].split()[19]}"
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    start = process_start(pid)
+    return start and f"{boot_id()}:{start}"
 
 
 def _pid_namespace() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pipelines.errors import FencedError, LockedError, StoreError
-from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock, locked_error
+from pipelines.storage.lock_owner import LOCK, LockOwner, check_is_lock, check_lock, locked_error
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> str:
         if current and current.run == owner.run:
             version = current_version  # our own write, whose response was lost
             break
+        check_is_lock(out, content)
         if not (current and current.is_dead_local_process()):
             _wait_until_stale(out, current, current_version, stale_after_s)
         version = out.put_if(LOCK, owner.to_json(), current_version)

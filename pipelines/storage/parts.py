@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pipelines.errors import DamagedPartError
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.held_files import NAMED
+from pipelines.storage.owned_files import is_part
 from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
@@ -113,6 +114,11 @@ def num_rows(content: bytes) -> int:
     return int(pq.read_metadata(pa.BufferReader(content)).num_rows)
 
 
+def list_parts(store: Store, folder: str) -> list[FileInfo]:
+    """Return the parts anywhere below a folder; other files there are not ours."""
+    return [info for info in store.list(folder, "*.parquet") if is_part(info.path)]
+
+
 def iter_parts(
     store: Store, folder: str, columns: list[str] | None = None, *, repair: bool = False
 ) -> Iterator[tuple[str, pa.Table]]:
@@ -130,7 +136,7 @@ def read_parts(
     store: Store, folder: str, columns: list[str] | None = None
 ) -> Iterator[tuple[str, pa.Table | DamagedPartError]]:
     """Yield path and table of each part; of a damaged one its error."""
-    for info in store.list(folder, "*.parquet"):
+    for info in list_parts(store, folder):
         try:
             yield info.path, read_part(store, info, columns)
         except DamagedPartError as error:
@@ -140,7 +146,7 @@ def read_parts(
 def move_aside(store: Store, path: str, error: DamagedPartError) -> None:
     """Move a damaged part to `damaged/`, so that its rows are computed again."""
     log.warning("%s; moved to damaged/, its rows are computed again", error)
-    store.put(f"damaged/{path}", store.get(path))
+    store.copy_aside(path, "damaged")
     store.delete(path)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import posixpath
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from pipelines.storage.backend import FileInfo, is_remote, relative_path
 from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
 from pipelines.storage.held_files import HeldFiles
 from pipelines.storage.local_store import LocalStore
+from pipelines.storage.owned_files import is_owned
 from pipelines.storage.s3_store import S3Store
 
 T = TypeVar("T")
@@ -107,8 +109,22 @@ class Store:
         return sorted(matching, key=lambda info: info.path)
 
     def delete(self, path: str) -> None:
-        """Remove one file if it exists."""
+        """Remove one file if it exists. The caller proves that it is ours: `docs/security.md` lists all of them."""
         self._guard(path, lambda: self.backend.delete(path))
+
+    def delete_all(self, folder: str, kept: Container[str] = (), pattern: str = "*") -> None:
+        """Remove our files below a folder whose names match, but for those `kept`; a user's own files stay."""
+        for info in self.list(folder, pattern):
+            if is_owned(info.path) and info.path not in kept:
+                self.delete(info.path)
+
+    def copy_aside(self, path: str, folder: str) -> None:
+        """Copy a file to a folder where nothing is replaced."""
+        content = self.get(path)
+        copy = f"{folder}/{path}"
+        if self.exists(copy) and self.get(copy) != content:
+            copy = f"{copy}.{hashlib.sha256(content).hexdigest()[:8]}"
+        self.put(copy, content)
 
     def remove_temporary(self) -> int:
         """Remove temporary files of killed writers (run lock required); return their number."""
@@ -121,8 +137,8 @@ class Store:
             self.put(probe, b"")
             self.delete(probe)
         except StoreError as error:
-            # The user does not know the probe; a temporary file's name contains the probe's.
-            message = re.sub(rf"/\.?{re.escape(probe)}(\.\w+\.tmp)?", "", str(error))
+            # The user does not know the probe and its temporary file.
+            message = re.sub(r"/\.vlmsweep-(probe-\w+|\w+\.tmp)", "", str(error))
             raise StoreError(message, is_transient=error.is_transient) from error
 
     @property

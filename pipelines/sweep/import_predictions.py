@@ -126,6 +126,4 @@ def _write_parts(out: Store, folder: str, rows: Sequence[dict[str, Any]]) -> Non
         part = f"{folder}/external-{start // PART_ROWS:05d}.parquet"
         out.put(part, to_parquet(rows[start : start + PART_ROWS], PREDICTIONS))
         written.add(part)
-    for info in out.list(folder, "external-*.parquet"):
-        if info.path not in written:
-            out.delete(info.path)
+    out.delete_all(folder, written, "external-*.parquet")

@@ -62,7 +62,7 @@ else:
                 os._exit(9)
         return Wrapped()
     pathlib.Path.open = open_
-Store(folder).put("predictions/part.parquet", part("new"))
+Store(folder).put("predictions/37a680133bd09342f934afb8.parquet", part("new"))
 os._exit(0)
 """
 
@@ -152,7 +152,7 @@ def unit() -> WorkUnit:
     """Return the unit whose part is committed."""
     from pipelines.plan.units import WorkUnit
 
-    return WorkUnit(benchmark="maia", part="predictions/part.parquet", slices=(), requests=50)
+    return WorkUnit(benchmark="maia", part="predictions/37a680133bd09342f934afb8.parquet", slices=(), requests=50)
 
 
 def cut_commit_on_s3(out: str, commit: str, step: str, when: str, env: dict[str, str]) -> int:

@@ -73,7 +73,10 @@ def write_part(
         scores.append({**columns, **score, **(judged if given["status"] == "ok" else {"values": []})})
     for kind, content, schema in (("predictions", predictions, PREDICTIONS), ("scores", scores, SCORES)):
         rows_of_kind = [{name: row.get(name) for name in schema.names} for row in content]
-        store.put(f"{part_folder(kind, 'maia', target.model)}/part.parquet", to_parquet(rows_of_kind, schema))
+        store.put(
+            f"{part_folder(kind, 'maia', target.model)}/37a680133bd09342f934afb8.parquet",
+            to_parquet(rows_of_kind, schema),
+        )
 
 
 def metric(model: str, setting: str, value: float | None, category: str = "") -> dict[str, Any]:
@@ -92,7 +95,7 @@ def write_metrics(out: str, rows: list[dict[str, Any]]) -> None:
 
 def part(out: str, kind: str, model: str) -> Path:
     """Return the file of a model's part."""
-    return Path(out, part_folder(kind, "maia", model), "part.parquet")
+    return Path(out, part_folder(kind, "maia", model), "37a680133bd09342f934afb8.parquet")
 
 
 def _of(given: Answer) -> dict[str, Any]:

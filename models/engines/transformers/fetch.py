@@ -22,6 +22,7 @@ from models.engines.load_progress import report_progress
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError
 from models.gguf_header import gguf_file
+from models.scratch import private_folder
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
@@ -94,11 +95,7 @@ def _fetch(uri: str) -> str:
 
 def _cache_folder() -> Path:
     """Return a folder of this user alone: weights that another user can write are not trusted."""
-    folder = Path(tempfile.gettempdir()) / f"vlmsweep-weights-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
-    return folder
+    return private_folder(Path(tempfile.gettempdir(), f"vlmsweep-weights-{os.getuid()}"))
 
 
 def _client() -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from models.engines.openai.batch_api import KEY
 from pipelines.errors import DamagedPartError
+from pipelines.storage.owned_files import is_owned
 from pipelines.storage.parts import iter_parts, safe_model
 from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
@@ -51,7 +52,8 @@ class BatchRecords:
     def load(self) -> Iterator[BatchRecord]:
         """Yield all records (DamagedPartError)."""
         for info in retry_store(lambda: self._out.list(self._folder, "*.json")):
-            yield self._read(info.path)
+            if is_owned(info.path):
+                yield self._read(info.path)
 
     def put(self, record: BatchRecord) -> None:
         """Write a record."""

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from models.scratch import make_scratch
+
 CODE = """
 import logging, sys, time
 import ray
+from pathlib import Path
 from types import SimpleNamespace as Some
 from cluster import watchdog
 
@@ -23,7 +26,7 @@ logging.basicConfig()
 watchdog.POLL_S = 0.05
 watchdog.SHUTDOWN_S = float(sys.argv[5])
 ray._private.worker._global_node = Node()
-with watchdog.watch_embedded_ray(sys.argv[3]):
+with watchdog.watch_embedded_ray(Path(sys.argv[3])):
     time.sleep(float(sys.argv[4]))
 print("the block is over")
 """
@@ -68,8 +71,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_dead_ray_process_ends_the_driver_with_3(process: str, code: int, message: str, tmp_path: Path) -> None:
-    files = tmp_path / "files"
-    files.mkdir()
+    files = make_scratch(str(tmp_path))
     result = run(process, str(code), str(files), "240", "0.1")
     assert result.returncode == 3
     assert message in result.stderr

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from statistics import fmean
 
 from PIL import Image
@@ -130,19 +131,18 @@ def _make(plan: Plan, images: Path, example: Example) -> dict[str, str]:
 
 def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[str, int]:
     """Write the rows to temporary names and rename them at the end: an existing file is complete."""
-    names = file_names(plan.options)
+    names = {name: out / f".vlmsweep-{token_hex(16)}.tmp" for name in file_names(plan.options)}
     rows = Counter(dict.fromkeys(names, 0))
     with ExitStack() as stack:
         files = {
-            name: stack.enter_context((out / f"{name}.jsonl.part").open("w", encoding="utf-8", newline="\n"))
-            for name in names
+            name: stack.enter_context(path.open("x", encoding="utf-8", newline="\n")) for name, path in names.items()
         }
         for lines in examples:
             for name, line in lines.items():
                 files[name].write(line + "\n")
                 rows[name] += 1
-    for name in names:
-        (out / f"{name}.jsonl.part").replace(out / f"{name}.jsonl")
+    for name, path in names.items():
+        path.replace(out / f"{name}.jsonl")
     return dict(rows)
 
 

@@ -53,7 +53,10 @@ def test_answers_of_another_prompt_are_left_out(out: str, maia_data: str, tmp_pa
     target = make_target(dataset, "m/1")
     row = next(row for sample in dataset.samples() for row in target.prompts.rows(sample))
     stale = {**target.columns(row), "request_id": "0" * 32, "status": "ok", "output": "an old answer"}
-    Store(copy).put(f"{part_folder('predictions', 'maia', 'm/1')}/old.parquet", to_parquet([stale], PREDICTIONS))
+    Store(copy).put(
+        f"{part_folder('predictions', 'maia', 'm/1')}/cba06b5736faf67e54b07b56.parquet",
+        to_parquet([stale], PREDICTIONS),
+    )
     assert len(read(copy, "m/1")) == len(read(out, "m/1"))
 
 

@@ -28,7 +28,7 @@ def test_damaged_part_is_named_and_the_rest_is_shown(copied: str, opened: Any) -
     file.write_bytes(file.read_bytes()[:-20])
     page = opened(copied).get("samples").text
     assert "1 thing cannot be read; the rest is shown" in page
-    assert "model=poor/part.parquet" in page
+    assert "model=poor/37a680133bd09342f934afb8.parquet" in page
     assert "good says" in page
     assert "poor says" not in page
 

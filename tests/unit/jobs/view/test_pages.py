@@ -169,7 +169,9 @@ def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia
         Row(sample=sample, **{name: row[name] for name in names}), target.prompts.texts
     )
     reply = {"model": "judge-1", "prompt_sha256": prompt_sha256([ask.step]), "output": "<i>sentenced</i>"}
-    Store(copied).put("judgements/benchmark=maia/model=judge-1/x.parquet", to_parquet([reply], PREDICTIONS))
+    Store(copied).put(
+        "judgements/benchmark=maia/model=judge-1/2d711642b726b04401627ca9.parquet", to_parquet([reply], PREDICTIONS)
+    )
     client = opened(copied)
     deadline = time.monotonic() + 60
     while "The words of judge-1" not in (page := client.get(f"sample?{identity(row)}").text):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -13,9 +16,10 @@ import numpy as np
 import pytest
 
 from models.messages import Frames, Media
+from models.scratch import scratch_base
 from pipelines.errors import DecodeError
 from pipelines.media import clip_folder
-from pipelines.media.clip_folder import ClipFolder, clip_folder_name, remove_clip_folder
+from pipelines.media.clip_folder import ClipFolder, make_clip_folder, remove_clip_folder
 
 CLIP = Media("video", "a" * 64, 2)
 PIXELS = np.random.default_rng(0).integers(0, 256, (2, 6, 10, 3), np.uint8)
@@ -36,9 +40,14 @@ def decode() -> Counter:
     return Counter()
 
 
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "vlmsweep-1-clips-x")
+def folder() -> str:
+    return "a-run"
 
 
 def test_clip_is_decoded_once_and_returned_unchanged(folder: str, decode: Counter) -> None:
@@ -100,17 +109,18 @@ def test_full_folder_keeps_its_clips(folder: str, decode: Counter) -> None:
 
 
 def unwritable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    del monkeypatch
     (tmp_path / "file").touch()
-    return str(tmp_path / "file" / "vlmsweep-1-clips-x")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    return "a-run"
 
 
 def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    del tmp_path
     monkeypatch.setattr(Path, "replace", fail)
-    return str(tmp_path / "vlmsweep-1-clips-x")
+    return "a-run"
 
 
 @pytest.mark.parametrize("make_folder", [unwritable_folder, full_disk])
@@ -149,21 +159,23 @@ def test_decoding_process_that_hangs_is_not_waited_for(
     thread.join(60)
 
 
-def test_folders_of_killed_runs_are_removed_after_a_day(tmp_path: Path, decode: Counter) -> None:
-    old, new = tmp_path / "vlmsweep-2-clips-old", tmp_path / "vlmsweep-3-clips-new"
-    for path in (old, new):
-        path.mkdir()
-    os.utime(old, (time.time() - 2 * clip_folder.STALE_S,) * 2)
-    ClipFolder(str(tmp_path / "vlmsweep-1-clips-x")).fetch(CLIP, None, decode)
-    assert not old.exists()
-    assert new.exists()
+def test_folder_of_a_killed_run_is_removed_and_that_of_a_living_one_stays(tmp_path: Path, decode: Counter) -> None:
+    code = "import os; from pipelines.media.clip_folder import make_clip_folder as f; print(f(), flush=True)"
+    code += "; os.kill(os.getpid(), 9)"
+    run = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True)
+    killed, living = scratch_base() / run.stdout.decode().strip(), scratch_base() / make_clip_folder()
+    assert killed.is_dir()
+    ClipFolder("a-run").fetch(CLIP, None, decode)
+    assert not killed.exists()
+    assert living.is_dir()
 
 
 def test_folder_names_differ_between_runs_and_removal_may_be_repeated(decode: Counter) -> None:
-    name = clip_folder_name()
-    assert name != clip_folder_name()
+    name = make_clip_folder()
+    assert name != make_clip_folder()
     ClipFolder(name).fetch(CLIP, None, decode)
-    assert Path(name).stat().st_mode & 0o077 == 0, "other users cannot read the clips"
+    folder = scratch_base() / name
+    assert folder.stat().st_mode & 0o077 == 0, "other users cannot read the clips"
     for _ in range(2):
         remove_clip_folder(name)
-        assert not Path(name).exists()
+        assert not folder.exists()

@@ -53,7 +53,7 @@ class Swept:
 
     @property
     def part(self) -> str:
-        return f"{part_folder('predictions', self.name, 'm')}/p.parquet"
+        return f"{part_folder('predictions', self.name, 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
 
     def scored(self, *scorers: ScorerSpec) -> tuple[list[dict[str, Any]], PartScorer]:
         context = WorkerContext(self.data, self.out.uri)

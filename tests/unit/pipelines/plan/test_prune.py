@@ -135,7 +135,9 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
         "status": "ok",
         "output": "a dog",
     }
-    context.out.put("captions/benchmark=maia/model=eye/part.parquet", to_parquet([row], PREDICTIONS))
+    context.out.put(
+        "captions/benchmark=maia/model=eye/37a680133bd09342f934afb8.parquet", to_parquet([row], PREDICTIONS)
+    )
     sweep(spec)
     assert indices(files(spec) - before) == 1
     clock.append(START + 2 * GRACE)

@@ -13,6 +13,7 @@ import pytest
 from cluster.lazy import LazyCluster
 from models.entry_fields import Limits
 from models.messages import Frames, Media
+from models.scratch import scratch_base
 from models.spec import ModelSpec
 from pipelines.media.clip_folder import ClipFolder
 from pipelines.media.decoder import Decoder
@@ -45,8 +46,8 @@ def test_folder_exists_for_the_run_and_keeps_what_two_models_see(
         assert clips.shared_limits == shared_limits
         pixels = np.zeros((1, 1, 1, 3), np.uint8)
         ClipFolder(clips.folder).fetch(Media("video", "a", 1), None, lambda: Frames(pixels=pixels))
-        assert Path(clips.folder).is_dir()
-    assert not Path(clips.folder).exists()
+        assert (scratch_base() / clips.folder).is_dir()
+    assert not (scratch_base() / clips.folder).exists()
 
 
 def test_run_without_clips_has_no_folder(maia_data: str, tmp_path: Path) -> None:
@@ -61,8 +62,8 @@ def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> Non
 
     def fail() -> None:
         with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as clips:
-            folders.append(Path(clips.folder))
-            folders[0].mkdir()
+            folders.append(scratch_base() / clips.folder)
+            assert folders[0].is_dir()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

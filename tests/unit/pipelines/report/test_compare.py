@@ -53,7 +53,7 @@ def write_output(
         }
         for i, score in enumerate(correct)
     ]
-    out.put(f"{part_folder('scores', 'maia', model)}/p.parquet", to_parquet(rows, SCORES))
+    out.put(f"{part_folder('scores', 'maia', model)}/148de9c5a7a44d19e56cd9ae.parquet", to_parquet(rows, SCORES))
     entry = ManifestEntry(benchmark="maia", model=model, data="", target=target)
     save_run(out, RunManifest(), RunManifest(entries=(entry,)))
     return out
@@ -184,7 +184,7 @@ def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Pat
 @pytest.mark.parametrize("unscored", ["a", "b"])
 def test_an_output_without_scores_is_named_with_the_remedy(tmp_path: Path, unscored: str) -> None:
     outputs = [write_output(tmp_path / name, "m", [1, 0]) for name in "ab"]
-    outputs["ab".index(unscored)].delete(f"{part_folder('scores', 'maia', 'm')}/p.parquet")
+    outputs["ab".index(unscored)].delete(f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet")
     with pytest.raises(UsageError, match="no scored rows in common; run `vlmsweep score` on both"):
         compare(*outputs)
 
@@ -196,8 +196,8 @@ def test_a_benchmark_that_one_output_has_not_scored_is_a_caveat(tmp_path: Path) 
         (entry,) = load_run(out).entries
         vague = replace(entry, benchmark="vague", target=entry.target.with_prompts(benchmark_name="vague"))
         save_run(out, RunManifest(), RunManifest(entries=(entry, vague)))
-    path = f"{part_folder('scores', 'vague', 'm')}/p.parquet"
-    scored.put(path, scored.get(f"{part_folder('scores', 'maia', 'm')}/p.parquet"))
+    path = f"{part_folder('scores', 'vague', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
+    scored.put(path, scored.get(f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"))
     comparison = compare(scored, partly)
     assert {row.benchmark for row in comparison.differences} == {"maia"}
     assert "vague: no scored rows in B; run `vlmsweep score`" in comparison.caveats

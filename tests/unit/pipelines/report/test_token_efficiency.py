@@ -30,9 +30,9 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
     parts = {"a": rows("a", head=80, least=[20, 5], cached=[0, 80]), "b": rows("b", head=80, least=[20], cached=[80])}
     parts["c"] = rows("c", head=30, least=[70], cached=[0])
     for name, part_rows in parts.items():
-        out.put(f"predictions/benchmark=maia/model=m/{name}.parquet", to_parquet(part_rows, PREDICTIONS))
+        out.put(f"predictions/benchmark=maia/model=m/{name * 24}.parquet", to_parquet(part_rows, PREDICTIONS))
     out.put(
-        "predictions/benchmark=maia/model=m/e.parquet",
+        "predictions/benchmark=maia/model=m/eeeeeeeeeeeeeeeeeeeeeeee.parquet",
         to_parquet([{"request_id": "a9", "status": "error"}, *rows("old", head=0, least=[9], cached=[0])], PREDICTIONS),
     )
     planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(dump_steps(request(CLIP).steps))) | {
@@ -47,7 +47,7 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
 def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     part_rows = rows("a", head=0, least=[None], cached=[0])
-    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": ""})
     assert efficiency is not None
     assert efficiency.least_tokens is None
@@ -72,7 +72,7 @@ def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) ->
         {**row, "frames_used": frames}
         for row, frames in zip(rows("a", head=0, least=[None] * 5, cached=[0] * 5), [24, 24, 8, 32, None], strict=True)
     ]
-    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     key = media_key(dump_steps(request(CLIP).steps))
     efficiency = measure_efficiency(
         "maia", "m", out, [f"a{n}" for n in range(5)], lambda: {f"a{n}": key for n in range(5)}
@@ -87,7 +87,7 @@ def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) ->
 def test_no_note_where_all_frames_were_shown(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     part_rows = [{**row, "frames_used": 32} for row in rows("a", head=0, least=[None], cached=[0])]
-    out.put("predictions/benchmark=maia/model=m/a.parquet", to_parquet(part_rows, PREDICTIONS))
+    out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     key = media_key(dump_steps(request(CLIP).steps))
     efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": key})
     assert efficiency is not None

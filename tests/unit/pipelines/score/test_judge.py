@@ -123,7 +123,7 @@ def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: 
         )
         for i, name in enumerate(sorted(scoring.samples)[:4])
     ]
-    part = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
+    part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
     questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring))
     (unit,) = plan_questions(judge(), questions, scoring, out)
@@ -150,5 +150,5 @@ def test_replies_of_earlier_runs_are_loaded(tmp_path: Path) -> None:
     question = judge().question(ASK, 0)
     columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
     rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
-    out.put(f"{part_folder('judgements', 'maia', 'j')}/a.parquet", to_parquet(rows, PREDICTIONS))
+    out.put(f"{part_folder('judgements', 'maia', 'j')}/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(rows, PREDICTIONS))
     assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True

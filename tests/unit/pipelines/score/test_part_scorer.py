@@ -26,7 +26,7 @@ from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import build_requests, target_of
 
-PART = f"{part_folder('predictions', 'maia', 'm')}/p.parquet"
+PART = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
 SCORES = PART.replace("predictions", "scores")
 
 

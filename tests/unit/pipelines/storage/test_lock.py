@@ -66,7 +66,7 @@ def test_lock_is_released_when_the_run_fails(tmp_path: Path) -> None:
 
 
 def test_damaged_lock_file_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / LOCK).write_text("half of a lo")
+    (tmp_path / LOCK).write_text('{\n  "run": "0123')
     with run_lock(Store(str(tmp_path))) as run:
         assert json.loads((tmp_path / LOCK).read_text())["run"] == run
 

@@ -17,6 +17,7 @@ from pipelines.storage.parts import folder_names, iter_parts, part_folder, read_
 from pipelines.storage.store import Store
 
 FOLDER = part_folder("predictions", "maia", "m")
+A, B, C = (f"{FOLDER}/{letter * 24}.parquet" for letter in "abc")
 
 
 def rows(first: int, count: int, status: str = "ok") -> list[dict]:
@@ -78,24 +79,24 @@ def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(str(tmp_path))
-    store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 5), PREDICTIONS))
-    store.put(f"{FOLDER}/b.parquet", to_parquet(rows(5, 5), PREDICTIONS)[:-20])
-    assert [path for path, _ in iter_parts(store, FOLDER)] == [f"{FOLDER}/a.parquet"]
-    assert store.exists(f"{FOLDER}/b.parquet")
+    store.put(A, to_parquet(rows(0, 5), PREDICTIONS))
+    store.put(B, to_parquet(rows(5, 5), PREDICTIONS)[:-20])
+    assert [path for path, _ in iter_parts(store, FOLDER)] == [A]
+    assert store.exists(B)
     assert len(repaired(store).finished) == 5
-    assert not store.exists(f"{FOLDER}/b.parquet")
-    assert store.exists(f"damaged/{FOLDER}/b.parquet")
-    assert "b.parquet" in caplog.text
+    assert not store.exists(B)
+    assert store.exists(f"damaged/{B}")
+    assert "bbbbbbbbbbbbbbbbbbbbbbbb.parquet" in caplog.text
 
 
 @pytest.mark.parametrize(("late_status", "remaining_status"), [("ok", "ok"), ("error", "ok")])
 def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_status: str, remaining_status: str) -> None:
     store = Store(str(tmp_path))
-    store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 6), PREDICTIONS))
-    store.put(f"{FOLDER}/b.parquet", to_parquet([*rows(4, 2, late_status), *rows(6, 2)], PREDICTIONS))
-    store.put(f"{FOLDER}/c.parquet", to_parquet(rows(0, 1, "error"), PREDICTIONS))
+    store.put(A, to_parquet(rows(0, 6), PREDICTIONS))
+    store.put(B, to_parquet([*rows(4, 2, late_status), *rows(6, 2)], PREDICTIONS))
+    store.put(C, to_parquet(rows(0, 1, "error"), PREDICTIONS))
     before = load_completed(store, "maia", "m")
-    assert store.exists(f"{FOLDER}/c.parquet"), "a reader changes nothing"
+    assert store.exists(C), "a reader changes nothing"
     after = repaired(store)
     assert (after.finished, after.failed) == (before.finished, before.failed)
     assert len(after.finished) == 8
@@ -107,8 +108,8 @@ def test_repair_removes_rows_that_were_committed_twice(tmp_path: Path, late_stat
 
 def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
-    store.put(f"{FOLDER}/a.parquet", to_parquet(rows(0, 2, "error"), PREDICTIONS))
-    store.put(f"{FOLDER}/b.parquet", to_parquet(rows(1, 2), PREDICTIONS))
+    store.put(A, to_parquet(rows(0, 2, "error"), PREDICTIONS))
+    store.put(B, to_parquet(rows(1, 2), PREDICTIONS))
     after = repaired(store)
     assert (len(after.finished), len(after.failed)) == (2, 1)
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]

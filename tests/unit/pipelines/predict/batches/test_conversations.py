@@ -46,7 +46,8 @@ class _Chats:
 def chat_job(out: Path, endpoint: BatchEndpoint, **fields: object) -> Job:
     folder = part_folder("predictions", "maia", "m")
     units = [
-        WorkUnit(benchmark="maia", part=f"{folder}/{name}.parquet", slices=(), requests=QUESTIONS) for name in "ab"
+        WorkUnit(benchmark="maia", part=f"{folder}/{name}.parquet", slices=(), requests=QUESTIONS)
+        for name in ("a" * 24, "b" * 24)
     ]
     return Job(model="m", spec=entry(endpoint, **fields), loader=_Chats(), out=str(out), units=units)
 

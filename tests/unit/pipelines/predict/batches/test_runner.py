@@ -301,10 +301,10 @@ def test_cost_counts_half_and_the_limit_ends_the_run(maia_data: str, tmp_path: P
 
 
 def test_damaged_record_names_the_file(maia_data: str, tmp_path: Path) -> None:
-    path = tmp_path / "batches" / "model=m" / "x.json"
+    path = tmp_path / "batches" / "model=m" / f"{'a' * 32}.json"
     path.parent.mkdir(parents=True)
     path.write_text("{}")
-    with BatchEndpoint(always("A")) as endpoint, pytest.raises(DamagedPartError, match=r"x\.json: not a record"):
+    with BatchEndpoint(always("A")) as endpoint, pytest.raises(DamagedPartError, match=r"a\.json: not a record"):
         run(job_of(maia_data, tmp_path, endpoint))
 
 

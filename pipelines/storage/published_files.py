@@ -1,0 +1,57 @@
+"""Files for people in a folder where a user may keep their own: what was written is on record, and only that goes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+
+from pipelines.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+RECORD = ".vlmsweep-files.json"
+"""Path -> sha256 of the files that were written last."""
+
+
+def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") -> None:
+    """Write files, those of a report below a `folder`, from which files of its last version are deleted.
+
+    A file that no earlier call wrote is copied to `replaced/` before its name is taken. Reports of versions that kept
+    no record are recognized by their page.
+    """
+    record = _load_record(store)
+    existing = {info.path: info for info in store.list(folder)}
+    ours = existing if record is None and _is_report(store, f"{folder}/index.html", existing) else record or {}
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    for path, content in files.items():
+        if path in existing and path not in ours and not _holds(store, path, hashes[path]):
+            log.warning("%s/%s was not written by vlmsweep; a copy is in replaced/", store.uri, path)
+            store.copy_aside(path, "replaced")
+        if path not in existing or not existing[path].is_known_to_be(content):
+            store.put(path, content)
+    kept = {path: sha256 for path, sha256 in (record or {}).items() if path not in files}
+    for path, sha256 in kept.items() if folder else ():
+        if path in existing and _holds(store, path, sha256):
+            store.delete(path)
+    if not folder:
+        hashes |= kept
+    if hashes != record:
+        store.put(RECORD, json.dumps(hashes, indent=0).encode())
+
+
+def _load_record(store: Store) -> dict[str, str] | None:
+    try:
+        record = json.loads(store.get(RECORD))
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _is_report(store: Store, page: str, existing: Mapping[str, object]) -> bool:
+    return page in existing and b"vlmsweep" in store.get(page)
+
+
+def _holds(store: Store, path: str, sha256: str) -> bool:
+    return hashlib.sha256(store.get(path)).hexdigest() == sha256
