@@ -10,10 +10,26 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from pipelines.clean_text import for_terminal, one_line
 from pipelines.logging_context import JsonFormatter, logs_are_json
 
 TEXT_FORMAT = "%(levelname)s: %(message)s"
 """Format of log lines for people."""
+
+
+class TextFormatter(logging.Formatter):
+    """Formats a record for people; further lines are indented, so that none looks like a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the cleaned lines."""
+        return for_terminal(super().format(record)).replace("\n", "\n    ")
+
+
+def log_as_text() -> None:
+    """Write log lines for people to standard error, where no handler is set yet."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(TextFormatter(TEXT_FORMAT))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def log_as_json(*, enabled: bool) -> None:
@@ -22,7 +38,7 @@ def log_as_json(*, enabled: bool) -> None:
         if enabled:
             handler.setFormatter(JsonFormatter())
         elif isinstance(handler.formatter, JsonFormatter):
-            handler.setFormatter(logging.Formatter(TEXT_FORMAT))
+            handler.setFormatter(TextFormatter(TEXT_FORMAT))
 
 
 def results_only_on_stdout() -> AbstractContextManager[object]:
@@ -32,13 +48,13 @@ def results_only_on_stdout() -> AbstractContextManager[object]:
 
 def print_line(text: str) -> None:
     """Print a line on standard output."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(for_terminal(text) + "\n")
     sys.stdout.flush()
 
 
 def print_error(text: str) -> None:
     """Print a line on standard error."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(for_terminal(text) + "\n")
     sys.stderr.flush()
 
 
@@ -51,7 +67,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Format a plain table for a terminal."""
     from tabulate import tabulate
 
-    return str(tabulate(rows, headers=list(headers), disable_numparse=True, missingval="-"))
+    cells = [[one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    return str(tabulate(cells, headers=list(headers), disable_numparse=True, missingval="-"))
 
 
 def prepare(*, verbose: bool) -> None:

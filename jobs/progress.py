@@ -7,6 +7,7 @@ import sys
 import time
 
 from jobs.output import print_error
+from pipelines.clean_text import one_line
 from pipelines.logging_context import logs_are_json
 
 NOTE_EVERY_S = 60.0
@@ -69,7 +70,7 @@ class Progress:
         if logs_are_json():
             logging.getLogger("vlmsweep").info("%s", line)
         else:
-            print_error(line)
+            print_error(one_line(line))
 
     def _show(self) -> None:
         self._shown = time.monotonic()
@@ -80,7 +81,7 @@ class Progress:
         total = f"/{self._total}" if self._total else ""
         note = f"; {self._note}" if self._note else ""
         line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}{note}"
-        sys.stderr.write(f"\r\x1b[2K{line}")
+        sys.stderr.write(f"\r\x1b[2K{one_line(line)}")
         sys.stderr.flush()
 
 

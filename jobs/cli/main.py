@@ -15,7 +15,7 @@ import typer
 from jobs.cli.register import register
 from jobs.failures import DONE, INTERRUPTED, report_failure, report_interrupt
 from jobs.options import normalize_arguments
-from jobs.output import TEXT_FORMAT, log_as_json, print_line
+from jobs.output import log_as_json, log_as_text, print_line
 
 
 class LogFormat(StrEnum):
@@ -80,7 +80,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    logging.basicConfig(level=logging.WARNING, format=TEXT_FORMAT)
+    log_as_text()
     logging.captureWarnings(capture=True)
     try:
         code = int(app(args=arguments or ["--help"], standalone_mode=False) or DONE)

@@ -16,6 +16,7 @@ from jobs.flags import SubmitFlags
 from jobs.options import takes
 from jobs.output import prepare, print_json, print_line
 from models.scratch import scratch
+from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
 
 
@@ -122,7 +123,7 @@ def _check(flags: SubmitFlags) -> None:
 
 
 def _show(text: str) -> None:
-    sys.stderr.write(text)
+    sys.stderr.write(for_terminal(text))
     sys.stderr.flush()
 
 

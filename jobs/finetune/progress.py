@@ -7,6 +7,7 @@ import time
 
 from jobs.output import print_error
 from jobs.progress import span
+from pipelines.clean_text import one_line
 from pipelines.finetune.records import TrainingEvent
 
 _LINE_EVERY_S = 30.0  # between lines where there is no terminal
@@ -56,6 +57,7 @@ class TrainingProgress:
         """Show a line; a lasting one stays, others are replaced, or shown now and then where they cannot be."""
         if self._quiet:
             return
+        line = one_line(line)
         if self._live:
             sys.stderr.write(f"\r\x1b[2K{line}{chr(10) if permanent else ''}")
             sys.stderr.flush()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.benchmarks import benchmark
+from pipelines.clean_text import one_line
 from pipelines.nightly.regressions import ALPHA
 from pipelines.report.measured import Measured
 
@@ -115,7 +116,7 @@ def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Colle
         cost = "-" if pair.cost_usd is None else f"${pair.cost_usd:,.2f}"
         if pair.cost_usd is None and pair.model in free_models:
             cost = "none"
-        cells = (pair.benchmark, _safe(pair.model), pair.why, str(pair.requests), str(pair.failed))
+        cells = (pair.benchmark, _safe(pair.model), _safe(pair.why), str(pair.requests), str(pair.failed))
         rows.append("| " + " | ".join((*cells, _headline(night.metrics, pair), cost)) + " |")
     return rows
 
@@ -156,8 +157,6 @@ def _day(night: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Escape foreign text for a table: no markup, mentions or line ends."""
-    clean = " ".join(text.split())
-    for sign in "\\`|<>*_[]":
-        clean = clean.replace(sign, "&#" + str(ord(sign)) + ";")
-    return clean.replace("@", "@\u200b")
+    """Escape foreign text for a table: no markup, mentions, references or line ends."""
+    escaped = "".join(f"&#{ord(char)};" if char in "\\`|<>*_[]&#~$" else char for char in one_line(text))
+    return escaped.replace("@", "@\u200b")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MARK = "\N{REPLACEMENT CHARACTER}"
-_BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Embedding, override and isolate controls: they show a text in another order than it is stored."""
+from pipelines.clean_text import MARK, clean, one_line
+
+__all__ = ["clean", "csv_cell", "latex", "markdown", "one_line", "shorten"]
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#^]|:(?=//)|(?<=www)\.)")
 """Characters with a meaning in Markdown and its common extensions: tables, formulas and bare addresses included."""
@@ -52,21 +52,8 @@ _LATEX = {
     "\N{CHECK MARK}": r"$\surd$",
     "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
     "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
-    _MARK: "{?}",
+    MARK: "{?}",
 }
-
-
-def clean(text: str) -> str:
-    """Replace lone surrogates, control and bidi characters with U+FFFD; normalize line ends."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_MARK if _is_unprintable(char) else char for char in text.replace("\r\n", "\n").replace("\r", "\n"))
-
-
-def one_line(text: str) -> str:
-    """Return cleaned text in one line, with single blanks; a line end becomes a return arrow."""
-    lines = (" ".join(line.split()) for line in clean(text).splitlines())
-    return " \N{DOWNWARDS ARROW WITH CORNER LEFTWARDS} ".join(line for line in lines if line)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -114,9 +101,3 @@ def _is_formula(field: str) -> bool:
 
 def _is_invisible(char: str) -> bool:
     return char.isspace() or not char.isprintable()
-
-
-def _is_unprintable(char: str) -> bool:
-    if char in "\n\t":
-        return False
-    return char in _BIDI_CONTROLS or unicodedata.category(char) in ("Cc", "Cs") or ord(char) & 0xFFFE == 0xFFFE

@@ -1,0 +1,59 @@
+"""Text from outside reaches a terminal, a log or a workflow as text alone."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from jobs.output import TEXT_FORMAT, TextFormatter, print_error, print_line, table
+from jobs.progress import Progress
+from pipelines.clean_text import for_terminal
+
+HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\u202ee\udcfff\x00"
+UNSAFE = ("\x1b", "\x07", "\x9b", "\u202e", "\udcff", "\x00", "\r")
+
+
+def assert_inert(text: str) -> None:
+    assert not [char for char in UNSAFE if char in text], ascii(text)
+    assert all(letter in text for letter in "abcdef")
+
+
+def test_printed_lines_are_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line(HOSTILE)
+    print_error(f"vlmsweep: {HOSTILE}\nsecond\tline")
+    out, err = capsys.readouterr()
+    assert_inert(out)
+    assert_inert(err)
+    assert err.endswith("\nsecond\tline\n")
+
+
+def test_cell_of_a_table_is_one_cleaned_line() -> None:
+    text = table(("model", "rows"), [[f"{HOSTILE}\nb | 9\r\x1b[1A", 3], ["other", None]])
+    assert_inert(text)
+    assert len(text.splitlines()) == 4
+
+
+def test_record_of_a_log_cannot_look_like_two() -> None:
+    record = logging.LogRecord("vlmsweep", logging.WARNING, "", 0, "%s", (f"{HOSTILE}\nERROR: all lost",), None)
+    text = TextFormatter(TEXT_FORMAT).format(record)
+    assert_inert(text)
+    assert [line.startswith(" ") for line in text.splitlines()] == [False, True]
+
+
+def test_progress_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    progress = Progress()
+    progress.phase(f"predict {HOSTILE}", 2)
+    progress.note(f"waits for {HOSTILE}")
+    progress.finish()
+    assert_inert(terminal.getvalue().replace("\r\x1b[2K", ""))
+
+
+@pytest.mark.parametrize("line", ["::add-mask::x", "  ::error::x", "ok\n::set-output name=a::b", "##[group]x"])
+def test_no_line_is_a_command_of_a_workflow(line: str) -> None:
+    assert not [each for each in for_terminal(line).splitlines() if each.strip().startswith(("::", "##["))]
+    assert for_terminal("a::b and ##[x]") == "a::b and ##[x]"
