@@ -20,7 +20,9 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
-_MAX_DIMENSIONS = 4
+_MAX_DIMENSIONS, _MAX_NAME = 4, 100
+_MAX_TEXT, _MAX_COUNT = 16 << 20, 1 << 20
+"""Bytes of a text and length of a list, several times those of the largest models: a damaged file counts anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +77,21 @@ def _read(path: Path, size: int, _changed_ns: int) -> GgufHeader:
         if version not in _VERSIONS:
             raise ValueError(f"its format has version {version}, and only {' and '.join(map(str, _VERSIONS))} are read")
         tensors, fields = _unpack(file, "QQ")
-        if max(tensors, fields) > size:
-            raise ValueError("it is damaged: it counts more tensors or fields than it has bytes")
+        if max(tensors, fields) > min(size, _MAX_COUNT):
+            raise ValueError("it is damaged: it counts more tensors or fields than it can have")
         values = dict(_read_field(file, size) for _ in range(fields))
         parameters = sum(_read_tensor(file, size) for _ in range(tensors))
-    architecture = values.get("general.architecture")
-    if not architecture:
+    architecture, parts = values.get("general.architecture"), values.get("split.count") or 1
+    if not architecture or not isinstance(architecture, str) or len(architecture) > _MAX_NAME:
         raise ValueError("it names no architecture")
+    if not isinstance(parts, int):
+        raise ValueError("it is damaged: its number of parts is not whole")  # noqa: TRY004  as for all damage
     return GgufHeader(
-        architecture=str(architecture),
+        architecture=architecture,
         parameters=parameters,
-        shape=_shape(str(architecture), values),
+        shape=_shape(architecture, values),
         has_chat_template=bool(values.get("tokenizer.chat_template")),
-        parts=int(values.get("split.count") or 1),
+        parts=parts,
     )
 
 
@@ -106,8 +110,8 @@ def _read_value(file: IO[bytes], kind: int, size: int) -> Any:
     if kind != _ARRAY:
         raise ValueError(f"it is damaged: there is no type {kind} of fields")
     item, length = _unpack(file, "IQ")
-    if item == _ARRAY or length > size:
-        raise ValueError("it is damaged: an array is longer than the file, or holds arrays")
+    if item == _ARRAY or length > min(size, _MAX_COUNT):
+        raise ValueError("it is damaged: an array is longer than it can be, or holds arrays")
     if item in _SCALARS:
         file.seek(length * struct.calcsize(_SCALARS[item]), 1)
     else:
@@ -131,8 +135,8 @@ def _read_tensor(file: IO[bytes], size: int) -> int:
 
 def _read_text(file: IO[bytes], size: int) -> str:
     (length,) = _unpack(file, "Q")
-    if length > size:
-        raise ValueError("it is damaged: a text is longer than the file")
+    if length > min(size, _MAX_TEXT):
+        raise ValueError("it is damaged: a text is longer than it can be")
     return _read_bytes(file, length).decode("utf-8", errors="replace")
 
 
@@ -162,5 +166,5 @@ def _shape(architecture: str, values: Mapping[str, Any]) -> Shape | None:
             intermediate=number("feed_forward_length"),
             vocab=number("vocab_size") or values["tokenizer.ggml.tokens"],
         )
-    except (TypeError, ValueError, KeyError, ZeroDivisionError):
+    except (TypeError, ValueError, KeyError, ArithmeticError):
         return None

@@ -235,7 +235,7 @@ def _tensors(path: Path) -> list[tuple[str, Sequence[int], str]]:
     """Return name, shape and type of each tensor in a safetensors file; none when its header cannot be read."""
     try:
         return [(name, tensor["shape"], tensor["dtype"]) for name, tensor in read_tensors(path).items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError):
         return []
 
 
@@ -253,7 +253,7 @@ def _read_shape(path: Path) -> Shape | None:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         return _shape_of(next((config[key] for key in ("text_config", "llm_config") if config.get(key)), config))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None  # other key names: the entry's numbers, or a guess, must do
 
 

@@ -28,7 +28,7 @@ def load_checked(content: bytes | str) -> dict[str, Any]:
     """Return what `dump_checked` wrote, also without a checksum, as early versions did; else MalformedError."""
     try:
         raw = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedError(str(error)) from error
     if not isinstance(raw, dict):
         raise MalformedError("not an object")

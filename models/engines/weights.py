@@ -41,7 +41,10 @@ def known_bytes(model: LaunchedModel) -> int:
     if gguf := gguf_file(model.source):
         return check_gguf(gguf).parameters * _LOADED_BYTES.get(model.spec.dtype, 2)
     if model.folder:
-        return weights_bytes(model.folder, model.spec.dtype)
+        try:
+            return weights_bytes(model.folder, model.spec.dtype)
+        except ValueError as error:
+            raise EngineUnreachableError(str(error)) from error
     return int((model.spec.parameters_b or 0.0) * 1e9) * _LOADED_BYTES.get(model.spec.dtype, 2)
 
 

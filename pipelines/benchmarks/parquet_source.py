@@ -25,7 +25,7 @@ def open_parquet(content: bytes, where: str, required: Sequence[str] = ()) -> pq
 
     with _readable(where):
         file = pq.ParquetFile(pa.BufferReader(content))
-    names = file.schema_arrow.names
+        names = file.schema_arrow.names
     missing = [name for name in required if name not in names]
     if missing:
         raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(names)}")
@@ -38,7 +38,7 @@ def _readable(where: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{where}: cannot be read as Parquet ({str(error)[:200]}); fetch the file again") from error
 
 
@@ -47,7 +47,9 @@ def parquet_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of some columns of a file; arguments and errors as of `batches`."""
     for batch in batches(file, columns, rows=rows, max_bytes=max_bytes, where=where):
-        yield from batch.to_pylist()
+        with _readable(where):
+            values = batch.to_pylist()
+        yield from values
 
 
 def batches(
@@ -77,7 +79,7 @@ def batches(
     _few_enough(file.metadata.num_rows, where)
     with _readable(where):
         for batch in file.iter_batches(
-            batch_size=min(rows, _fitting(file, columns, groups)),
+            batch_size=min(rows, _fitting(file, groups)),
             row_groups=list(groups),
             columns=list(columns),
             use_threads=False,
@@ -97,12 +99,10 @@ def _few_enough(rows: int, where: str) -> None:
         raise SourceError(f"{where}: {rows:,} rows, more than the limit of {MAX_ROWS:,} for one file; split it")
 
 
-def _fitting(file: pq.ParquetFile, columns: Sequence[str], groups: Sequence[int]) -> int:
-    """Return how many rows fit in `_AT_ONCE`: a dictionary's value is packed once and repeated in every row."""
-    sizes = (
-        int(chunk.total_uncompressed_size)
-        for group in groups
-        for index in range(file.metadata.num_columns)
-        if (chunk := file.metadata.row_group(group).column(index)).path_in_schema.split(".")[0] in columns
-    )
+def _fitting(file: pq.ParquetFile, groups: Sequence[int]) -> int:
+    """Return how many rows fit in `_AT_ONCE`: a dictionary's value is packed once and repeated in every row.
+
+    Sizes of single columns are not asked for: Arrow ends the process where their statistics are damaged.
+    """
+    sizes = (int(file.metadata.row_group(group).total_byte_size) for group in groups)
     return max(1, _AT_ONCE // max([1, *sizes]))

@@ -120,14 +120,15 @@ def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
         table = read_parquet(path.read_bytes())
-    except (OSError, pa.ArrowException) as error:
+        rows = table.to_pylist()
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise UsageError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
     missing = [name for name in REQUIRED if name not in table.column_names]
     if missing:
         raise UsageError(
             f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(table.column_names)}"
         )
-    yield from enumerate(table.to_pylist(), start=1)
+    yield from enumerate(rows, start=1)
 
 
 def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:

@@ -89,7 +89,7 @@ def open_file(source: Source, path: str) -> RowFile:
             return _parquet(content, f"{source.uri}/{path}")
         text = content.decode("utf-8-sig")
         rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[extension](text)
-    except (ValueError, OSError, csv.Error) as error:
+    except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({str(error)[:200]}); fetch the file again") from error
     return RowFile(merge_shapes(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
 
@@ -123,7 +123,7 @@ def _json_lines(text: str) -> list[dict[str, Any] | str]:
 def _line(line: str) -> dict[str, Any] | str:
     try:
         return _row(json.loads(line))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
 
 

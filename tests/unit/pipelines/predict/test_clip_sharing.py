@@ -77,9 +77,9 @@ def test_sweep_of_three_models_decodes_each_clip_once(
     decoded: list[tuple[str, int]] = []
     decode = Decoder.decode
 
-    def count(self: Decoder, store: Any, path: str, media: Media, max_pixels: int | None = None) -> Frames:
+    def count(self: Decoder, store: Any, path: str, media: Media, *limits: Any) -> Frames:
         decoded.append((path, media.frames))
-        return decode(self, store, path, media, max_pixels)
+        return decode(self, store, path, media, *limits)
 
     monkeypatch.setattr(Decoder, "decode", count)
     models = {name: ModelSpec(engine="random", model="") for name in ("a", "b", "c")}

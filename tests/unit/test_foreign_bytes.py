@@ -1,0 +1,29 @@
+"""Parsers of foreign bytes end with a sentence on mutated input, within two seconds and 200 MB.
+
+`make chaos` mutates ten times as many.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.fuzzing import PARSERS
+
+INPUTS = 500
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_mutated_input_ends_with_a_sentence(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.fuzzing", name, str(INPUTS), str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert result.returncode == 0, result.stderr[-2000:]
+    outcome = json.loads(result.stdout)
+    assert not outcome["unexpected"]
+    assert outcome["inputs"] == INPUTS
+    assert outcome["slowest_s"] < 2
+    assert outcome["peak_mb"] < 200
