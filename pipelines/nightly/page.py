@@ -99,7 +99,7 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
     record = entry.records[-1]
     alarms = {(night, change.key.task, change.key.setting) for night, change in entry.changes if change.is_alarm}
     order = _cell_order(key[1])
-    names = sorted(entry.cells, key=order)
+    names = sorted((name for name, values in entry.cells.items() if values), key=order)
     cells = [_cell(name, entry.cells[name], nights, alarms) for name in names]
     runs = [item for item in entry.records if item.state == "ran"]
     state = record.state if record.night == last else "not configured"
