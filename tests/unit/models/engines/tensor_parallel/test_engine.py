@@ -7,6 +7,7 @@ import json
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from models.engines import load_engine
 from models.engines.base import Engine
@@ -160,6 +162,14 @@ def test_model_without_a_plan_runs_in_one_process_with_a_warning(
 def test_missing_model_is_reported() -> None:
     with pytest.raises(EngineUnreachableError, match="there is no folder"):
         tensor_parallel_engine("/nowhere/at/all")
+
+
+def test_checkpoint_without_a_layer_is_refused_by_the_ranks(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    copy = shutil.copytree(checkpoint_of("qwen2_5_vl"), tmp_path / "copy")
+    tensors = {name: t for name, t in load_file(copy / "model.safetensors").items() if ".layers.1." not in name}
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EngineUnreachableError, match=r"missing .*layers\.1\."):
+        tensor_parallel_engine(copy)
 
 
 @pytest.mark.parametrize(
