@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 from models.availability import missing_path, unavailable_reason
 from models.catalog_loader import load_models, named_models, select_models
 from models.errors import EngineUnreachableError
-from models.gguf_header import check_gguf, gguf_file
 from models.selectors import group_members
 from models.spec import ModelSpec
+from models.weight_headers import check_gguf, gguf_file
 from pipelines.errors import UsageError
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from pathlib import Path
 from models.environment import secret
 from models.errors import MissingSecretError
 from models.fingerprint import is_plain_path
-from models.gguf_header import gguf_file
 from models.spec import ModelSpec, TransformersEntry
+from models.weight_headers import gguf_file
 
 GGUF_NOT_INSTALLED = "GGUF files are read with the package gguf, which is not installed: pip install 'vlmsweep[gguf]'"
 PICKLES_REFUSED = (

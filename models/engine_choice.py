@@ -15,8 +15,8 @@ from pathlib import Path
 
 from models.availability import transformers_classes
 from models.families import family
-from models.gguf_header import gguf_file
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file
 
 _REGISTRY = ("model_executor", "models", "registry.py")
 

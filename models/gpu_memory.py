@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from models.entry_fields import Shape
-from models.gguf_header import gguf_file, read_gguf_header
-from models.safetensors_header import read_tensors
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file, read_gguf_header, read_tensors
 
 ASSUMED_GPU_BYTES = 80 * 10**9  # memory of the GPU that plans are made for where none is visible
 CHUNK_TOKENS = 16_384  # tokens that the engine prefills in one pass on a GPU

@@ -14,9 +14,9 @@ from models.engines.hub import cached_folder
 from models.engines.launch import LaunchedModel
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
-from models.gguf_header import gguf_file
 from models.gpu_memory import ModelSize, model_size
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from models.availability import GGUF_NOT_INSTALLED
 from models.engines.load_progress import weights_progress
 from models.errors import EngineUnreachableError
 from models.fingerprint import content_fingerprint
-from models.gguf_header import GgufHeader, check_gguf
+from models.weight_headers import GgufHeader, check_gguf
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def _save(path: Path, dtype: str, folder: Path, size: float) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from models.engines.transformers.tensor_names import check_weights
+    from models.engines.tensor_names import check_weights
 
     arguments: dict[str, Any] = {
         "pretrained_model_name_or_path": str(path.parent),

@@ -9,8 +9,7 @@ from typing import Any
 
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
-from models.gguf_header import check_gguf, gguf_file
-from models.safetensors_header import read_tensors
+from models.weight_headers import check_gguf, gguf_file, read_tensors
 
 _STORED_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
 _LOADED_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}

@@ -13,7 +13,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.rendering.escaping import clean, one_line, shorten
+from pipelines.clean_text import clean, one_line
+from pipelines.rendering.escaping import shorten
 from pipelines.rendering.viewer_marks import viewer_mark
 
 ANSWER_LIMIT = 4_000

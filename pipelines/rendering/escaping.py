@@ -11,7 +11,6 @@ import unicodedata
 
 from pipelines.clean_text import MARK, clean, one_line
 
-__all__ = ["clean", "csv_cell", "latex", "markdown", "one_line", "shorten"]
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#^]|:(?=//)|(?<=www)\.)")
 """Characters with a meaning in Markdown and its common extensions: tables, formulas and bare addresses included."""

@@ -31,12 +31,12 @@ def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") ->
             store.copy_aside(path, "replaced")
         if path not in existing or not existing[path].is_known_to_be(content):
             store.put(path, content)
-    kept = {path: sha256 for path, sha256 in (record or {}).items() if path not in files}
-    for path, sha256 in kept.items() if folder else ():
+    stale = {path: sha256 for path, sha256 in (record or {}).items() if path not in files}
+    for path, sha256 in stale.items() if folder else ():
         if path in existing and _holds(store, path, sha256):
             store.delete(path)
     if not folder:
-        hashes |= kept
+        hashes |= stale
     if hashes != record:
         store.put(RECORD, json.dumps(hashes, indent=0).encode())
 

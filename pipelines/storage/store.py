@@ -112,10 +112,10 @@ class Store:
         """Remove one file if it exists. The caller proves that it is ours: `docs/security.md` lists all of them."""
         self._guard(path, lambda: self.backend.delete(path))
 
-    def delete_all(self, folder: str, kept: Container[str] = (), pattern: str = "*") -> None:
-        """Remove our files below a folder whose names match, but for those `kept`; a user's own files stay."""
+    def delete_all(self, folder: str, keep: Container[str] = (), pattern: str = "*") -> None:
+        """Remove our files below a folder whose names match, but for those to `keep`; a user's own files stay."""
         for info in self.list(folder, pattern):
-            if is_owned(info.path) and info.path not in kept:
+            if is_owned(info.path) and info.path not in keep:
                 self.delete(info.path)
 
     def copy_aside(self, path: str, folder: str) -> None:

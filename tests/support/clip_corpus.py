@@ -104,8 +104,8 @@ def write(clip: Clip, folder: Path) -> Path:
 def _turn(path: Path, angle: int) -> None:
     """Write a rotation into the track's matrix, as a telephone that is held upright does."""
     content = bytearray(path.read_bytes())
-    one, matrix = 1 << 16, {90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[angle]
-    a, b, c, d = (value * one for value in matrix)
+    unit, matrix = 1 << 16, {90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[angle]
+    a, b, c, d = (value * unit for value in matrix)
     start = content.index(b"tkhd") + 44
     content[start : start + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
     path.write_bytes(content)

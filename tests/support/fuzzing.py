@@ -82,7 +82,7 @@ def fuzz(name: str, count: int, folder: Path) -> Outcome:
         content, start = mutate(seed, number), time.process_time()
         try:
             parse(content, folder)
-        except _known() as error:
+        except _named_errors() as error:
             refused += 1
             if not str(error).strip() or "Traceback" in str(error):
                 unexpected.append(f"{number}: no sentence: {error!r}")
@@ -96,7 +96,7 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _known() -> tuple[type[Exception], ...]:
+def _named_errors() -> tuple[type[Exception], ...]:
     from models.errors import ModelError
     from pipelines.errors import PipelineError
 
@@ -120,8 +120,8 @@ def _gguf_seed(folder: Path) -> bytes:
 
 
 def _gguf(content: bytes, folder: Path) -> None:
-    from models.gguf_header import _read, check_gguf
     from models.gpu_memory import _gguf_size
+    from models.weight_headers import _read, check_gguf
 
     _read.cache_clear()
     path = folder / "model.gguf"

@@ -15,6 +15,7 @@ from models.engines.hub import ADAPTER_WEIGHTS
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import weights_progress
 from models.engines.offload import offload_arguments, remove_with
+from models.engines.tensor_names import check_adapter, check_weights
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.model_config import (
     LOAD_ERRORS,
@@ -26,7 +27,6 @@ from models.engines.transformers.model_config import (
     unreachable_error,
 )
 from models.engines.transformers.sharding import distributed_config, fit_heads
-from models.engines.transformers.tensor_names import check_adapter, check_weights
 from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec

@@ -21,9 +21,9 @@ from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError
-from models.gguf_header import gguf_file
 from models.scratch import private_folder
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file
 
 _log = logging.getLogger(__name__)
 

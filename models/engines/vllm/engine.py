@@ -24,7 +24,6 @@ from models.engines.vllm.core_watch import CoreWatch
 from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder, processor_settings
 from models.engines.vllm.settings import engine_settings, lora_request
 from models.errors import EngineUnreachableError
-from models.gguf_header import gguf_file
 from models.messages import (
     Answer,
     Call,
@@ -38,6 +37,7 @@ from models.messages import (
     logprobs_to_text,
 )
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file
 
 log = logging.getLogger(__name__)
 

@@ -124,12 +124,12 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
 def _data_facts(samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """Yield how many puns there are, and how many of them need context: their meanings are translated differently."""
     pairs: list[Sequence[Mapping[str, str]]] = [sample.data.get("translation") or () for sample in samples.values()]
-    known = [pair for pair in pairs if len(pair) == 2]
-    ambiguous = sum(all(pair[0].get(lang) != pair[1].get(lang) for lang in pair[0]) for pair in known)
+    complete = [pair for pair in pairs if len(pair) == 2]
+    ambiguous = sum(all(pair[0].get(lang) != pair[1].get(lang) for lang in pair[0]) for pair in complete)
     if samples:
         yield Metric(task="", setting="", metric="puns", value=len(samples), n=len(samples), unit="count")
-    if known:
-        yield Metric(task="", setting="", metric="ambiguous", value=ambiguous / len(known), n=len(known))
+    if complete:
+        yield Metric(task="", setting="", metric="ambiguous", value=ambiguous / len(complete), n=len(complete))
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeAlias, TypeVar
 
-from pipelines.rendering.escaping import one_line
+from pipelines.clean_text import one_line
 from pipelines.rendering.figures.axes import SIZE, Axis
 from pipelines.rendering.figures.style import DARK_STYLE, GRID, INK, MUTED, PAPER, SeriesStyle
 from pipelines.rendering.figures.text import text_width, wrap

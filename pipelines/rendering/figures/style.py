@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from pipelines.benchmarks.figures import Cloud, Series
-from pipelines.rendering.escaping import one_line
+from pipelines.clean_text import one_line
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
 """Text, secondary text, grid and background."""

@@ -6,7 +6,7 @@ import functools
 import re
 import unicodedata
 
-from pipelines.rendering.escaping import one_line
+from pipelines.clean_text import one_line
 
 _EMS = {
     **dict.fromkeys(" .,:;'`!|ijlftrIJ()[]/\\-", 0.41),

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
+from pipelines.clean_text import one_line
 from pipelines.rendering import formats
 from pipelines.rendering.environment import ITEMS, render_page
-from pipelines.rendering.escaping import one_line
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.tables import overview
 from pipelines.report.tables.reproduction import cells_table

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.tables import Table
+from pipelines.clean_text import clean
 from pipelines.rendering import formats
 from pipelines.rendering.environment import ANSWER_LIMIT
-from pipelines.rendering.escaping import clean, markdown, shorten
+from pipelines.rendering.escaping import markdown, shorten
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
 from pipelines.report.pages.html import TITLE, detail_tables, lead
 from pipelines.report.tables import overview

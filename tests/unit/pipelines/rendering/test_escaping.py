@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.rendering.escaping import clean, csv_cell, latex, markdown, one_line, shorten
+from pipelines.clean_text import clean, one_line
+from pipelines.rendering.escaping import csv_cell, latex, markdown, shorten
 from tests.unit.pipelines.report.cases import HOSTILE, golden
 
 ESCAPES = golden("escapes.jsonl")

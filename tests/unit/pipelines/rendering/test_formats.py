@@ -5,7 +5,8 @@ import re
 import pytest
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.rendering.escaping import clean, csv_cell
+from pipelines.clean_text import clean
+from pipelines.rendering.escaping import csv_cell
 from pipelines.rendering.formats import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.rendering.table_layout import lay_out
 from pipelines.rendering.viewer_marks import MARK

@@ -13,10 +13,10 @@ from models.engines.transformers import fetch
 from models.engines.transformers.engine import TransformersEngine
 from models.errors import EngineUnreachableError
 from models.fingerprint import answer_fingerprint, is_unpinned, resolved_revision
-from models.gguf_header import gguf_file, read_gguf_header
 from models.gpu_memory import model_size
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
+from models.weight_headers import gguf_file, read_gguf_header
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import calls_about
 

@@ -6,7 +6,8 @@ from importlib.resources import files as package_files
 
 import pytest
 
-from pipelines.rendering.escaping import clean, markdown, one_line
+from pipelines.clean_text import clean, one_line
+from pipelines.rendering.escaping import markdown
 from pipelines.rendering.viewer_marks import MARK
 from pipelines.report import BenchmarkSection, ReportData, render
 from pipelines.report.model import Section

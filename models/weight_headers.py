@@ -1,10 +1,11 @@
-"""Read the header of a GGUF file: architecture, size and chat template, without the weights.
+"""Read the headers of weight files, GGUF and safetensors, without the weights.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+Format of GGUF: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+_MAX_HEADER = 16 << 20  # bytes of a safetensors header; those of the largest models have two million
 _MAX_DIMENSIONS, _MAX_NAME = 4, 100
 _MAX_TEXT, _MAX_COUNT = 16 << 20, 1 << 20
 """Bytes of a text and length of a list, several times those of the largest models: a damaged file counts anything."""
@@ -168,3 +170,32 @@ def _shape(architecture: str, values: Mapping[str, Any]) -> Shape | None:
         )
     except (TypeError, ValueError, KeyError, ArithmeticError):
         return None
+
+
+def read_tensors(path: Path) -> dict[str, dict[str, Any]]:
+    """Return tensor name -> {dtype, shape, data_offsets}, {} for a truncated file; `ValueError` for a damaged one."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size:
+            return {}
+        if length > _MAX_HEADER:
+            raise ValueError(f"{path}: its header has {length:,} bytes, so it is damaged; fetch the file again")
+        content = file.read(length)
+    try:
+        header: dict[str, dict[str, Any]] = json.loads(content)
+        header.pop("__metadata__", None)
+        is_valid = all(map(_is_tensor, header.values()))
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path}: its header is damaged ({error}); fetch the file again") from error
+    if not is_valid:
+        raise ValueError(f"{path}: its header is damaged (a tensor without type, shape or place); fetch the file again")
+    return header
+
+
+def _is_tensor(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
+        return False
+    shape, place = entry.get("shape"), entry.get("data_offsets")
+    if not isinstance(shape, list) or not isinstance(place, list) or len(place) != 2:
+        return False
+    return all(type(number) is int and 0 <= number < 1 << 63 for number in (*shape, *place)) and place[0] <= place[1]
