@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs pictures test test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs pictures test test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -90,6 +90,10 @@ bench-quick: $(STAMP)
 # Two minutes: 2,000 comparisons of two models with a known difference; its figures are in docs/paired-tests.md.
 simulate: $(STAMP)
 	@$(BIN)/python -m tests.bench.paired_tests
+
+# Half an hour: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
+simulate-intervals: $(STAMP)
+	@$(BIN)/python -m tests.bench.intervals
 
 # Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)

@@ -37,8 +37,8 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     for caveat in comparison.caveats:
         print_line(f"note: {caveat}")
     print_line(
-        "Rows that both scored. Clusters: clips, pictures or scenes. 95%: jackknife over clusters with Student's t; "
-        "bootstrap over clusters for BLEU and CIDEr. p, two-sided: paired permutation of whole clusters. McNemar, "
+        "Rows that both scored. Clusters: clips, pictures or scenes. 95%: jackknife over clusters with Student's t. "
+        "p, two-sided: paired permutation of whole clusters. McNemar, "
         "exact: only where every row is a cluster of its own. Holm: corrected for all tests here. Effect: Cohen's h of "
         "shares, else d, in standard deviations of the clusters' contributions."
     )

@@ -29,7 +29,7 @@ _ACCURACY: Final = MetricDef(
 class DefaultReporter:
     """Reports the mean of the value `correct` of answered rows, by task and setting, whole and by subset and category.
 
-    Error rows are counted, but not in the denominator. Intervals resample clusters.
+    Error rows are counted, but not in the denominator. Intervals are over clusters.
     """
 
     def reduce(self, scores: pd.DataFrame, _samples: Mapping[str, Sample], /) -> list[Metric]:
@@ -50,7 +50,7 @@ class DefaultReporter:
             show=with_interval,
             style="percent1",
             better="higher",
-            notes=("Percent. In brackets the 95% bootstrap interval; n is the number of answers.",),
+            notes=("Percent. In brackets the 95% interval; n is the number of answers.",),
         ).lay_out(results)
         return [table] if table.rows else []
 

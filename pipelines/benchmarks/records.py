@@ -48,7 +48,7 @@ class RawSample:
     file: str
     category: str = ""
     subset: str = ""
-    cluster: str = ""  # what shares media or origin: the unit that the bootstrap resamples
+    cluster: str = ""  # what shares media or origin: the unit that intervals and tests count
     media: tuple[MediaFile, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)  # the benchmark's own fields, JSON types only
 
@@ -252,7 +252,6 @@ class PairedTest:
     value_b: float
     ci_low: float | None
     ci_high: float | None  # ends of the 95% interval of B minus A
-    interval: str  # `jackknife` over clusters, or `bootstrap` for metrics of a corpus
     p: float | None  # two-sided, by `test`; None where there is only one cluster
     test: str  # `exact permutation` or `permutation` of clusters
     p_mcnemar: float | None  # McNemar's exact test; None unless rows are independent, and right or wrong

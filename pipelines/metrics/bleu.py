@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.ngrams import ORDERS, Chunk, IntArray, iter_orders, sums_by, tokenize
-from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import References, bleu_scorer, check_paired, fraction, tokens_13a
 
 COLUMNS: Final = 2 * ORDERS + 2  # of `bleu_counts`

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.ngrams import (
     ORDERS,
     Chunk,
@@ -19,7 +20,6 @@ from pipelines.metrics.ngrams import (
     sums_by,
     tokenize,
 )
-from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import References, check_paired, words
 
 SIGMA: Final = 6.0

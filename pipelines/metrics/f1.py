@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 THRESHOLDS: Final = tuple(k / 100 for k in range(101))  # of F1@k; divided one by one, since a running sum drifts
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.stats import LEVEL, SEED, FloatArray, Interval, drawn_sums, interval_of
+from pipelines.metrics.intervals import FloatArray, Term, sums_by_cluster
+from pipelines.metrics.stats import SEED
 
 SumStatistic: TypeAlias = Callable[..., NDArray[Any]]  # sums, (draws,) each -> values, (draws,); NaN if undefined
 
@@ -35,25 +35,21 @@ class PairedSums:
     statistic: SumStatistic
 
     @classmethod
-    def of(
-        cls,
-        a: Sequence[NDArray[Any]],
-        b: Sequence[NDArray[Any]],
-        clusters: NDArray[Any],
-        statistic: SumStatistic,
-    ) -> PairedSums:
-        """Sum columns, (rows,) each, by cluster, (rows,); sums do not depend on the order of rows with equal values.
+    def of(cls, a: Sequence[Term], b: Sequence[Term]) -> PairedSums:
+        """Sum the columns of the terms of A and B by cluster, in any order of rows with equal values.
 
         Clusters without a row of the metric, such as a scene without a wrong answer for a share of wrong answers, are
         left out, since they are no evidence.
         """
-        numbers = np.unique(clusters, return_inverse=True)[1].reshape(-1)
-        sums = [
-            np.stack([np.bincount(numbers, weights=column) for column in side], axis=1, dtype=np.float64)
-            for side in (a, b)
-        ]
-        holds_rows = (sums[0] != 0).any(axis=1) | (sums[1] != 0).any(axis=1)
-        return cls(sums[0][holds_rows], sums[1][holds_rows], statistic)
+        sums = sums_by_cluster([*a, *b])
+        ends = np.cumsum([term.columns.shape[1] for term in a]).tolist()
+
+        def statistic(*columns: NDArray[Any]) -> NDArray[Any]:
+            parts = zip(a, [0, *ends[:-1]], ends, strict=True)
+            values = [term.weight * term.statistic(*columns[start:end]) for term, start, end in parts]
+            return np.asarray(sum(values[1:], start=values[0]))
+
+        return cls(np.hstack(sums[: len(a)]), np.hstack(sums[len(a) :]), statistic)
 
     @property
     def clusters(self) -> int:
@@ -146,49 +142,6 @@ def jackknife_error(pair: PairedSums) -> float | None:
         return None
     k = pair.clusters
     return math.sqrt((k - 1) / k * float(((gains - gains.mean()) ** 2).sum()))
-
-
-def jackknife_interval(pair: PairedSums) -> Interval | None:
-    """Return the 95% interval of B minus A: jackknife over clusters, Student's t with k - 1 degrees of freedom.
-
-    With few clusters it covers where percentiles of a bootstrap are too narrow (MacKinnon, Nielsen and Webb 2023).
-    """
-    error = jackknife_error(pair)
-    if error is None:
-        return None
-    first, second = pair.values
-    reach = _student_quantile(pair.clusters - 1) * error
-    return Interval(second - first - reach, second - first + reach)
-
-
-@lru_cache(maxsize=256)
-def _student_quantile(freedom: int) -> float:
-    """Return the t that 95% of Student's distribution lie within, by bisection; importing scipy takes longer."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _student_within(angle, freedom) < LEVEL else (low, angle)
-    return math.sqrt(freedom) * math.tan((low + high) / 2)
-
-
-def _student_within(angle: float, freedom: int) -> float:
-    """Return the share within sqrt(freedom) * tan(angle) of zero (Abramowitz and Stegun 1964, 26.7.3-4)."""
-    odd = freedom % 2
-    steps = np.arange(1 + odd, freedom - 1, 2, dtype=np.float64)  # factors 1/2, 3/4, ... or 2/3, 4/5, ...
-    terms = np.concatenate([[1.0], np.cumprod(steps / (steps + 1) * math.cos(angle) ** 2)])
-    if not odd:
-        return math.sin(angle) * float(terms.sum())
-    return 2 / math.pi * (angle + (math.sin(angle) * math.cos(angle) * float(terms.sum()) if freedom > 1 else 0.0))
-
-
-def bootstrap_interval(pair: PairedSums) -> Interval | None:
-    """Return the 95% percentile interval of B minus A over draws of clusters; None with one cluster."""
-    if pair.clusters < 2:
-        return None
-    columns = pair.a.shape[1]
-    draws = drawn_sums(np.hstack([pair.a, pair.b]))
-    first, second = pair.values
-    return interval_of(pair.gain(draws[:, :columns], draws[:, columns:]), second - first)
 
 
 def cohen_h(a: float, b: float) -> float:

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
 

@@ -40,7 +40,6 @@ class Difference:
     delta: float  # B minus A
     ci_low: float | None
     ci_high: float | None
-    interval: str = ""  # how the 95% interval is made: `jackknife` or `bootstrap` of clusters
     p: float | None  # two-sided, by `test`; None if there is only one cluster
     test: str = ""  # `exact permutation` or `permutation` of clusters
     p_mcnemar: float | None = None  # exact; None unless rows are independent, and right or wrong

@@ -19,8 +19,8 @@ _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}
 _COLUMNS = ("Task", "Setting", "Measure", "Value", "Human", "Chance", "Gap to human", "Items")
 _NOTES = (
-    "Percent and points. Gap: the value minus the human value, with its 95% interval from resampling clusters.",
-    "If the humans' single answers are available, both are resampled together; else the human value is fixed.",
+    "Percent and points. Gap: the value minus the human value, with its 95% interval over clips, pictures or scenes.",
+    "If the humans' single answers are available, the gap is paired; else the human value is fixed.",
     "Items: whether ours are those that humans answered; approximate: theirs are unknown, so ours differ.",
     "None: no human value has been published.",
     "Italics: as published; of a measure without a human value, only the best published model of each setting.",

@@ -2,7 +2,7 @@
 
 A cell is `reproduced` where the published value lies within our 95% interval, or equals ours within its rounding;
 else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists. A count
-without an interval of its own has the Wilson interval of its share.
+without an interval of its own has that of its share of independent rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipelines.benchmarks.published import load_published, printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
-from pipelines.metrics.stats import wilson_ci
+from pipelines.metrics.intervals import share_interval
 from pipelines.plan.run_manifest import RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
@@ -32,7 +32,7 @@ from pipelines.storage.store import Store
 PATH: Final = "report/reproduction.json"
 REPRODUCED_RULE: Final = (
     "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding; a count without "
-    "an interval has the Wilson interval of its share. Differs: neither."
+    "an interval has that of its share. Differs: neither."
 )
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
@@ -152,7 +152,7 @@ def _interval(row: Measured) -> tuple[float | None, float | None]:
     is_share = row.unit == "count" and value is not None and float(value).is_integer() and 0 <= value <= n and n
     if low is not None or value is None or not is_share:
         return low, high
-    share = wilson_ci(int(value), n)
+    share = share_interval(int(value), n)
     return (None, None) if share is None else (n * share.low, n * share.high)
 
 

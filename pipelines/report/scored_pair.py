@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import list_parts, part_folder, read_part

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 from pipelines.nightly.items import CellKey, ItemScores
 from pipelines.nightly.regressions import Level, compare_nights
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pipelines.metrics.stats import FloatArray, cluster_draws
+from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.stats import row_draws
 
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]  # (rows,), weights (draws, rows) -> (draws,)
 
@@ -47,8 +48,7 @@ def f1_at_k(gold: Sequence[int], predicted: Sequence[int | None], scores: Sequen
     return macro_f1(gold, answers_at_k(gold, predicted, scores, k))
 
 
-def drawn_macro_f1(gold: Sequence[int], answers: Sequence[float], clusters: Sequence[str] | None = None) -> FloatArray:
-    """Return macro F1 on each draw of clusters (None: every row is one), with every row repeated as it is drawn."""
-    numbers = np.arange(len(gold)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    weights = cluster_draws(int(numbers.max()) + 1)[:, numbers]
+def drawn_macro_f1(gold: Sequence[int], answers: Sequence[float]) -> FloatArray:
+    """Return macro F1 on each draw of rows, with every row repeated as it is drawn."""
+    weights = np.concatenate(list(row_draws(len(gold))))
     return macro_f1_statistic(gold)(np.asarray(answers, dtype=np.float64), weights)

@@ -7,14 +7,14 @@ of right answers has a closed form. B has another draw in every cluster: cluster
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.aggregation import ratio
-from pipelines.metrics.paired import EXACT_CLUSTERS, PERMUTATIONS, PairedSums, jackknife_interval, permutation_p
+from pipelines.metrics.intervals import DIFFERENCE, Term, interval
+from pipelines.metrics.paired import EXACT_CLUSTERS, PERMUTATIONS, PairedSums, permutation_p
 
 ROWS = 24  # a cluster, as MAIA's questions of a clip
 _SHARED, _OWN = 0.7, 0.5  # standard deviations of the clusters' draws: of both models, and of B
@@ -26,7 +26,7 @@ class Outcome:
 
     clusters: int
     true_difference: float
-    covered: float  # share of repetitions whose 95% interval holds the true difference
+    covered: float  # share of 95% intervals that hold the true difference
     rejected: float  # share with p < 0.05
     smallest: float  # the smallest p-value
     p_values: NDArray[np.float64]
@@ -42,22 +42,21 @@ def simulate(
     """
     generator = np.random.default_rng([seed, clusters])
     truth = _true_difference(gain) if binary else gain
-    covered = rejected = 0
+    given = covered = rejected = 0
     p_values, steps = np.empty(repetitions), np.empty(repetitions)
     for repetition in range(repetitions):
-        pair = _draw(generator, clusters, gain, binary=binary, sized=sized)
-        interval = jackknife_interval(pair)
-        assert interval is not None
-        covered += interval.low <= truth <= interval.high
+        a, b = _draw(generator, clusters, gain, binary=binary, sized=sized)
+        ends = interval([b, replace(a, weight=-1.0)], DIFFERENCE if binary else (-math.inf, math.inf))
+        given += ends is not None
+        covered += ends is not None and ends.low <= truth <= ends.high
+        pair = PairedSums.of([a], [b])
         p_value = permutation_p(pair)
         assert p_value is not None
         rejected += p_value < 0.05
         k = len(pair.differing)
         p_values[repetition] = p_value
         steps[repetition] = 2.0 ** (1 - k) if k <= EXACT_CLUSTERS else 1 / (PERMUTATIONS + 1)
-    return Outcome(
-        clusters, truth, covered / repetitions, rejected / repetitions, float(p_values.min()), p_values, steps
-    )
+    return Outcome(clusters, truth, covered / given, rejected / repetitions, float(p_values.min()), p_values, steps)
 
 
 def _true_difference(gain: float) -> float:
@@ -66,7 +65,7 @@ def _true_difference(gain: float) -> float:
     return normal.cdf(gain / math.sqrt(1 + _SHARED**2 + _OWN**2)) - share_a
 
 
-def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary: bool, sized: bool) -> PairedSums:
+def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary: bool, sized: bool) -> list[Term]:
     sizes = generator.integers(ROWS // 2, ROWS * 3 // 2 + 1, clusters) if sized else np.full(clusters, ROWS)
     cluster = np.repeat(np.arange(clusters), sizes)
     shared, of_b = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
@@ -74,8 +73,7 @@ def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary:
     b = shared[cluster] + of_b[cluster] + gain + generator.normal(size=len(cluster))
     if binary:
         a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
-    ones = np.ones(len(cluster))
-    return PairedSums.of((a, ones), (b, ones), cluster, ratio)
+    return [Term(np.stack([side, np.ones(len(cluster))], axis=1), cluster) for side in (a, b)]
 
 
 def uniform_p_values(outcome: Outcome, seed: int) -> NDArray[np.float64]:

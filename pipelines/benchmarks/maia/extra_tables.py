@@ -62,7 +62,7 @@ def _deltas(results: Results) -> Table:
         groups=(("Pool", 1), ("Statement \N{MINUS SIGN} pool", 3), ("Open answer \N{MINUS SIGN} pool", 3)),
         rows=(*_delta_rows("published", published), *_delta_rows("ours", ours)),
         notes=(
-            "Ours with the 95% interval of the paired difference: both sides are resampled together, by video.",
+            "Ours with the 95% interval of the paired difference over videos.",
             *kappa,
             *subset_notes(results),
         ),
@@ -107,7 +107,7 @@ _GAINS: Final = TableDef(
         for measure, (_, label) in MEASURES.items()
     ],
     show=lambda number: number,
-    notes=("With the 95% interval of the paired difference: both sides are resampled together, by video.",),
+    notes=("With the 95% interval of the paired difference over videos.",),
     coverage=subset_notes,
 )
 _READING: Final = TableDef(

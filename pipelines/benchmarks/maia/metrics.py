@@ -7,12 +7,12 @@ The paper's (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989), for the wh
 - `rouge`, `bertscore`, `bleu`, `meteor`, `cider` of the open answers with the eight human ones; failed requests do not
   count. The paper does not name their variants, so values close to its Table 4 are not to be expected.
 
-A failed request is wrong. One never run makes metrics over its setting's questions null. Intervals resample videos.
+A failed request is wrong. One never run makes metrics over its setting's questions null. Intervals are over videos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -112,7 +112,6 @@ _BLEUS: Final = tuple(
         value="bleu_counts",
         statistic=partial(bleu_of_sums, order=order),
         of_totals=partial(bleu_of_counts, order=order),
-        corpus=True,
         form="single" if order < 4 else "both",
     )
     for order in (4, 1, 2, 3)
@@ -122,14 +121,12 @@ _BLEU_SHORTEST: Final = MetricDef(
     value="bleu_shortest_counts",
     statistic=plain_bleu_of_sums,
     of_totals=plain_bleu_of_counts,
-    corpus=True,
 )
 _CIDER: Final = MetricDef(
     name="cider",
     value="cider",
     missing="one question alone has no document frequencies",
     unit="score",
-    corpus=True,
     form="both",
 )
 _CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
@@ -145,17 +142,17 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         return []
     frame = prepare(scores)
     is_people = frame["setting"] == LEAVE_ONE_OUT
-    metrics = _intervals(leave_one_out_measures(frame[is_people], _WITH_MACRO))
+    metrics = with_intervals(estimates(leave_one_out_measures(frame[is_people], _WITH_MACRO)))
     settings = _settings(frame[~is_people])
     for setting in settings.values():
         check_pools(setting.pairs)
         setting_metrics: list[Metric] = []
         for measures, counts in (_vsv, _vsv_counts), (_oevqa, _oevqa_counts), (_aggregate, _contingency):
-            setting_metrics += _intervals(measures(setting, samples))
+            setting_metrics += with_intervals(estimates(measures(setting, samples)))
             setting_metrics += counts(setting, samples)
         _check_identities(setting_metrics)
         metrics += setting_metrics
-    return [*metrics, *_intervals(_gains(settings))]
+    return [*metrics, *with_intervals(estimates(_gains(settings)))]
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
@@ -173,13 +170,6 @@ def _settings(frame: pd.DataFrame) -> dict[str, SettingRows]:
     rows, present = ScoredRows.of(frame), set(frame["setting"])
     ordered = [name for name in SETTINGS if name in present] + sorted(present - set(SETTINGS))
     return {name: SettingRows.of(rows.where(setting=name).named(setting=name)) for name in ordered}
-
-
-def _intervals(measures: Iterable[Measure]) -> list[Metric]:
-    numbers = estimates(measures)
-    bleus = [number for number in numbers if number.metric.metric.startswith("bleu")]
-    done = {id(number): metric for number, metric in zip(bleus, with_intervals(bleus), strict=True)}
-    return [done[id(number)] if id(number) in done else with_intervals([number])[0] for number in numbers]
 
 
 def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:

@@ -16,7 +16,7 @@ from pipelines.benchmarks.metrics_kernel.rows import (
     not_run_note,
     worst_status,
 )
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

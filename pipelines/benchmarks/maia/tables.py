@@ -29,7 +29,7 @@ _SIMILARITY: Final = {"ROUGE": "rouge", "BERTScore": "bertscore", "BLEU": "bleu"
 _AUTHORS_SIMILARITY: Final = [
     Key(metric, "oevqa") for metric in ("rouge1", "bertscore", "bleu_shortest", "meteor_wordnet", "cider_ptb")
 ]
-_AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval, from resampling videos."
+_AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval over videos."
 _HUMAN = "Human accuracy: not published."
 
 

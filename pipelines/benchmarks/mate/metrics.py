@@ -6,7 +6,7 @@ reading, the share of readable answers, splits by pointer, by number of links an
 away, and `chance`, the closed form of a guess.
 
 A failed request is not in the denominator; it is counted, and `exact_match_failures_wrong` is the value if it were
-wrong. Intervals resample scenes.
+wrong. Intervals are over scenes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -53,7 +53,7 @@ def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Scor
         scene = parse_scene(sample.data["scene"])
         facts |= {(name, row["task"], row["setting"]): _row_facts(scene, row) for row in sample.data["rows"]}
     of_rows = pd.DataFrame([facts[key] for key in keys], index=scores.index)
-    return ScoredRows.of(scores.assign(**of_rows, cluster=scores["sample_id"]))
+    return ScoredRows.of(scores.assign(**of_rows))
 
 
 def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:

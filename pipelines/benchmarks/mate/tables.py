@@ -26,7 +26,7 @@ from pipelines.benchmarks.mate.scored_rows import LINK_TYPES
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 
-_INTERVALS: Final = "Percent. In brackets the 95% bootstrap interval over scenes; n is the number of answers."
+_INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
 _RANDOM: Final = "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
 _MOLMO: Final = "Molmo is 7B-D by the paper's own numbers, whatever its footnote says."
 _TABLE_5: Final = (

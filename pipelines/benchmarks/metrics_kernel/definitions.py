@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -9,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.aggregation import Precision, Statistic, draw_sums, ratio
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.stats import FloatArray, interval_of
+from pipelines.metrics.intervals import DIFFERENCE, FRACTION, FloatArray, Statistic, Term, interval, ratio
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,6 @@ class MetricDef:
     missing: Reason = "not scored"  # why there is no value where a row that counts has no score
     empty: Reason = NO_ROW  # why there is no value where no row counts
     is_exact: bool = False  # without error, such as chance: no interval, no failed rows
-    corpus: bool = False  # no mean over rows, such as BLEU
     form: Form = "single"  # for one model, for two models, or for both
 
     def columns(self, rows: ScoredRows) -> tuple[FloatArray, Bools]:
@@ -70,23 +69,20 @@ class MetricDef:
         metric = rows.metric(self.name, value, n, **fields)
         if value is None or self.is_exact:
             return Estimate(metric)
-        return Estimate(metric, columns, rows["cluster"][counted], self.statistic)
+        return Estimate(metric, (Term(columns, rows["cluster"][counted], self.statistic),))
 
     def _value(self, columns: FloatArray) -> float:
         sums = np.array([column.sum() for column in np.ascontiguousarray(columns.T)])
         return float(self.statistic(*sums[:, None])[0]) if self.of_totals is None else self.of_totals(sums)
 
-    def both(self, a: ScoredRows, b: ScoredRows) -> tuple[Estimate, Estimate]:
-        """Return the columns of two models over the rows that count and have a score for both, without a value."""
+    def both(self, a: ScoredRows, b: ScoredRows) -> tuple[Term, Term]:
+        """Return the columns of two models over the rows that count and have a score for both."""
         (columns_a, counted_a), (columns_b, counted_b) = self.columns(a), self.columns(b)
         counts = counted_a & counted_b
         scored = ~(_lacks_score(columns_a) | _lacks_score(columns_b))
         is_whole = self.statistic is ratio or bool(scored[counts].all())
         chosen, clusters = counts & scored & is_whole, a["cluster"]
-        metric = a.metric(self.name, 0.0)
-        first, second = (
-            Estimate(metric, columns[chosen], clusters[chosen], self.statistic) for columns in (columns_a, columns_b)
-        )
+        first, second = (Term(columns[chosen], clusters[chosen], self.statistic) for columns in (columns_a, columns_b))
         return first, second
 
 
@@ -100,22 +96,32 @@ def _text(reason: Reason, rows: ScoredRows) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
-    """A metric and what its interval follows from: columns over rows, (rows, K), their clusters and the statistic."""
+    """A metric and the terms that its value is the sum of; none where it has no value, or no interval."""
 
     metric: Metric
-    columns: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    clusters: NDArray[Any] = field(default_factory=lambda: np.empty(0))
-    statistic: Statistic = ratio
+    terms: tuple[Term, ...] = ()
+
+    def minus(self, other: Estimate, **labels: Any) -> Estimate:
+        """Return the difference of two estimates, over clusters that may be the same ones."""
+        a, b = self.metric.value, other.metric.value
+        value = a - b if a is not None and b is not None else None
+        return _combined([self, other], (1.0, -1.0), replace(self.metric, value=value, **labels))
 
     def noted(self, note: str) -> Estimate:
         """Return the estimate with another note."""
         return replace(self, metric=replace(self.metric, note=note))
 
-    def minus(self, other: Estimate, **labels: Any) -> Estimate:
-        """Return the difference of two estimates over clusters that may be the same ones."""
-        a, b = self.metric.value, other.metric.value
-        value = a - b if a is not None and b is not None else None
-        return combined([self, other], (1.0, -1.0), replace(self.metric, value=value, **labels))
+    def with_interval(self) -> Metric:
+        """Return the metric with its interval."""
+        ends = interval(self.terms, self._ends()) if self.terms else None
+        return self.metric if ends is None else replace(self.metric, ci_low=ends.low, ci_high=ends.high)
+
+    def _ends(self) -> tuple[float, float]:
+        """Return the ends of the values that the metric may have."""
+        is_difference = any(term.weight < 0 for term in self.terms)
+        if self.metric.unit in ("fraction", ""):
+            return DIFFERENCE if is_difference or not self.metric.unit else FRACTION
+        return (-math.inf if is_difference else 0.0), math.inf
 
 
 def mean_of(parts: Sequence[Estimate], **labels: Any) -> Estimate:
@@ -129,29 +135,20 @@ def mean_of(parts: Sequence[Estimate], **labels: Any) -> Estimate:
         "n_failed": sum(metric.n_failed for metric in metrics),
         "note": next(metric.note for metric in metrics if complete or metric.value is None),
     }
-    return combined(parts, (1.0 / len(parts),) * len(parts), replace(metrics[0], **{**fields, **labels}))
+    return _combined(parts, (1.0 / len(parts),) * len(parts), replace(metrics[0], **{**fields, **labels}))
 
 
-def combined(parts: Sequence[Estimate], weights: Sequence[float], metric: Metric) -> Estimate:
-    """Return a weighted sum of estimates under the name of `metric`; without columns where it has no value."""
-    if metric.value is None or not all(part.columns.size for part in parts):
+def _combined(parts: Sequence[Estimate], weights: Sequence[float], metric: Metric) -> Estimate:
+    if metric.value is None or not all(part.terms for part in parts):
         return Estimate(metric)
-    widths = [part.columns.shape[1] for part in parts]
-    columns = np.zeros((sum(len(part.columns) for part in parts), sum(widths)))
-    row, column = 0, 0
-    for part, width in zip(parts, widths, strict=True):
-        columns[row : row + len(part.columns), column : column + width] = part.columns
-        row, column = row + len(part.columns), column + width
-    ends = np.cumsum(widths).tolist()
-
-    def statistic(*sums: FloatArray) -> FloatArray:
-        values = (
-            weight * part.statistic(*sums[end - width : end])
-            for part, weight, width, end in zip(parts, weights, widths, ends, strict=True)
-        )
-        return np.asarray(sum(values))
-
-    return Estimate(metric, columns, np.concatenate([part.clusters for part in parts]), statistic)
+    return Estimate(
+        metric,
+        tuple(
+            replace(term, weight=weight * term.weight)
+            for part, weight in zip(parts, weights, strict=True)
+            for term in part.terms
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,15 +179,8 @@ class Measure:
         pairs = [self.definition.both(*rows) for rows in zip(self.parts, other.parts, strict=True)]
         if not all(a.columns.size for a, _ in pairs):
             return None
-        a, b = (side[0] if len(side) == 1 else mean_of(side) for side in zip(*pairs, strict=True))
-        return PairedMetric(
-            a=tuple(a.columns.T),
-            b=tuple(b.columns.T),
-            clusters=a.clusters,
-            statistic=a.statistic,
-            corpus=self.definition.corpus,
-            **fields,
-        )
+        a, b = (tuple(replace(term, weight=1.0 / len(pairs)) for term in side) for side in zip(*pairs, strict=True))
+        return PairedMetric(a=a, b=b, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,33 +227,6 @@ def estimates(measures: Iterable[Measure]) -> list[Estimate]:
     return [measure.estimate() for measure in measures if measure.definition.form != "paired"]
 
 
-def with_intervals(
-    rows: Iterable[Estimate], drawn: NDArray[Any] | None = None, precision: Precision = "float64"
-) -> list[Metric]:
-    """Return the metrics with their intervals, from draws of the clusters `drawn`, by default of their own rows."""
-    items = list(rows)
-    names = [estimate.clusters for estimate in items if estimate.columns.size]
-    if not names:
-        return [estimate.metric for estimate in items]
-    pool = np.unique(np.concatenate(names)) if drawn is None else np.unique(drawn)
-    sums = [
-        np.bincount(np.searchsorted(pool, estimate.clusters), weights=column, minlength=len(pool))
-        for estimate in items
-        for column in estimate.columns.T
-    ]
-    if len(pool) < 2:
-        return [estimate.metric for estimate in items]
-    draws: Iterator[NDArray[Any]] = iter(draw_sums(np.stack(sums, axis=1), precision).T)
-    totals: Iterator[NDArray[Any]] = iter(sums)
-    return [
-        _with_ends(estimate, [next(draws) for _ in estimate.columns.T], [next(totals) for _ in estimate.columns.T])
-        for estimate in items
-    ]
-
-
-def _with_ends(estimate: Estimate, drawn: Sequence[NDArray[Any]], totals: Sequence[FloatArray]) -> Metric:
-    value = estimate.metric.value
-    if value is None or not drawn or np.count_nonzero(np.any(totals, axis=0)) < 2:
-        return estimate.metric
-    ends = interval_of(estimate.statistic(*drawn).astype(np.float64), value)
-    return replace(estimate.metric, ci_low=ends.low, ci_high=ends.high) if ends else estimate.metric
+def with_intervals(rows: Iterable[Estimate]) -> list[Metric]:
+    """Return the metrics with their intervals."""
+    return [estimate.with_interval() for estimate in rows]

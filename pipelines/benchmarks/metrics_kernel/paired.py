@@ -1,83 +1,73 @@
-"""Metrics of two models on the same rows, as columns whose sums `compare` swaps and resamples by cluster."""
+"""Metrics of two models on the same rows, as columns whose sums `compare` swaps by cluster."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.aggregation import Column, Statistic, ratio
 from pipelines.benchmarks.records import PairedTest
 from pipelines.metrics.agreement import mcnemar_exact
-from pipelines.metrics.paired import (
-    PairedSums,
-    bootstrap_interval,
-    cohen_d,
-    cohen_h,
-    is_exact,
-    jackknife_interval,
-    permutation_p,
-)
+from pipelines.metrics.intervals import DIFFERENCE, Term, interval, ratio
+from pipelines.metrics.paired import PairedSums, cohen_d, cohen_h, is_exact, permutation_p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairedMetric:
-    """One metric of A and B: `statistic` computes either from the sums of its columns over the same rows."""
+    """One metric of A and B: the sum of its terms over the same rows."""
 
     task: str
     setting: str
     metric: str
-    a: tuple[Column, ...]  # (rows,) each
-    b: tuple[Column, ...]
-    clusters: NDArray[Any]  # (rows,), what shares media or origin
-    statistic: Statistic = ratio
+    a: tuple[Term, ...]
+    b: tuple[Term, ...]
     subset: str = ""
     category: str = ""
-    corpus: bool = False  # no mean over rows, such as BLEU: its interval is a bootstrap
 
     @classmethod
-    def mean(cls, a: Column, b: Column, **fields: Any) -> PairedMetric:
+    def mean(cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], **fields: Any) -> PairedMetric:
         """Return the metric that is the mean of a column over all rows."""
-        return cls(a=(a, np.ones(len(a))), b=(b, np.ones(len(b))), **fields)
+        first, second = (Term(np.stack([side, np.ones(len(side))], axis=1), clusters) for side in (a, b))
+        return cls(a=(first,), b=(second,), **fields)
 
     def test(self) -> PairedTest | None:
         """Compare A with B; None where the metric of either is undefined on these rows."""
-        pair = PairedSums.of(self.a, self.b, self.clusters, self.statistic)
+        pair = PairedSums.of(self.a, self.b)
         value_a, value_b = pair.values
         p = permutation_p(pair)
         if p is None:
             return None
-        interval = bootstrap_interval(pair) if self.corpus else jackknife_interval(pair)
-        is_share = self._is_share()
+        is_share = all(term.is_share for term in (*self.a, *self.b))
+        is_fraction = is_share or any(term.statistic is not ratio for term in self.a)
+        ends = interval(
+            [*self.b, *(replace(term, weight=-term.weight) for term in self.a)],
+            DIFFERENCE if is_fraction else (-math.inf, math.inf),
+        )
+        has_row = [np.any([*a.columns.T, *b.columns.T], axis=0) for a, b in zip(self.a, self.b, strict=True)]
         return PairedTest(
             metric=self.metric,
             subset=self.subset,
             category=self.category,
-            n=int(np.count_nonzero(np.any([*self.a, *self.b], axis=0))),
+            n=sum(int(np.count_nonzero(rows)) for rows in has_row),
             clusters=pair.clusters,
             value_a=value_a,
             value_b=value_b,
-            ci_low=None if interval is None else interval.low,
-            ci_high=None if interval is None else interval.high,
-            interval="bootstrap" if self.corpus else "jackknife",
+            ci_low=None if ends is None else ends.low,
+            ci_high=None if ends is None else ends.high,
             p=p if pair.clusters > 1 else None,
             test="exact permutation" if is_exact(pair) else "permutation",
-            p_mcnemar=self._mcnemar(pair),
-            effect=cohen_h(value_a, value_b) if is_share else cohen_d(pair),
-            effect_name="h" if is_share else "d",
-        )
-
-    def _is_share(self) -> bool:
-        """Return whether the metric is a share of rows: a mean of zeros and ones."""
-        return self.statistic is ratio and all(
-            bool(np.isin(column, (0.0, 1.0)).all()) for column in (self.a[0], self.b[0])
+            p_mcnemar=self._mcnemar(pair) if is_share else None,
+            effect=cohen_h(value_a, value_b) if is_share and len(self.a) == 1 else cohen_d(pair),
+            effect_name="h" if is_share and len(self.a) == 1 else "d",
         )
 
     def _mcnemar(self, pair: PairedSums) -> float | None:
         """Return the p-value of McNemar's exact test; None unless rows are independent, and right or wrong."""
-        is_mean = self.statistic is ratio and np.all(self.a[1]) and np.all(self.b[1])
-        if not is_mean or not self._is_share() or pair.clusters != len(self.clusters):
+        (a, *others), (b, *_) = self.a, self.b
+        counts_all = bool(a.columns[:, 1].all() and b.columns[:, 1].all())
+        if others or not counts_all or pair.clusters != len(a.clusters):
             return None
-        return mcnemar_exact([bool(value) for value in self.a[0]], [bool(value) for value in self.b[0]])
+        return mcnemar_exact(*([bool(value) for value in side.columns[:, 0]] for side in (a, b)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Metric
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,8 @@ class ScoredRows:
     def of(cls, scores: pd.DataFrame, **labels: str) -> ScoredRows:
         """Select all rows of `Reporter.reduce`'s scores; rows without a cluster are clusters of their sample."""
         columns = {str(name): scores[name].to_numpy() for name in scores}
-        columns["cluster"] = np.where(scores["cluster"].to_numpy() != "", scores["cluster"], scores["sample_id"])
+        clusters = np.where(scores["cluster"].to_numpy() != "", scores["cluster"], scores["sample_id"])
+        columns["cluster"] = clusters.astype(np.str_)
         return cls(columns, np.arange(len(scores)), **labels)
 
     def __len__(self) -> int:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.aggregation import Column, MetricSpec, Statistic, mean_of_ratios, with_intervals
 from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
+from pipelines.benchmarks.metrics_kernel.definitions import MetricDef
+from pipelines.benchmarks.metrics_kernel.definitions import mean_of as mean_estimate
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import Metric, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
@@ -66,37 +68,18 @@ def paired_metrics(rows: pd.DataFrame, key: Key, parts: Sequence[NDArray[np.bool
     masks = list(parts) or [np.ones(len(rows), dtype=np.bool_)]
     if not all(mask.any() for mask in masks):
         return []
-    model, person = (rows[name].to_numpy(dtype=np.float64) for name in ("model", "person"))
-    sides = [tuple(column for mask in masks for column in (side * mask, mask)) for side in (model, person)]
-    specs = [
-        _spec(rows, key, key.metric, sides[0], mean_of_ratios),
-        _spec(rows, key, human_metric(key.metric), sides[1], mean_of_ratios),
-        _spec(rows, key, gap_metric(key.metric), (*sides[0], *sides[1]), _gap),
-    ]
-    return with_intervals(specs, rows["cluster"].to_numpy(dtype=object))
-
-
-def _gap(*sums: NDArray[Any]) -> NDArray[Any]:
-    half = len(sums) // 2
-    gap: NDArray[Any] = mean_of_ratios(*sums[:half]) - mean_of_ratios(*sums[half:])
-    return gap
-
-
-def _spec(rows: pd.DataFrame, key: Key, metric: str, columns: tuple[Column, ...], statistic: Statistic) -> MetricSpec:
-    value = float(statistic(*(np.array([column.sum()], dtype=np.float64) for column in columns))[0])
-    return MetricSpec(
-        Metric(
-            task=key.task,
-            setting=key.setting,
-            subset=SAME_ITEMS,
-            category=key.category,
-            metric=metric,
-            value=value,
-            n=len(rows),
-        ),
-        columns,
-        statistic,
+    labels = {"task": key.task, "setting": key.setting, "subset": SAME_ITEMS, "category": key.category}
+    every = ScoredRows.of(rows.assign(status="ok"), **labels)
+    model, person = (
+        mean_estimate([MetricDef(name=key.metric, value=side).estimate(every.where(mask)) for mask in masks])
+        for side in ("model", "person")
     )
+    gap = model.minus(person, metric=gap_metric(key.metric))
+    return [
+        model.with_interval(),
+        replace(person.with_interval(), metric=human_metric(key.metric)),
+        gap.with_interval(),
+    ]
 
 
 def mean_metrics(runs: Sequence[Sequence[Metric]]) -> list[Metric]:
@@ -137,7 +120,7 @@ def people_table(
         return []
     notes = (
         "Answers of the human files, scored by the same code as models' answers.",
-        "In brackets the 95% interval, from resampling clusters of items that share media.",
+        "In brackets the 95% interval over clusters of items that share media.",
     )
     return [
         Table(

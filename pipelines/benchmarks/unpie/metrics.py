@@ -6,7 +6,7 @@ The paper's (Chung et al., EMNLP 2024, arXiv 2410.01023), for homographic and he
   shows; `correct_pct`, the share of puns that the judge finds reconstructed; `bleu4`, `meteor`; `delta_vs_lm`.
 
 Failed and excluded requests are in no denominator: failed ones are counted in `n_failed`, the share of the others is
-`coverage`. Requests that were never run are skipped and noted. Intervals resample puns.
+`coverage`. Requests that were never run are skipped and noted. Intervals are over puns.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ _BLEU: Final = _metric(
     value=lambda rows: rows["bleu"],
     statistic=bleu_of_sums,
     of_totals=bleu_of_counts,
-    corpus=True,
     form="both",
 )
 _HEADLINES: Final = {"grounding": "exact_match", "reconstruction": "correct_pct"}
@@ -108,17 +107,9 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     for rows in _scopes(scores):
         numbers = estimates(_MEASURES[rows.task](rows, samples))
         computed += numbers
-        bleu = [number for number in numbers if number.metric.metric == _BLEU.name]
-        metrics += with_intervals(bleu)
-        metrics += [
-            metric
-            for number in numbers
-            if number not in bleu
-            for metric in with_intervals([number], precision="float32")
-        ]
+        metrics += with_intervals(numbers)
         metrics += [*_COUNTS[rows.task](rows, samples), *_coverage(rows), *_counts(rows)]
-    metrics += [metric for gain in _gains(computed) for metric in with_intervals([gain], precision="float32")]
-    return [*metrics, *_data_facts(samples)]
+    return [*metrics, *with_intervals(_gains(computed)), *_data_facts(samples)]
 
 
 def _data_facts(samples: Mapping[str, Sample]) -> Iterator[Metric]:

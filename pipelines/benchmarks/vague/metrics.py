@@ -4,7 +4,7 @@
 - `delta_vs_lm`, `cot_delta`: differences of accuracies, before rounding.
 - `bleu1`, `bert_f1` of free-form answers against the correct reading: means over items; an empty answer is 0.
 
-Failed requests are not in the denominator. Intervals resample items, those that share a picture together.
+Failed requests are not in the denominator. Intervals are over pictures.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ _CORPUS_BLEU: Final = _metric(
     value="bleu_counts",
     statistic=partial(bleu_of_sums, order=1),
     of_totals=partial(bleu_of_counts, order=1),
-    corpus=True,
     form="both",
 )
 _GAINS: Final = (
@@ -88,7 +87,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     for scope in _scopes(every):
         cells = {(rows.task, rows.setting): rows for rows in _cells(scope)}
         numbers = [*estimates(m for rows in cells.values() for m in _cell_measures(rows)), *_gains(cells)]
-        metrics += with_intervals(numbers, scope["cluster"])
+        metrics += with_intervals(numbers)
         metrics += [metric for rows in cells.values() for metric in _counts(rows)]
     return metrics + list(_data_facts([samples[name] for name in dict.fromkeys(scores["sample_id"])]))
 

@@ -6,10 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from pipelines.benchmarks.aggregation import draw_sums
 from pipelines.benchmarks.metrics_kernel.rows import Bools
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.stats import RESAMPLES
+from pipelines.metrics.stats import RESAMPLES, row_draws
 
 
 def all_entailment_f1(entailment: int, contradiction: int) -> float:
@@ -36,8 +35,8 @@ def koehn_p(entailment: Bools, right_a: Bools, right_b: Bools) -> float:
     All arrays are (rows,). p = (1 + draws on which A is not better) / (draws + 1).
     """
     sides = [right & gold for right in (right_a, right_b) for gold in (entailment, ~entailment)]
-    a_entailment, a_other, b_entailment, b_other, rows = draw_sums(
-        np.stack([*sides, np.ones_like(right_a)], axis=1, dtype=np.float64)
-    ).T
+    columns = np.stack([*sides, np.ones_like(right_a)], axis=1, dtype=np.float64)
+    drawn = np.concatenate([weights @ columns for weights in row_draws(len(columns))])
+    a_entailment, a_other, b_entailment, b_other, rows = drawn.T
     gain = macro_f1(b_entailment, b_other, rows) - macro_f1(a_entailment, a_other, rows)
     return (1 + int(np.count_nonzero(~(gain < 0)))) / (RESAMPLES + 1)

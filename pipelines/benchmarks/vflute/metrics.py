@@ -12,7 +12,7 @@ For the whole, each subset (with its phenomenon as category) and each phenomenon
 - `caption_chars_from_40`, ...: counts of texts by subset and length, here of 40 to below 60 characters.
 
 A failed request is a wrong answer. A right label whose explanation was not scored leaves F1@k undefined: it is null
-with that reason. Intervals resample pictures, with all their rows.
+with that reason. Intervals are over pictures, with all their rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pipelines.benchmarks.vflute.setting_rows import (
 from pipelines.benchmarks.vflute.source_text import label_leaks
 from pipelines.benchmarks.vflute.templates import template_name
 from pipelines.metrics.f1 import THRESHOLDS, macro_f1
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.facts import LABELS, TASK
 from pipelines.metrics.f1 import THRESHOLDS, macro_f1
-from pipelines.metrics.stats import FloatArray
+from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

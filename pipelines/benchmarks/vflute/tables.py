@@ -135,7 +135,7 @@ def _f1_table(name: str, title: str, rows: Sequence[Rows]) -> TableDef:
         notes=(
             _SCORES,
             "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square in place of the picture.",
-            "Ours with the 95% interval of F1@0, from resampling pictures.",
+            "Ours with the 95% interval of F1@0 over pictures.",
         ),
         coverage=subset_notes,
     )

@@ -68,7 +68,7 @@ class MateHumanBaseline(FileBaseline):
         for task, table in _TASKS.items():
             human = results.value(Key("exact_match", task, model="Human"), "published", table=table)
             people = _CROSSMODAL_SOURCE if table == "Table 1" else _UNIMODAL_SOURCE
-            source = f"{table}: {people}; intervals of ours resample scenes"
+            source = f"{table}: {people}; intervals of ours are over scenes"
             levels.append(
                 HumanLevel(
                     task=task,

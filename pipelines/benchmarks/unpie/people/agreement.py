@@ -15,8 +15,8 @@ from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.answers import verdict
 from pipelines.metrics.agreement import phi
+from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.meteor import meteor_by_words
-from pipelines.metrics.stats import FloatArray
 from pipelines.metrics.text import rouge_l, sentence_bleu
 
 BERTSCORE: Final = "BERTScore"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs
@@ -11,6 +12,7 @@ from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, 
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Row
 from tests.support import maia_rows
+from tests.support.interval_oracle import share_ends
 from tests.support.maia_rows import Question
 from tests.support.people_results import values
 from tests.support.report_results import results_of
@@ -83,7 +85,8 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     metrics = benchmark("maia").reporter.reduce(frame, {})
     assert values(metrics) == {"human_leave_one_out": (0.75, 16)}
     assert [metric.category for metric in metrics] == ["", "Causal"]
-    assert (metrics[0].ci_low, metrics[0].ci_high) == (0.5, 1.0)
+    expected = share_ends([1.0] * 12 + [0.0] * 4, [1] * 8 + [2] * 8)
+    assert (metrics[0].ci_low, metrics[0].ci_high) == pytest.approx(expected)
     model = maia_rows.frame(
         [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
     )

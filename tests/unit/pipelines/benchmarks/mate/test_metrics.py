@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pytest
-from scipy.stats import binom
 
 from models.spec import ModelSpec
 from pipelines.benchmarks.base import PromptInput
@@ -16,6 +15,7 @@ from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.source_folder import Folder
+from tests.support.interval_oracle import share_ends
 from tests.support.mate_rows import find, gold, reduced, sample_of
 from tests.support.mate_source import row
 from tests.support.published_frames import published
@@ -176,14 +176,15 @@ class TestRates:
     OTHER = row("B", "txt2img", NAMED, "color", shots=[("name", "Object_1"), ("size", 0.35)])
 
     def test_the_average_is_the_mean_of_both_tasks(self) -> None:
-        question_samples = [sample_of(f"a{i}", self.ONE) for i in range(3)] + [sample_of("b", self.OTHER)]
+        question_samples = [sample_of(f"a{i}", self.ONE) for i in range(3)]
+        question_samples += [sample_of(name, self.OTHER) for name in "bc"]
         metrics = reduced(
             question_samples,
-            lambda sample, cell_row: gold(sample, cell_row) if sample.sample_id in ("a0", "b") else "no",
+            lambda sample, cell_row: gold(sample, cell_row) if sample.sample_id in ("a0", "b", "c") else "no",
         )
         average = find(metrics, "crossmodal")
-        assert (average.value, average.n) == (pytest.approx(2 / 3), 4)
-        assert find(metrics, "crossmodal", category="6 objects").value == 2 / 4
+        assert (average.value, average.n) == (pytest.approx(2 / 3), 5)
+        assert find(metrics, "crossmodal", category="6 objects").value == 3 / 5
         assert average.ci_low is not None
         assert average.ci_high is not None
         assert average.ci_low < 2 / 3 < average.ci_high
@@ -192,7 +193,7 @@ class TestRates:
         average = find(reduced([sample_of("a", self.ONE)], gold), "crossmodal")
         assert (average.value, average.note) == (None, "no answer of txt2img")
 
-    def test_intervals_draw_scenes(self) -> None:
+    def test_intervals_are_over_scenes(self) -> None:
         question_samples = [
             sample_of(f"{kind}{i}", raw) for kind, raw in (("a", self.ONE), ("b", self.OTHER)) for i in range(8)
         ]
@@ -201,19 +202,19 @@ class TestRates:
         )
         result = find(metrics, "img2txt")
         assert (result.value, result.n) == (3 / 8, 8)
-        # Of eight scenes drawn out of eight, three of which are right, 0 to 6 are right 95 times in 100.
-        low, high = (binom.ppf(q, 8, 3 / 8) / 8 for q in (0.025, 0.975))
-        assert (result.ci_low, result.ci_high) == (pytest.approx(low, abs=0.13), pytest.approx(high, abs=0.13))
+        low, high = share_ends([1.0] * 3 + [0.0] * 5, range(8))
+        assert (result.ci_low, result.ci_high) == pytest.approx((low, high))
         average = find(metrics, "crossmodal")
         assert average.ci_low is not None
         assert average.ci_high is not None
         assert average.ci_high - average.ci_low < high - low, "two tasks tell more than one"
 
-    def test_interval_is_a_point_where_none_or_all_are_right(self) -> None:
+    def test_none_and_all_right_have_intervals_that_are_no_points(self) -> None:
         question_samples = [sample_of(f"a{i}", self.ONE) for i in range(4)]
         none = find(reduced(question_samples, lambda *_: "no"), "img2txt")
         every = find(reduced(question_samples, gold), "img2txt")
-        assert (none.ci_low, none.ci_high, every.ci_low, every.ci_high) == (0.0, 0.0, 1.0, 1.0)
+        assert (none.ci_low, none.ci_high) == pytest.approx(share_ends([0.0] * 4, range(4)))
+        assert (every.ci_low, every.ci_high) == pytest.approx(share_ends([1.0] * 4, range(4)))
 
     def test_one_scene_has_no_interval(self) -> None:
         result = find(reduced([sample_of("a", self.ONE)], gold), "img2txt")
@@ -287,10 +288,10 @@ class TestRates:
                 cluster=name,
                 data={**base.data, "rows": [*base.data["rows"], *cot.data["rows"]]},
             )
-            for name, raw in (("a", self.OTHER), ("b", self.OTHER), ("c", self.OTHER), ("d", small))
+            for name, raw in (*((name, self.OTHER) for name in "abc"), *((name, small) for name in "de"))
             for base, cot in [(sample_of(name, raw), sample_of(name, raw, setting="2-shot-cot"))]
         ]
-        right = {("a", "2-shot"), ("d", "2-shot-cot"), ("a", "2-shot-cot"), ("b", "2-shot-cot")}
+        right = {("a", "2-shot"), *((name, "2-shot-cot") for name in "abde")}
         metrics = reduced(
             question_samples,
             lambda s, cell_row: gold(s, cell_row) if (s.sample_id, cell_row["setting"]) in right else "no",

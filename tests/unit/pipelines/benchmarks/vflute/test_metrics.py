@@ -12,8 +12,8 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, koehn_p
 from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
-from pipelines.metrics.stats import bootstrap_ci
 from tests.support.f1_oracle import drawn_macro_f1, f1_at_k, macro_f1
+from tests.support.interval_oracle import jackknife_ends, share_ends
 from tests.support.published_frames import published
 from tests.support.vflute_rows import CATEGORY, Scored, frame, samples, whole_split
 
@@ -279,7 +279,7 @@ def test_f1_at_k_equals_its_definition_for_any_rows(drawn: list[tuple[int, int |
         assert metric.value is None or metric.unit == "count" or 0.0 <= metric.value <= 1.0
 
 
-def test_intervals_resample_pictures() -> None:
+def test_intervals_are_over_pictures() -> None:
     generator = np.random.default_rng(3)
     rows = [
         Scored(gold=int(generator.integers(0, 2)), label=int(generator.integers(0, 2)), cluster=f"picture {n // 2:03d}")
@@ -288,14 +288,15 @@ def test_intervals_resample_pictures() -> None:
     metrics = reduced(rows)
     gold, labels = [row.gold for row in rows], [float(row.label or 0) for row in rows]
     pictures = [row.cluster for row in rows]
-    ends = np.quantile(drawn_macro_f1(gold, labels, pictures), [0.025, 0.975])
+
+    def f1_of(chosen: Sequence[int]) -> float:
+        return macro_f1([gold[row] for row in chosen], [int(labels[row]) for row in chosen])
+
     metric = metric_of(metrics, "f1_at_0")
-    assert (metric.ci_low, metric.ci_high) == pytest.approx(tuple(ends))
+    assert (metric.ci_low, metric.ci_high) == pytest.approx(jackknife_ends(f1_of, pictures, logit=True))
     right = [float(p == y) for p, y in zip(labels, gold, strict=True)]
-    expected = bootstrap_ci(right, pictures)
     metric = metric_of(metrics, "accuracy")
-    assert expected is not None
-    assert (metric.ci_low, metric.ci_high) == pytest.approx((expected.low, expected.high))
+    assert (metric.ci_low, metric.ci_high) == pytest.approx(share_ends(right, pictures))
 
 
 def test_one_cluster_has_no_interval() -> None:

@@ -1,0 +1,175 @@
+"""Intervals against their definitions written out, statsmodels, and simulated numbers whose true values are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import t as student
+from statsmodels.stats.proportion import proportion_confint
+
+from pipelines.metrics.f1 import macro_f1
+from pipelines.metrics.intervals import (
+    DIFFERENCE,
+    FRACTION,
+    Term,
+    interval,
+    share_interval,
+    student_quantile,
+    wilson,
+)
+from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
+from tests.support.interval_simulation import Case, coverage
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
+
+NORMAL = 1.959963984540054
+
+
+def mean(values: Any, clusters: Any = None, weight: float = 1.0) -> Term:
+    """Return the mean of values; every row is a cluster by default."""
+    names = np.arange(len(values)) if clusters is None else np.asarray(clusters)
+    return Term(np.stack([np.asarray(values, dtype=np.float64), np.ones(len(values))], axis=1), names, weight=weight)
+
+
+def ends(*terms: Term, within: tuple[float, float] = FRACTION) -> tuple[float, float]:
+    found = interval(terms, within)
+    assert found is not None
+    return found.low, found.high
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
+def test_shares_have_wilsons_interval_of_the_effective_rows(rows: list[tuple[bool, int]]) -> None:
+    values, clusters = [float(right) for right, _ in rows], [cluster for _, cluster in rows]
+    if len(set(clusters)) < 2:
+        assert interval([mean(values, clusters)], FRACTION) is None
+        return
+    assert ends(mean(values, clusters)) == pytest.approx(share_ends(values, clusters), abs=1e-9)
+
+
+def test_all_right_and_none_right_have_intervals_that_are_no_points() -> None:
+    # 12 independent rows, t of 11 degrees 2.200985: t^2 / (n + t^2) = 4.844335 / 16.844335
+    assert ends(mean([1.0] * 12)) == (pytest.approx(1 - 0.2875943, abs=1e-6), 1.0)
+    assert ends(mean([0.0] * 12)) == (0.0, pytest.approx(0.2875943, abs=1e-6))
+    assert ends(mean([1.0] * 12, [0] * 6 + [1] * 6))[0] < 0.1  # two clips say little, however many questions
+
+
+def test_rows_of_one_cluster_count_less() -> None:
+    values = np.random.default_rng(5).random(50) < 0.5
+    alone, together = ends(mean(values.repeat(20))), ends(mean(values.repeat(20), np.arange(50).repeat(20)))
+    assert together[1] - together[0] > 3 * (alone[1] - alone[0])
+    assert together == pytest.approx(ends(mean(values)), abs=0.01)
+
+
+@pytest.mark.parametrize("row", golden("wilson"), ids=row_name)
+def test_wilsons_interval_matches_golden_rows(row: dict[str, Any]) -> None:
+    found = wilson(row["successes"] / row["n"], row["n"], NORMAL)
+    assert [found.low, found.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 100, 3333])
+def test_wilsons_interval_equals_statsmodels(n: int) -> None:
+    for successes in {*range(min(n, 40)), n}:
+        expected = proportion_confint(successes, n, alpha=0.05, method="wilson")
+        found = wilson(successes / n, n, NORMAL)
+        assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+
+
+def test_share_of_independent_rows() -> None:
+    found = share_interval(3, 12)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(share_ends([1.0] * 3 + [0.0] * 9, range(12)))
+    assert share_interval(1, 1) is None
+    with pytest.raises(ValueError, match="3 successes in 2 trials"):
+        share_interval(3, 2)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(0.05, 0.95), st.integers(0, 3)), min_size=4, max_size=30))
+def test_means_of_scores_have_the_jackknifes_interval_within_their_range(rows: list[tuple[float, int]]) -> None:
+    values, clusters = zip(*rows, strict=True)
+    found = interval([mean(values, clusters)], FRACTION)
+    if len(set(clusters)) < 2 or found is None:
+        return
+    low, high = mean_ends(values, clusters)
+    if high - low > 1e-6:
+        assert (found.low, found.high) == pytest.approx((max(low, 0.0), min(high, 1.0)))
+
+
+def test_interval_of_three_clusters_is_students() -> None:
+    # 1, 2, 3: mean 2, standard error 1 / sqrt(3), t of 2 degrees 4.302653
+    reach = 4.302653 / math.sqrt(3)
+    assert ends(mean([1, 2, 3]), within=(-math.inf, math.inf)) == pytest.approx((2 - reach, 2 + reach), abs=1e-6)
+    assert ends(mean([1, 2, 3]), within=(0.0, math.inf))[0] == 0.0
+
+
+def test_f1_has_the_jackknifes_interval_on_the_logit_scale() -> None:
+    generator = np.random.default_rng(2)
+    gold, right, clusters = generator.random(60) < 0.5, generator.random(60) < 0.8, np.arange(60) // 6
+    columns = np.stack([right & gold, right & ~gold, np.ones(60)], axis=1).astype(np.float64)
+
+    def f1(rows: Any) -> float:
+        return float(macro_f1(*columns[rows].sum(axis=0)[:, None])[0])
+
+    expected = jackknife_ends(f1, clusters.tolist(), logit=True)
+    assert ends(Term(columns, clusters, macro_f1)) == pytest.approx(expected)
+    all_right = np.stack([gold, ~gold, np.ones(60)], axis=1).astype(np.float64)
+    assert ends(Term(all_right, clusters, macro_f1)) == pytest.approx((60 / (60 + student.ppf(0.975, 9) ** 2), 1.0))
+
+
+def test_paired_differences_are_those_of_the_rows() -> None:
+    generator = np.random.default_rng(1)
+    a, b, clusters = generator.random(30) < 0.5, generator.random(30) < 0.7, (np.arange(30) // 3).tolist()
+    found = ends(mean(b, clusters), mean(a, clusters, -1.0), within=DIFFERENCE)
+    assert found == pytest.approx(mean_ends((b.astype(float) - a).tolist(), clusters))
+
+
+def test_rows_without_any_change_still_allow_some() -> None:
+    ones = mean([1.0] * 12)
+    assert ends(ones, replace(ones, weight=-1.0), within=DIFFERENCE) == pytest.approx((-0.2875943, 0.2875943), abs=1e-6)
+    assert interval([mean([0.5] * 4)], DIFFERENCE) is None  # every row changes alike: nothing tells how others would
+
+
+def test_means_of_two_groups_are_as_certain_as_the_smaller_one() -> None:
+    large, small = mean([1.0, 0.0] * 200, range(400), 0.5), mean([1.0, 0.0] * 3, range(400, 406), 0.5)
+    low, high = ends(large, small)
+    alone = ends(replace(small, weight=1.0))
+    assert 0.9 * (alone[1] - alone[0]) / 2 < high - low < alone[1] - alone[0]
+    assert high - low > 4 * np.ptp(ends(replace(large, weight=1.0)))
+
+
+def test_numbers_without_two_clusters_or_without_a_value_have_no_interval() -> None:
+    assert interval([mean([1.0, 0.0], ["a", "a"])], FRACTION) is None
+    assert interval([Term(np.zeros((3, 2)), np.arange(3))], FRACTION) is None
+    lone = Term(np.array([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]), np.arange(3), weight=0.5)
+    assert interval([lone, mean([1.0, 0.0, 1.0], weight=0.5)], FRACTION) is None  # a group of one cluster
+
+
+def test_order_of_rows_does_not_matter() -> None:
+    generator = np.random.default_rng(4)
+    values, clusters, order = generator.random(40), generator.integers(0, 6, 40), generator.permutation(40)
+    assert ends(mean(values, clusters)) == pytest.approx(ends(mean(values[order], clusters[order])), abs=1e-12)
+
+
+@pytest.mark.parametrize(("freedom", "printed"), [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042), (99, 1.984)])
+def test_students_quantiles_are_those_of_printed_tables(freedom: int, printed: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(printed, abs=5e-4)
+
+
+@pytest.mark.parametrize("kind", ["share", "mean of two groups", "mean of scores", "macro F1", "BLEU"])
+def test_intervals_hold_the_true_value(kind: str) -> None:
+    """A small part of `make simulate-intervals`."""
+    grid = [
+        Case(kind, clusters, size, value, correlation)
+        for clusters in (6, 20)
+        for size, correlation in (("1", 0.0), ("24", 0.1), ("1 to 15", 0.3))
+        for value in (0.1, 0.5, 0.9)
+    ]
+    held = [coverage(case, 60, seed=7) for case in grid]
+    assert 0.92 <= np.mean(held) <= 0.995
+    assert min(held) >= 0.75  # of 60 repetitions
