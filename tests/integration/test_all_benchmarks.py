@@ -84,7 +84,11 @@ def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None
     assert "predict" not in again.stderr
     assert "caption random" not in again.stderr
     metrics = json.loads((out / "report" / "metrics.json").read_text())
-    people = [row for row in metrics if row["subset"] == "human-items" and row["metric"] == "f1_at_0_of_people"]
+    people = [
+        row
+        for row in metrics
+        if (row["subset"], row["category"], row["metric"]) == ("human-items", "", "f1_at_0_of_people")
+    ]
     assert [(row["model"], row["setting"], row["value"], row["n"]) for row in people] == [
         ("random", "label-only", 1.0, 12)
     ]
