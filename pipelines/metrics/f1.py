@@ -1,12 +1,15 @@
-"""Macro F1 of two classes, 1 and 0, and precision-recall summaries."""
+"""Macro F1 of two classes, 1 and 0, its baselines and a test of it, and precision-recall summaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.stats import RESAMPLES, row_draws
 
 THRESHOLDS: Final = tuple(k / 100 for k in range(101))  # of F1@k; divided one by one, since a running sum drifts
 
@@ -26,6 +29,37 @@ def macro_f1(right_positive: FloatArray, right_negative: FloatArray, rows: Float
         present += size > _EMPTY
     mean: FloatArray = np.divide(total, present, out=np.full_like(total, np.nan), where=present > 0)
     return mean
+
+
+def all_entailment_f1(entailment: int, contradiction: int) -> float:
+    """Return macro F1 of a model that always answers entailment."""
+    right = np.array([float(entailment)])
+    return float(macro_f1(right, np.zeros(1), right + contradiction)[0])
+
+
+@lru_cache(maxsize=64)
+def chance_f1(entailment: int, contradiction: int) -> float:
+    """Return the exact mean of macro F1 of a fair coin, over all numbers of right answers of either class."""
+    from scipy.stats import binom
+
+    e, c = np.arange(entailment + 1.0), np.arange(contradiction + 1.0)
+    chance = np.outer(binom.pmf(e, entailment, 0.5), binom.pmf(c, contradiction, 0.5))
+    right_e, right_c = np.meshgrid(e, c, indexing="ij")
+    value = macro_f1(right_e.ravel(), right_c.ravel(), np.full(chance.size, float(entailment + contradiction)))
+    return float((value * chance.ravel()).sum())
+
+
+def koehn_p(entailment: NDArray[np.bool_], right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> float:
+    """Test one-sided that A has the higher macro F1 on the same rows, by resampling rows (Koehn 2004).
+
+    All arrays are (rows,). p = (1 + draws on which A is not better) / (draws + 1).
+    """
+    sides = [right & gold for right in (right_a, right_b) for gold in (entailment, ~entailment)]
+    columns = np.stack([*sides, np.ones_like(right_a)], axis=1, dtype=np.float64)
+    drawn = np.concatenate([weights @ columns for weights in row_draws(len(columns))])
+    a_entailment, a_other, b_entailment, b_other, rows = drawn.T
+    gain = macro_f1(b_entailment, b_other, rows) - macro_f1(a_entailment, a_other, rows)
+    return (1 + int(np.count_nonzero(~(gain < 0)))) / (RESAMPLES + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

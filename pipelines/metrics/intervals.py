@@ -141,10 +141,10 @@ def _freedom(without: FloatArray, sums: Sequence[FloatArray]) -> int:
     """Return the degrees of freedom: the clusters less one, fewer where one term of few makes most variance (Welch)."""
     most = len(sums[0]) - 1
     variances = np.array([_jackknife_variance(row) for row in without])
-    own = np.array([max(1, np.count_nonzero((by_cluster != 0).any(axis=1)) - 1) for by_cluster in sums])
+    freedoms = np.array([max(1, np.count_nonzero((by_cluster != 0).any(axis=1)) - 1) for by_cluster in sums])
     if not variances.any():
-        return min(most, int(own.min()))
-    welch = float(variances.sum() ** 2 / (variances**2 / own).sum())
+        return min(most, int(freedoms.min()))
+    welch = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
     return max(1, min(most, math.floor(welch + _ROUNDING)))
 
 

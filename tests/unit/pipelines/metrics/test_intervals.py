@@ -37,9 +37,9 @@ def mean(values: Any, clusters: Any = None, weight: float = 1.0) -> Term:
 
 
 def ends(*terms: Term, within: tuple[float, float] = FRACTION) -> tuple[float, float]:
-    found = interval(terms, within)
-    assert found is not None
-    return found.low, found.high
+    result = interval(terms, within)
+    assert result is not None
+    return result.low, result.high
 
 
 @settings(deadline=None)
@@ -68,22 +68,22 @@ def test_rows_of_one_cluster_count_less() -> None:
 
 @pytest.mark.parametrize("row", golden("wilson"), ids=row_name)
 def test_wilsons_interval_matches_golden_rows(row: dict[str, Any]) -> None:
-    found = wilson(row["successes"] / row["n"], row["n"], NORMAL)
-    assert [found.low, found.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
+    result = wilson(row["successes"] / row["n"], row["n"], NORMAL)
+    assert [result.low, result.high] == pytest.approx([row["low"], row["high"]], abs=5e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 100, 3333])
 def test_wilsons_interval_equals_statsmodels(n: int) -> None:
     for successes in {*range(min(n, 40)), n}:
         expected = proportion_confint(successes, n, alpha=0.05, method="wilson")
-        found = wilson(successes / n, n, NORMAL)
-        assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+        result = wilson(successes / n, n, NORMAL)
+        assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
 
 
 def test_share_of_independent_rows() -> None:
-    found = share_interval(3, 12)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx(share_ends([1.0] * 3 + [0.0] * 9, range(12)))
+    result = share_interval(3, 12)
+    assert result is not None
+    assert (result.low, result.high) == pytest.approx(share_ends([1.0] * 3 + [0.0] * 9, range(12)))
     assert share_interval(1, 1) is None
     with pytest.raises(ValueError, match="3 successes in 2 trials"):
         share_interval(3, 2)
@@ -93,12 +93,12 @@ def test_share_of_independent_rows() -> None:
 @given(st.lists(st.tuples(st.floats(0.05, 0.95), st.integers(0, 3)), min_size=4, max_size=30))
 def test_means_of_scores_have_the_jackknifes_interval_within_their_range(rows: list[tuple[float, int]]) -> None:
     values, clusters = zip(*rows, strict=True)
-    found = interval([mean(values, clusters)], FRACTION)
-    if len(set(clusters)) < 2 or found is None:
+    result = interval([mean(values, clusters)], FRACTION)
+    if len(set(clusters)) < 2 or result is None:
         return
     low, high = mean_ends(values, clusters)
     if high - low > 1e-6:
-        assert (found.low, found.high) == pytest.approx((max(low, 0.0), min(high, 1.0)))
+        assert (result.low, result.high) == pytest.approx((max(low, 0.0), min(high, 1.0)))
 
 
 def test_interval_of_three_clusters_is_students() -> None:
@@ -125,8 +125,8 @@ def test_f1_has_the_jackknifes_interval_on_the_logit_scale() -> None:
 def test_paired_differences_are_those_of_the_rows() -> None:
     generator = np.random.default_rng(1)
     a, b, clusters = generator.random(30) < 0.5, generator.random(30) < 0.7, (np.arange(30) // 3).tolist()
-    found = ends(mean(b, clusters), mean(a, clusters, -1.0), within=DIFFERENCE)
-    assert found == pytest.approx(mean_ends((b.astype(float) - a).tolist(), clusters))
+    result = ends(mean(b, clusters), mean(a, clusters, -1.0), within=DIFFERENCE)
+    assert result == pytest.approx(mean_ends((b.astype(float) - a).tolist(), clusters))
 
 
 def test_rows_without_any_change_still_allow_some() -> None:

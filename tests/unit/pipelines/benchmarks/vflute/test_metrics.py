@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.vflute.aggregate import all_entailment_f1, chance_f1, koehn_p
 from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
+from pipelines.metrics.f1 import all_entailment_f1, chance_f1, koehn_p
 from tests.support.f1_oracle import drawn_macro_f1, f1_at_k, macro_f1
 from tests.support.interval_oracle import jackknife_ends, share_ends
 from tests.support.published_frames import published
