@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs pictures test test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs pictures test test-fast test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -50,6 +50,10 @@ demo-real: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -m "not slow and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# The unit tests of what changed since `main` and of its importers, within a minute.
+test-fast: $(STAMP)
+	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
 
 # The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
 test-hostile: $(STAMP)
