@@ -138,7 +138,7 @@ def _read_tensor(file: IO[bytes], size: int) -> int:
 def _read_text(file: IO[bytes], size: int) -> str:
     (length,) = _unpack(file, "Q")
     if length > min(size, _MAX_TEXT):
-        raise ValueError("it is damaged: a text is longer than it can be")
+        raise ValueError("it is damaged: a text is longer than the file, or than any")
     return _read_bytes(file, length).decode("utf-8", errors="replace")
 
 

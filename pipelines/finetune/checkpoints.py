@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _STATE: Final = re.compile(rf"{CHECKPOINTS}/step-(\d{{7,}})\.safetensors")
 _BEST: Final = "best-*.safetensors"
-_EXAMPLES: Final = f"{CHECKPOINTS}/examples.sha256"
+EXAMPLES_MARK: Final = f"{CHECKPOINTS}/examples.sha256"
 
 
 def check_examples(out: Store, fingerprint: str) -> None:
@@ -24,10 +24,10 @@ def check_examples(out: Store, fingerprint: str) -> None:
         UsageError: the checkpoints are of other examples.
     """
     if not _states(out):
-        out.put(_EXAMPLES, fingerprint.encode())
+        out.put(EXAMPLES_MARK, fingerprint.encode())
         return
     try:
-        stored = out.get(_EXAMPLES).decode()
+        stored = out.get(EXAMPLES_MARK).decode()
     except FileNotFoundError:
         stored = ""
     if stored != fingerprint:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cluster.connect import connect
 from models.fingerprint import answer_fingerprint
 from pipelines.errors import UsageError
-from pipelines.finetune.checkpoints import check_examples, delete_checkpoints
+from pipelines.finetune.checkpoints import EXAMPLES_MARK, check_examples, delete_checkpoints
 from pipelines.finetune.example_store import delete_examples
 from pipelines.finetune.prepare import prepare_examples
 from pipelines.finetune.ray_train import train_on_ray
@@ -81,7 +81,8 @@ def _check_settings(spec: FinetuneSpec, out: Store) -> None:
     try:
         stored: Mapping[str, Any] = json.loads(out.get(_SETTINGS))
     except FileNotFoundError:
-        if present_files := [info.path for folder in (CHECKPOINTS, EXAMPLES) for info in out.list(folder)]:
+        present_files = [info.path for folder in (CHECKPOINTS, EXAMPLES) for info in out.list(folder)]
+        if present_files and not out.exists(EXAMPLES_MARK):
             raise UsageError(
                 f"{spec.out} holds files that no training wrote, such as {present_files[0]}; give an empty --out"
             ) from None

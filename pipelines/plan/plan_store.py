@@ -9,7 +9,6 @@ Files that no plan needs any more are deleted by a later run (`pipelines.plan.pr
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
@@ -19,6 +18,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
+from pipelines.json_records import dump_checked, load_checked
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.selection import SampleSelection
 from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan, plan_table
@@ -124,8 +124,8 @@ def plan_requests(
         parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
     inputs = _inputs(prompts, selection, captions)
     plan = StoredPlan(files.store, tuple(parts))
-    index = json.dumps({"inputs": inputs, "parts": plan.parts_to_json()}, indent=1, ensure_ascii=True)
-    files.put(f"{folder}/plan-{stable_id(inputs)}.json", index.encode())
+    index = dump_checked({"inputs": inputs, "parts": plan.parts_to_json()})
+    files.put(f"{folder}/plan-{stable_id(inputs)}.json", index)
     return plan
 
 
@@ -143,7 +143,7 @@ def _load(store: Store, benchmark: str, key: str) -> StoredPlan | None:
 def plan_parts(store: Store, index: str) -> tuple[PlanPart, ...] | None:
     """Return the parts that the index of a plan names; None for an absent or damaged index."""
     try:
-        return tuple(PlanPart(**part) for part in json.loads(store.get(index))["parts"])
+        return tuple(PlanPart(**part) for part in load_checked(store.get(index))["parts"])
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -12,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipelines.errors import StoreError
+from pipelines.json_records import dump_checked, load_checked
 from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import CellCount, Receipt
 from pipelines.storage.backend import is_remote
@@ -146,10 +146,9 @@ class StatusWriter:
 def read_status(out: Store) -> dict[str, Any]:
     """Return the content of `status.json`; {} if it is missing or unreadable."""
     try:
-        status = json.loads(out.get("status.json"))
+        return load_checked(out.get("status.json"))
     except (FileNotFoundError, ValueError):
         return {}
-    return status if isinstance(status, dict) else {}
 
 
 def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
@@ -170,4 +169,4 @@ def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
 
 def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:
     status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(cells)}
-    out.put("status.json", json.dumps(status, indent=1, ensure_ascii=True).encode())
+    out.put("status.json", dump_checked(status))

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from models.messages import Step, Text
 from pipelines.benchmarks.records import Sample
-from pipelines.errors import DamagedPartError
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
@@ -117,10 +116,7 @@ class EntryScores:
             if scores not in scored:
                 unscored.append(path)
                 continue
-            try:
-                tables.append(read_part(out, scored[scores], _SCORE_COLUMNS))
-            except DamagedPartError as error:
-                raise DamagedPartError(f"{error}; `vlmsweep score` with the same flags writes it again") from error
+            tables.append(read_part(out, scored[scores], _SCORE_COLUMNS))
             parts.append((path, tables[-1].num_rows))
         return cls(pa.concat_tables(tables).combine_chunks(), tuple(parts), tuple(unscored), predictions)
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.benchmarks.reply_cleaning import CLEANING_VERSION
+from pipelines.errors import DamagedPartError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
@@ -28,7 +26,7 @@ from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import score_path, to_parquet
+from pipelines.storage.parts import open_part, score_path, to_parquet
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -254,7 +252,7 @@ def _identity(scorer: ScorerSpec) -> list[str | int | None]:
 def _footer(out: Store, path: str) -> tuple[str, list[str]]:
     """Return the hash of a score part's inputs and the scorers that were unavailable; '' where it is not readable."""
     try:
-        metadata = pq.read_schema(pa.BufferReader(out.get(path))).metadata or {}
-    except (FileNotFoundError, OSError, ValueError):
+        metadata = open_part(out, path).schema_arrow.metadata or {}
+    except (FileNotFoundError, DamagedPartError):
         return "", []
     return metadata.get(INPUTS_KEY, b"").decode(), json.loads(metadata.get(MISSING_KEY, b"[]"))

@@ -20,6 +20,17 @@ from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
 
+_REMEDIES = {
+    "predictions": "; `vlmsweep run` with the same flags predicts its rows again",
+    "imported": "; `vlmsweep score` with the same --predictions imports them again",
+    "captions": "; `vlmsweep run` with the same flags writes them again",
+    "judgements": "; `vlmsweep score` with the same flags asks the judge again",
+    "scores": "; `vlmsweep score` with the same flags writes it again",
+    "plan": "; `vlmsweep report` with the same flags writes it again",
+    **dict.fromkeys(("items", "metrics", "pairs"), "; nothing writes it again: delete it, and nights go on without it"),
+}
+"""By kind of part: what writes a damaged one again."""
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -180,4 +191,5 @@ def _checked(store: Store, path: str, content: bytes) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
         store.forget(path)
-        raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200]}") from error
+        remedy = _REMEDIES.get("imported" if "/external-" in path else path.partition("/")[0], "")
+        raise DamagedPartError(f"{store.uri}/{path}: {str(error)[:200].rstrip('.')}{remedy}") from error

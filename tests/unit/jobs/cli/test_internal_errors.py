@@ -42,7 +42,7 @@ BUGS = {
     "figure": (f"report {MAIA}", f"{FIGURES}:_radar"),
     "drawing": (f"report {MAIA}", "pipelines.report.render:to_svg_bytes"),
     "render": (f"report {MAIA}", "pipelines.report.render:metrics_json"),
-    "status": ("status {out}", "pipelines.sweep.status:load_run"),
+    "status": ("status {out}", "pipelines.sweep.status:load_existing_run"),
     "compare": ("compare {out} {out}", "pipelines.report.compare:_differences"),
 }
 

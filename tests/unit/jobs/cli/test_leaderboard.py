@@ -29,7 +29,7 @@ def test_writes_page_and_csv_and_prints_where(
         "page": f"{to}/leaderboard.html", "csv": f"{to}/leaderboard.csv",
         "rows": {"measured": 1, "published": 1}, "conflicts": [],
     }  # fmt: skip
-    assert {path.name for path in to.iterdir()} == {"leaderboard.html", "leaderboard.csv"}
+    assert {path.name for path in to.iterdir()} == {"leaderboard.html", "leaderboard.csv", ".vlmsweep-files.json"}
 
 
 def test_mixed_rows_are_refused_with_2_and_written_where_allowed(

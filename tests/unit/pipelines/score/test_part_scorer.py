@@ -179,7 +179,7 @@ def test_part_that_needs_no_scorer_is_scored_alike_after_one_that_does(
     maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
-    letters = PART.replace("p.parquet", "q.parquet")
+    letters = f"{PART.rpartition('/')[0]}/{'a' * 24}.parquet"
     rows = [row for row in read_part(out, PART).to_pylist() if row["task"] == "vsv"]
     out.put(letters, to_parquet(rows, PREDICTIONS))
 
