@@ -48,15 +48,15 @@ def test_damage_is_found_and_the_remedy_mends_it(
             path = damage(kind, way, root, other)
             capfd.readouterr()
             code = run([command, *FLAGS] if command != "status" else [command, "out"])
-            said = capfd.readouterr().err
-            where = (kind, way, command, said)
+            message = capfd.readouterr().err
+            where = (kind, way, command, message)
             assert code in (0, 2, 3), where
-            assert "Traceback" not in said, where
+            assert "Traceback" not in message, where
             if code:
                 remedy = ("ingest", "move it away", "`vlmsweep", "is this the --out")
-                assert any(words in said for words in remedy), where
-                assert command == "status" or path.name in said or path.parent.name in said, where
-            if "move it away" in said:
+                assert any(words in message for words in remedy), where
+                assert command == "status" or path.name in message or path.parent.name in message, where
+            if "move it away" in message:
                 path.rename(root / "moved")
             if run(["run", *FLAGS]):
                 assert "ingest" in capfd.readouterr().err, where
