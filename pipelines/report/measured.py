@@ -61,6 +61,10 @@ class Measured(Metric):
         fields |= {"unit": metric.unit or "fraction", "is_plain": metric.unit not in ("fraction", "count")}
         return cls(**fields, benchmark=benchmark, model=model, source=source)
 
+    def __getitem__(self, key: str) -> Any:
+        """Return the value of a key of `metrics.json`, as of a row read from there."""
+        return self.label if key == "metric" else getattr(self, key)
+
     @property
     def key(self) -> MetricKey:
         """What it measures."""

@@ -101,7 +101,8 @@ def test_forms_are_filled_in_saved_and_read_back(cli: Cli, data: str, tmp_path: 
     assert len(saved["rows"]) == 8
     assert {row["system"] for row in saved["rows"]} == {"m1/zero-shot", "m2/zero-shot"}
     cli("score", *flags, *(part for name in BENCHMARKS for part in ("--human", f"{name}={forms / name}")))
-    assert [row["Person, setting"] for row in table(out, "vague_people")] == ["ann, vlm", "bob, vlm"]
+    people = [row["Person, setting"] for row in table(out, "vague_people")]
+    assert people == ["ann, vlm", "bob, vlm", "all together, vlm"]
     (choices,) = table(out, "vague_people_agreement")
     assert (choices["People"], choices["Items"], choices["Same answer"]) == ("2", "4", "0.0")
     assert [row["Same answer"] for row in table(out, "mate_people_agreement")] == ["1.0"] * len(

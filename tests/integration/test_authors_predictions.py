@@ -162,7 +162,10 @@ def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, dat
     )
     cli("score", "--predictions", str(models), "--human", f"mate={more}", *flags, str(tmp_path / "a"))
     labels = [row["Person, setting"] for row in table(tmp_path / "a", "mate_people")]
-    assert labels == ["c3, 0-shot", "7f3a, 2-shot", "b2, 2-shot"]
+    assert labels == [
+        *("c3, 0-shot", "all together, 0-shot"),
+        *("7f3a, 2-shot", "b2, 2-shot", "all together, 2-shot"),
+    ]
 
 
 def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: str, tmp_path: Path) -> None:

@@ -131,8 +131,7 @@ def test_incomplete_run_teaches_no_rates(spec: RunSpec, night: Night, monkeypatc
 
     def fail_verdicts(sweep: RunSpec, **more: Any) -> Any:
         result = real(sweep, **more)
-        result.judge_failed = result.requests
-        return result
+        return replace(result, judge_failed=result.requests)
 
     monkeypatch.setattr(nightly_run, "run_sweep", fail_verdicts)
     first = night(spec)

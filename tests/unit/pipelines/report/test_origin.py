@@ -33,7 +33,7 @@ def test_figures_of_published_numbers_alone_say_published() -> None:
             origins = {row["origin"] for row in rows_of(figure_table(figure, by_origin=True))}
             assert origins <= {"published", "human"}, figure.id
             names += [figure.id] if values(figure) else []
-    assert len(names) == 28  # 18 radars of MAIA, 10 bars of VAGUE
+    assert len(names) == 38  # 18 radars of MAIA, 10 bars of VAGUE, and 10 of UNPIE and MATE
 
 
 @pytest.mark.parametrize("name", benchmark_names())
