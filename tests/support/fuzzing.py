@@ -139,9 +139,9 @@ def _safetensors_seed(folder: Path) -> bytes:
 
 
 def _safetensors(content: bytes, folder: Path) -> None:
+    from models.engines.launch import LaunchedModel
     from models.engines.weights import known_bytes
     from models.gpu_memory import _stored_size, _tensors
-    from models.launch import LaunchedModel
     from models.spec import ModelSpec
 
     weights = folder / "weights"
