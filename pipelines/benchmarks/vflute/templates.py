@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
+import yaml
+
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN
 
 PAPER_TEMPLATES: Final[Mapping[str, str]] = {
     f"vflute-instruction-paper-{number:02}": line
-    for number, line in enumerate(
-        files(__package__).joinpath("templates.txt").read_text(encoding="utf-8").splitlines(), start=1
-    )
+    for number, line in enumerate(yaml.safe_load(files(__package__).joinpath("templates.yaml").read_bytes()), start=1)
 }
 """Instructions by version name, in the order of the table, with `CLAIM_TOKEN` for the claim."""
 PAPER_TEXTS: Final[Mapping[str, str]] = {
