@@ -60,7 +60,7 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     if not flags.text_models:
         return [spec]
     chosen = {name: benchmark(name) for name in spec.benchmarks}
-    joint = {name: entry.explicit_settings for name, entry in chosen.items() if entry.ensemble}
+    joint = {name: entry.ensemble_settings for name, entry in chosen.items() if entry.ensemble}
     if not any(joint.values()):
         raise UsageError("--text-models: none of these benchmarks has a row that text models make together; maia has")
     settings = ",".join(setting for explicit in joint.values() for setting in explicit)

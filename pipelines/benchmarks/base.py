@@ -199,6 +199,7 @@ class BenchmarkDefinition:
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them
+    ensemble_settings: tuple[str, ...] = ()  # settings in which several models make one row
     people_settings: tuple[str, ...] = ()
     """Settings whose answers are people's, in the data; added where `--settings` names them, and sent to no model."""
     prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name

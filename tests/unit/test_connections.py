@@ -23,6 +23,8 @@ ALLOWED = {
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
     "models/engines/openai/batch_api.py": {"openai"},  # as the engine
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
+    "models/engines/transformers/model_config.py": {"huggingface_hub"},  # names its errors and looks into its cache
+    "models/scratch.py": {"socket"},  # this machine's name
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "models/engines/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only

@@ -151,6 +151,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         "oevqa": ("black-video", BLACK_FRAME, "1-frame", "32-frames", LEAVE_ONE_OUT),
     },
     explicit_settings=("unimodal", BLACK_FRAME),
+    ensemble_settings=("unimodal",),
     people_settings=(LEAVE_ONE_OUT,),
     derived_tasks={"aggregate": ("vsv", "oevqa")},
     publication=Publication(

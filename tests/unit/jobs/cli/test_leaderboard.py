@@ -50,4 +50,4 @@ def test_unknown_benchmark_and_missing_output_end_with_2(
     assert run(["leaderboard", outs[0], "--to", str(tmp_path / "to"), "--benchmarks", "mai"]) == 2
     assert "maia" in capsys.readouterr().err
     assert run(["leaderboard", str(tmp_path / "none"), "--to", str(tmp_path / "to")]) == 2
-    assert "not an output of vlmsweep" in capsys.readouterr().err
+    assert "no run.json; is this the --out of a run?" in capsys.readouterr().err

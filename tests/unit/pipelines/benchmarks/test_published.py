@@ -167,7 +167,7 @@ def test_published_headline_numbers_of_other_benchmarks() -> None:
 def test_dataset_facts_are_unique() -> None:
     facts = dataset_facts()
     assert tuple(facts.columns) == ("benchmark", "table", "key", "value", "note")
-    assert len(facts) == 161
+    assert len(facts) == 165
     assert set(facts["benchmark"]) == set(published_benchmarks())
     assert dict(dataset_facts("maia")[["key", "value"]].to_numpy())["videos"] == "100"
     assert not facts.duplicated(["benchmark", "table", "key"]).any()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pipelines.metrics.bertscore import BertScorer
-from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError, Source
+from pipelines.metrics.scorer_checkpoint import CheckpointSource, ScorerUnavailableError
 
 Encoder = Callable[[str], Path]
 
@@ -70,9 +70,9 @@ def test_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, 
 
 
 def test_code_of_a_checkpoint_is_never_run() -> None:
-    options = Source(model="org/name").options()
+    options = CheckpointSource(model="org/name").options()
     assert options == {"revision": "main", "local_files_only": False, "trust_remote_code": False}
-    assert Source(model="org/name", revision="abc", local_files_only=True).options()["revision"] == "abc"
+    assert CheckpointSource(model="org/name", revision="abc", local_files_only=True).options()["revision"] == "abc"
 
 
 def test_importing_metrics_loads_no_torch() -> None:

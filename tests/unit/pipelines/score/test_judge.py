@@ -46,9 +46,9 @@ def judge(replies: Sequence[str] = (), failed: bool = False) -> JudgeReplies:
     [
         ([], False, Verdict(state="absent", tries=0)),
         ([], True, Verdict(state="failed", tries=0)),
-        (['{"correct": true}'], False, Verdict(state="ok", accepted=True, tries=1)),
+        (['{"correct": true}'], False, Verdict(state="ok", accepted=True, tries=1, reply='{"correct": true}')),
         (["forse"], False, Verdict(state="absent", tries=1)),
-        (["forse", "No"], False, Verdict(state="ok", accepted=False, tries=2)),
+        (["forse", "No"], False, Verdict(state="ok", accepted=False, tries=2, reply="No")),
         (["forse", "boh"], True, Verdict(state="failed", tries=2)),
         (["forse", "boh", ""], False, Verdict(state="invalid", tries=3)),
     ],

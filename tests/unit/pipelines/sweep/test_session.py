@@ -31,7 +31,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
 
 
 def test_sweep_is_locked_frozen_and_leaves_no_unfinished_file(spec: RunSpec) -> None:
-    unfinished = Path(spec.out, "predictions", ".part.parquet.1.tmp")
+    unfinished = Path(spec.out, "predictions", f".vlmsweep-{0:032x}.tmp")
     unfinished.parent.mkdir(parents=True)
     unfinished.touch()
     with open_sweep(spec, [Stage.PREDICT]) as sweep:
