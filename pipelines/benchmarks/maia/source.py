@@ -66,7 +66,7 @@ def _read_repository(source: Source, path: str) -> Iterator[RawSample | Rejectio
     folder = path.rpartition("/")[0]
     try:
         videos = json.loads(source.read_bytes(path).decode("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
     if not isinstance(videos, list):
         raise SourceError(f"{source.uri}/{path}: a list of videos was expected, this is {type(videos).__name__}")

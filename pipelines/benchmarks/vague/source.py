@@ -214,7 +214,7 @@ def _json_file(source: Source, path: str) -> SourceFile | None:
     """Read an array of rows; None for a JSON file of something else, unless its name states a subset."""
     try:
         rows = json.loads(source.read_bytes(path).decode("utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
     if isinstance(rows, list) and (
         _subset_of_file(path) or any(isinstance(row, dict) and "mcq" in row for row in rows)

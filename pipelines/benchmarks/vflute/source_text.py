@@ -64,7 +64,7 @@ def read_rows(source: Source, path: str) -> Iterator[TextRow | Rejection]:
     try:
         text = content.decode("utf-8-sig")
         raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text, path))
-    except (UnicodeDecodeError, json.JSONDecodeError, csv.Error, RecursionError) as error:
+    except (ValueError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({error}); fetch the file again") from error
     except _FormError as error:
         raise SourceError(f"{source.uri}/{path}: {error}") from error
