@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ REAL_MAIA = SHARED_DATA / "maia"
 def clean_environment() -> None:
     """Leave no variable that users set to the tests and their processes, whatever this process started with."""
     remove_process_settings(os.environ)
+    sys.warnoptions.clear()  # multiprocessing passes them on to processes that it starts
 
 
 @pytest.fixture(scope="session")
