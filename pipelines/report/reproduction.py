@@ -56,14 +56,12 @@ def reproduction_cells(
         publication = benchmark(name).publication
         cells += _model_cells(conditions, model, {*names} - {*publication.joint.values()}, index)
         groups = {group: text for group, text in publication.joint.items() if text in names}
-        groups |= {group: text for group, text in publication.averaged.items() if _is_run(model, group)}
+        run_of = model.partition(" run ")[0]
+        averaged = publication.averaged.items()
+        groups |= {group: text for group, text in averaged if group.partition(", mean of ")[0] == run_of != model}
         for group, text in groups.items():
             cells += _model_cells(conditions, group, {text}, index)
     return list(dict.fromkeys(cells))
-
-
-def _is_run(model: str, group: str) -> bool:
-    return model.startswith(f"{group.partition(', mean of ')[0]} run ")
 
 
 def _conditions(

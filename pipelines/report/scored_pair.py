@@ -44,7 +44,8 @@ class ScoreRows:
 
         Of rows with one key the last counts.
         """
-        parts = [_part(out, entry, info.path) for info in list_parts(out, _folder(entry))]
+        folder = part_folder("scores", entry.benchmark, entry.model)
+        parts = [_part(out, entry, info.path) for info in list_parts(out, folder)]
         texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
         values = _values(parts, len(texts["task"]))
@@ -54,10 +55,6 @@ class ScoreRows:
             texts["setting"] = _objects([shown] * int(selected.sum()))
         keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
         return cls(texts, values, {key: index for index, key in enumerate(keys)})
-
-
-def _folder(entry: ManifestEntry) -> str:
-    return part_folder("scores", entry.benchmark, entry.model)
 
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:

@@ -114,6 +114,11 @@ def publish(
         name: {count.model: results.marks for results in reduced for count in results.counts if count.benchmark == name}
         for name in names
     }
+    cleaned = [
+        f"{row.model}, {row.benchmark} {row.setting}: {row.category} removed from {row.value:,.0f} of {row.n:,} replies"
+        for row in shown
+        if row.metric == "cleaned_replies"
+    ]
     reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
     data = ReportData(
         run=_facts(run, spent),
@@ -133,7 +138,7 @@ def publish(
         ),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys((*warnings, *cleaned))),
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(row for results in reduced for row in results.efficiency),
     )
