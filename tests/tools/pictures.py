@@ -24,7 +24,7 @@ PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
 MAX_BYTES = 150_000
 REPORT_PAGES: Mapping[str, str] = {"report": "index.html", "benchmark": "benchmark-mate.html", "items": "items.html"}
-VIEWER_PAGES: Mapping[str, str] = {"viewer": "", "viewer-list": "samples?benchmark=mate&task=img2img"}
+VIEWER_PAGES: Mapping[str, str] = {"viewer-list": "samples?benchmark=mate&task=img2img"}
 
 
 def take(page: Browser, address: str, file: Path, quality: int = 80) -> None:
