@@ -124,7 +124,7 @@ class Soak:
 
     def _store(self) -> tuple[float, int]:
         """Return MB and number of objects in the object store, from the dump that Ray writes every ten seconds."""
-        dumps = sorted(self.short.glob("vlmsweep-*/session_2*/logs/debug_state.txt"), key=lambda p: p.stat().st_mtime)
+        dumps = sorted(self.short.glob("vlmsweep-*/*/session_2*/logs/debug_state.txt"), key=lambda p: p.stat().st_mtime)
         text = dumps[-1].read_text() if dumps else ""
         size = re.search(r"pinned objects size: (\d+)", text)
         count = re.search(r"num local plasma objects: (\d+)", text)

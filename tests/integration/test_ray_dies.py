@@ -58,7 +58,7 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
     assert "Traceback" not in text
     _, alive = psutil.wait_procs(below, 60)
     assert not alive
-    assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
+    assert not list(Path("/tmp").glob(f"vlmsweep-*/*/owner-{process.pid}-*.json"))
     committed = {path: path.read_bytes() for path in parts(out)}
     (tmp_path / "models.yaml").write_text(ANSWERED)
     cli(*run_arguments)

@@ -96,8 +96,10 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
         try:
             while process.poll() is None:
                 observed |= in_arguments(process.pid, secrets)
-                for folder in short.glob(f"vlmsweep-{process.pid}-*"):  # Ray's own files, removed at the end
-                    observed |= in_files(folder / "session_latest" / "logs", secrets)
+                for owner in short.glob(
+                    f"vlmsweep-*/*/owner-{process.pid}-*.json"
+                ):  # Ray's own files, removed at the end
+                    observed |= in_files(owner.parent / "session_latest" / "logs", secrets)
                     logs += 1
                 time.sleep(1)
         finally:

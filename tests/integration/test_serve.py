@@ -155,7 +155,7 @@ def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
     while matching_below := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < deadline, matching_below
         time.sleep(0.2)
-    assert not list(Path("/tmp").glob(f"vlmsweep-{process.pid}-*"))
+    assert not list(Path("/tmp").glob(f"vlmsweep-*/*/owner-{process.pid}-*.json"))
 
 
 @pytest.mark.slow
