@@ -87,7 +87,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         _start(options, "a local Ray" if address is None else f"the cluster at {address}", verbose=verbose)
         stack.callback(ray.shutdown)
         head = ray.get_runtime_context().gcs_address
-        stack.enter_context(watch_embedded_ray(folder) if address is None else watch_head(head, check_reachable))
+        stack.enter_context(watch_embedded_ray() if address is None else watch_head(head, check_reachable))
         _CONNECTED[address] = _inspect(address)
         stack.callback(_CONNECTED.pop, address)
         yield _CONNECTED[address]

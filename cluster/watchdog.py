@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from cluster.errors import ClusterError
-from models.scratch import remove_scratch
+from models.scratch import remove_held
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +33,15 @@ _UNREACHABLE = 3
 
 
 @contextmanager
-def watch_embedded_ray(folder: Path) -> Iterator[None]:
-    """End this process with 3 if its embedded Ray dies within the block; log why, and remove Ray's `folder`.
+def watch_embedded_ray() -> Iterator[None]:
+    """End this process with 3 if its embedded Ray dies within the block; log why, and remove temporary folders.
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
     import ray
 
     node = ray._private.worker._global_node  # noqa: SLF001  Ray has no public list of its processes
-    with _in_thread(_watch, node, folder):
+    with _in_thread(_watch, node):
         yield
 
 
@@ -64,7 +64,7 @@ def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
         thread.join()
 
 
-def _watch(node: Any, folder: Path, stop: threading.Event) -> None:
+def _watch(node: Any, stop: threading.Event) -> None:
     while not stop.wait(POLL_S):
         dead = [(VITAL[kind], process.returncode) for kind, process in node.dead_processes() if kind in VITAL]
         if dead:
@@ -79,7 +79,7 @@ def _watch(node: Any, folder: Path, stop: threading.Event) -> None:
             for pid in descendants:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            remove_scratch(folder)
+            remove_held()
             _exit()
 
 

@@ -82,6 +82,13 @@ def remove_scratch(folder: Path) -> None:
         os.close(file)
 
 
+def remove_held() -> None:
+    """Remove all scratch folders that this process made or joined: for one that ends at once, without its blocks."""
+    for folder, pid in [*_HELD]:
+        if pid == os.getpid():
+            remove_scratch(Path(folder))
+
+
 def remove_abandoned(parent: str = "") -> None:
     """Remove the scratch folders whose owners have all ended on this machine since it started."""
     for folder in scratch_base(parent).iterdir():

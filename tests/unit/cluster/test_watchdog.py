@@ -14,6 +14,7 @@ import ray
 from pathlib import Path
 from types import SimpleNamespace as Some
 from cluster import watchdog
+from models.scratch import hold_scratch
 
 class Node:
     def dead_processes(self):
@@ -26,7 +27,8 @@ logging.basicConfig()
 watchdog.POLL_S = 0.05
 watchdog.SHUTDOWN_S = float(sys.argv[5])
 ray._private.worker._global_node = Node()
-with watchdog.watch_embedded_ray(Path(sys.argv[3])):
+hold_scratch(Path(sys.argv[3]))
+with watchdog.watch_embedded_ray():
     time.sleep(float(sys.argv[4]))
 print("the block is over")
 """

@@ -112,6 +112,17 @@ def test_only_scratch_folders_are_removed(temporary: Path) -> None:
     assert other.is_dir()
 
 
+def test_process_that_ends_at_once_removes_all_that_it_holds(temporary: Path) -> None:
+    code = (
+        "import models.scratch as s, os, sys; folders = [s.make_scratch(), s.make_scratch(sys.argv[1])];"
+        "(folders[0] / 'clip').touch(); s.remove_held(); os._exit(3)"
+    )
+    (temporary / "short").mkdir()
+    subprocess.run([sys.executable, "-c", code, str(temporary / "short")], env={"TMPDIR": str(temporary)}, check=False)
+    base = f"vlmsweep-{os.getuid()}"
+    assert [*(temporary / base).iterdir(), *(temporary / "short" / base).iterdir()] == []
+
+
 def test_base_that_is_a_link_or_a_file_is_refused(temporary: Path) -> None:
     (temporary / "mine").mkdir()
     (temporary / "link").symlink_to(temporary / "mine")
