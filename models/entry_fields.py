@@ -18,6 +18,8 @@ from pydantic import (
     field_validator,
 )
 
+from models.messages import Answer
+
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
 """Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
 
@@ -121,16 +123,29 @@ class Price(StrictModel):
 
     input_per_million: float = Field(ge=0.0)
     output_per_million: float = Field(ge=0.0)
+    cached_input_per_million: float | None = Field(default=None, ge=0.0)  # read from a provider's cache; None: in full
+    cache_write_per_million: float | None = Field(default=None, ge=0.0)  # written into it; None: as other input
     as_of: date | None = None  # the day on which the list price was looked up
 
-    def dollars(self, input_tokens: float, output_tokens: float) -> float:
-        """Return the cost of these tokens; cached ones count in full, so that a limit errs to the safe side."""
-        return (input_tokens * self.input_per_million + output_tokens * self.output_per_million) / 1e6
+    def dollars(
+        self, input_tokens: float, output_tokens: float, cached_tokens: float = 0, cache_write_tokens: float = 0
+    ) -> float:
+        """Return the cost of these tokens; `input_tokens` include those read from a cache and written into it."""
+        full = self.input_per_million
+        cached = full if self.cached_input_per_million is None else self.cached_input_per_million
+        written = full if self.cache_write_per_million is None else self.cache_write_per_million
+        prompt = (input_tokens - cached_tokens - cache_write_tokens) * full
+        cache = cached_tokens * cached + cache_write_tokens * written
+        return (prompt + cache + output_tokens * self.output_per_million) / 1e6
+
+    def of(self, answer: Answer) -> float:
+        """Return the cost of an answer."""
+        return self.dollars(answer.input_tokens, answer.output_tokens, answer.cached_tokens, answer.cache_write_tokens)
 
     def scaled(self, factor: float) -> Price:
         """Return this price times a factor."""
-        scaled = {name: getattr(self, name) * factor for name in ("input_per_million", "output_per_million")}
-        return self.model_copy(update=scaled)
+        prices = {name: value for name, value in self if name.endswith("_per_million") and value is not None}
+        return self.model_copy(update={name: value * factor for name, value in prices.items()})
 
 
 class FaultInjection(StrictModel):
@@ -196,6 +211,9 @@ class EndpointSettings(StrictModel):
     """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
     `run.json`: no secrets."""
     price: Price | None = None
+    prompt_cache: Literal["auto", "off"] = "auto"
+    """With `auto` one of the requests about a picture or clip is sent first, and the others follow its reply, so that a
+    provider keeps what they share; `prompt_cache_key` and `cache_control` are sent where it documents them."""
     batch: bool = False  # send requests through the provider's batch endpoint; set by `--batch` too
     batch_price_factor: float = Field(default=0.5, ge=0.0, le=1.0)  # of `price`, in batches
     batch_max_requests: PositiveInt = 50_000  # of one batch; this and the next are limits of the provider

@@ -126,6 +126,7 @@ class Answer:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0  # prompt tokens not computed again because another call shares the prefix
+    cache_write_tokens: int = 0  # prompt tokens that a provider wrote into its cache, where it bills them by themselves
     head_tokens: int = 0  # prompt tokens up to the end of the last picture or clip, which all calls about it may share
     least_tokens: int | None = None
     """Of the prompt tokens after the head, those that no concurrent call shares as a prefix; None where the engine does

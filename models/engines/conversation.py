@@ -104,7 +104,9 @@ def _as_cached(reply: CallReply) -> CallReply:
     if isinstance(reply.outcome, Failure):
         return reply
     free = None if reply.outcome.least_tokens is None else 0
-    return replace(reply, outcome=replace(reply.outcome, cached_tokens=reply.outcome.input_tokens, least_tokens=free))
+    read = reply.outcome.input_tokens
+    outcome = replace(reply.outcome, cached_tokens=read, cache_write_tokens=0, least_tokens=free)
+    return replace(reply, outcome=outcome)
 
 
 def _advance(progress: _Progress, reply: CallReply, index: int) -> Reply | None:
@@ -128,6 +130,7 @@ def _add_tokens(total: Answer, answer: Answer) -> Answer:
         input_tokens=total.input_tokens + answer.input_tokens,
         output_tokens=total.output_tokens + answer.output_tokens,
         cached_tokens=total.cached_tokens + answer.cached_tokens,
+        cache_write_tokens=total.cache_write_tokens + answer.cache_write_tokens,
         head_tokens=answer.head_tokens or total.head_tokens,
         least_tokens=None if answer.least_tokens is None else (total.least_tokens or 0) + answer.least_tokens,
     )

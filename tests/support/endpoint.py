@@ -101,6 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             action = Say(text=action)
         if isinstance(action, Say):
             self.server.endpoint.stopping.wait(action.delay_s)
+            action.on_end()
             self._send(200, _completion(request, action))
         elif isinstance(action, Status):
             error = {"message": action.message, "type": "scripted", "code": action.code}
@@ -139,6 +140,7 @@ def _completion(request: EndpointRequest, say: Say) -> dict[str, Any]:
         words, reason = words[:limit], "length"
         text = " ".join(words)
     prompt_tokens = len(request.text.split()) + 100 * len(request.pictures)
+    prompt_tokens = prompt_tokens if say.prompt_tokens is None else say.prompt_tokens
     return {
         "id": f"chatcmpl-{request.number}",
         "object": "chat.completion",

@@ -66,7 +66,11 @@ class Say:
     text: str | None
     finish_reason: str = "stop"
     cached_tokens: int = 0
+    prompt_tokens: int | None = None
+    """None: the words, and 100 for each picture."""
     delay_s: float = 0.0
+    on_end: Callable[[], object] = lambda: None
+    """Called when the reply ends, before its bytes are sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from models.entry_fields import Price
 from models.messages import Answer, Failure
 
 _CHARS_PER_TOKEN = 3.5
-_TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only
+TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only
 
 
 class Budget:
@@ -47,7 +47,7 @@ class Budget:
     def settle(self, reserved: float, outcome: Answer | FailedAttempt | None) -> None:
         """Release a reservation and count an answer; known endpoints do not bill failures."""
         if self._price and isinstance(outcome, Answer):
-            cost = self._price.dollars(outcome.input_tokens, outcome.output_tokens)
+            cost = self._price.of(outcome)
             self.spent += cost
             self._ratio = max(self._ratio, min(1.0, cost / reserved)) if reserved else self._ratio
         if self._limit is not None and self._price is not None:
@@ -71,5 +71,5 @@ def estimate_tokens(messages: Sequence[Mapping[str, Any]]) -> float:
     for message in messages:
         content = message["content"]
         for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            tokens += len(part["text"]) / _CHARS_PER_TOKEN if part["type"] == "text" else _TOKENS_PER_PICTURE
+            tokens += len(part["text"]) / _CHARS_PER_TOKEN if part["type"] == "text" else TOKENS_PER_PICTURE
     return tokens

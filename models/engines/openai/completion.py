@@ -21,6 +21,9 @@ FAILED_REASONS: Final = frozenset(
 )
 """Finish reasons with which a provider ends a reply that it could not complete."""
 _MOST_TOKENS = 2**53
+_CACHED = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+"""Names of tokens read from a cache and written into it, in `usage` or its `prompt_tokens_details`."""
 _FILTERS = ("prompt_filter_results", "content_filter_results", "prompt_feedback", "promptFeedback")
 
 
@@ -91,8 +94,14 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
     parts = list(_texts(message.get("content")))
     counts = usage if isinstance(usage, Mapping) else {}
     details = counts.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    tokens = [_token_count(value) for value in (counts.get("prompt_tokens"), counts.get("completion_tokens"), cached)]
+    names = {**counts, **details} if isinstance(details, Mapping) else counts
+    cached, written = ([names.get(name) for name in group] for group in (_CACHED, _WRITTEN))
+    values = (counts.get("prompt_tokens"), counts.get("completion_tokens"), *cached, *written)
+    tokens = [_token_count(value) for value in values]
+    read, output, *kept = (count or 0 for count in tokens)
+    cached_tokens, write_tokens = max(kept[: len(_CACHED)]), max(kept[len(_CACHED) :])
+    if cached_tokens + write_tokens > read:  # a server that counts apart what its cache holds
+        read += cached_tokens + write_tokens
     reason = choice.get("finish_reason")
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
     repaired = {
@@ -103,9 +112,10 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
     return Answer(
         text="".join(part for part in parts if part) or next(filter(None, _texts(message.get("refusal"))), ""),
         finish_reason=str(reason) if isinstance(reason, str | int | float) and reason != "" else "stop",
-        input_tokens=tokens[0] or 0,
-        output_tokens=tokens[1] or 0,
-        cached_tokens=tokens[2] or 0,
+        input_tokens=read,
+        output_tokens=output,
+        cached_tokens=cached_tokens,
+        cache_write_tokens=write_tokens,
         mean_logprob=_mean_logprob(choice.get("logprobs")),
         reasoning=next((text for text in thoughts if isinstance(text, str) and text), None),
         repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from models.engines.openai.budget import Budget
+from models.engines.openai.cache_fields import cache_fields, with_cache_fields
 from models.engines.openai.endpoint import Endpoint, rejects_max_tokens
 from models.engines.openai.event_loop import BackgroundLoop
 from models.engines.openai.failures import (
@@ -21,6 +22,7 @@ from models.engines.openai.failures import (
     transient_failure,
 )
 from models.engines.openai.health import Health
+from models.engines.openai.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.openai.messages import OPTIONAL_PARAMETERS, UNSCORED, chat_messages, data_uris, request_body
 from models.engines.openai.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.messages import Answer, Call, CallReply, Frames, Media, decoding_name
@@ -44,6 +46,8 @@ class OpenAIEngine:
     once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`,
     `bad_reply`, `finish_<reason>`, `reported_error`, or `cost_limit`, not sent. What a content filter stopped is an
     answer, whatever its status. An optional parameter that a refusal names is left out from then on.
+
+    Of the calls of a media group one is answered first, so that the provider keeps what they share (`LeaderQueue`).
     """
 
     has_own_timeout = True  # each attempt has its `timeout_s`
@@ -65,6 +69,7 @@ class OpenAIEngine:
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
+        self._cache, self._cache_fields = PrefixCache(spec, clock), cache_fields(spec)
         self._health = Health(self._endpoint.unreachable_message)
         self._client = self._make_client()
         # Looked up here: the client imports this part lazily, which must not delay the first attempt.
@@ -110,11 +115,13 @@ class OpenAIEngine:
     async def _answer_all(
         self, calls: Sequence[Call], pictures: Mapping[Media, Sequence[str]], put: Callable[[CallReply], None]
     ) -> None:
-        pending = iter(calls)
+        prefixes = [shared_prefix(call, lambda medium: len(pictures[medium])) for call in calls]
+        queue = self._cache.queue(calls, prefixes)
 
         async def work() -> None:
-            for call in pending:
-                put(await self._answer(call, pictures))
+            while taken := await queue.take():
+                put(await self._answer(taken, pictures, queue))
+                queue.end_attempt(*taken)  # a leader that was not sent
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -123,7 +130,10 @@ class OpenAIEngine:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _answer(self, call: Call, pictures: Mapping[Media, Sequence[str]]) -> CallReply:
+    async def _answer(
+        self, taken: tuple[Call, Prefix | None], pictures: Mapping[Media, Sequence[str]], queue: LeaderQueue
+    ) -> CallReply:
+        call, prefix = taken
         if call.scored:
             return CallReply(call_id=call.call_id, outcome=UNSCORED)
         messages = chat_messages(call, pictures, self._spec.system, self._spec.detail)
@@ -139,22 +149,28 @@ class OpenAIEngine:
                 async with self._concurrency:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
-                    outcome = await self._attempt(request_body(self._spec, call, messages, limit_name, omitted))
+                    body = request_body(self._spec, call, messages, limit_name, omitted)
+                    if prefix in queue.shared:
+                        body = with_cache_fields(body, prefix.key, prefix.pictures, self._cache_fields, omitted)
+                    outcome = await self._attempt(body)
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
             if isinstance(outcome, Answer):
                 self._health.record_answer()
+                self._cache.record(prefix, outcome)
+                queue.end_attempt(call, prefix, outcome)
                 decoding = decoding_name(call.generation, beams=False) if "temperature" not in omitted else "sampled"
                 outcome = replace(outcome, decoding=decoding)
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
             if limit_name == "max_tokens" and rejects_max_tokens(outcome.failure):
                 self._limit_name = "max_completion_tokens"
                 continue
-            refused = refused_parameter(outcome.failure, OPTIONAL_PARAMETERS)
+            refused = refused_parameter(outcome.failure, (*OPTIONAL_PARAMETERS, *self._cache_fields))
             if refused is not None and refused not in omitted:
                 self._omit(refused, outcome.failure.message)
                 continue
+            queue.end_attempt(call, prefix, outcome.failure)
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
             if not outcome.is_transient or attempt >= self._spec.retries or wait > LONGEST_WAIT_S:
                 break
