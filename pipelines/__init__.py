@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pipelines.benchmarks import benchmark, benchmark_names
     from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
+    from pipelines.benchmarks.default_reporter import DefaultReporter
+    from pipelines.benchmarks.human import HumanKind, HumanLevel
+    from pipelines.benchmarks.layout import Fixed, Rows, TableDef
+    from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
+    from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+    from pipelines.benchmarks.people.baseline import FileBaseline
     from pipelines.benchmarks.prompt_templates import PromptTexts
+    from pipelines.benchmarks.published import parse_published
     from pipelines.benchmarks.records import (
         MediaFile,
         MediaRef,
         Metric,
         Notice,
         Prompt,
+        Publication,
         RawSample,
         Reading,
         Rejection,
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
         Sample,
         Source,
     )
+    from pipelines.benchmarks.results import Key, Results, with_interval
     from pipelines.errors import DatasetError, ModelUnavailableError, PipelineError, SourceError, StoreError, UsageError
     from pipelines.ingest.dataset import Dataset
     from pipelines.ingest.ingest import IngestResult, ingest_benchmark
@@ -45,14 +54,23 @@ __all__ = [
     "Comparison",
     "Dataset",
     "DatasetError",
+    "DefaultReporter",
     "Difference",
     "FailureBudget",
+    "FileBaseline",
+    "Fixed",
     "Folder",
+    "Grouping",
+    "HumanKind",
+    "HumanLevel",
     "IngestResult",
+    "Key",
     "Limit",
+    "Measure",
     "MediaFile",
     "MediaRef",
     "Metric",
+    "MetricDef",
     "ModelUnavailableError",
     "Notice",
     "NullProgress",
@@ -61,12 +79,16 @@ __all__ = [
     "Prompt",
     "PromptInput",
     "PromptTexts",
+    "Publication",
     "RawSample",
     "Reading",
     "Rejection",
+    "Results",
     "Row",
+    "Rows",
     "RunSpec",
     "Sample",
+    "ScoredRows",
     "ScorerSpec",
     "Source",
     "SourceError",
@@ -74,21 +96,34 @@ __all__ = [
     "Store",
     "StoreError",
     "SweepResult",
+    "TableDef",
     "UsageError",
     "__version__",
     "benchmark",
     "benchmark_names",
     "compare",
+    "estimates",
     "ingest_benchmark",
+    "parse_published",
     "run_sweep",
+    "with_interval",
+    "with_intervals",
 ]
 
 _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
     "pipelines.benchmarks.base": "BenchmarkDefinition PromptInput",
+    "pipelines.benchmarks.default_reporter": "DefaultReporter",
+    "pipelines.benchmarks.human": "HumanKind HumanLevel",
+    "pipelines.benchmarks.layout": "Fixed Rows TableDef",
+    "pipelines.benchmarks.metrics_kernel.definitions": "Grouping Measure MetricDef estimates with_intervals",
+    "pipelines.benchmarks.metrics_kernel.rows": "ScoredRows",
+    "pipelines.benchmarks.people.baseline": "FileBaseline",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
-    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt RawSample Reading Rejection Row Sample "
-    "Source",
+    "pipelines.benchmarks.published": "parse_published",
+    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt Publication RawSample Reading Rejection "
+    "Row Sample Source",
+    "pipelines.benchmarks.results": "Key Results with_interval",
     "pipelines.errors": "DatasetError ModelUnavailableError PipelineError SourceError StoreError UsageError",
     "pipelines.ingest.dataset": "Dataset",
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",

@@ -8,7 +8,6 @@ from infra.docs.markdown import code, explanations, fence, page, table
 from infra.docs.records import metric_table
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.results import Results
 
 
@@ -81,7 +80,7 @@ def _helpers(definition: BenchmarkDefinition) -> Iterator[tuple[str, str, str]]:
 
 
 def _tables(definition: BenchmarkDefinition) -> list[tuple[str, str]]:
-    results = Results.of(definition.name, {}, load_published(definition.name))
+    results = Results.of(definition.name, {}, definition.published)
     return [(code(f"{item.id}.csv"), item.title) for item in definition.reporter.tables(results)]
 
 

@@ -15,7 +15,7 @@ from pipelines.errors import UsageError
 
 def compare(
     out_a: Annotated[str, typer.Argument(help="The --out of a run.")],
-    out_b: Annotated[str | None, typer.Argument(help="The --out of another run, or the same.")] = None,
+    out_b: Annotated[str | None, typer.Argument(help="The --out of another run; left out, the same.")] = None,
     models: Annotated[
         str | None,
         typer.Option("--models", help="One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING."),
@@ -37,6 +37,6 @@ def compare(
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
         return
-    if published or out_b is None:
-        raise UsageError("give two outputs, or one output and --published")
-    show_comparison(compared(Store(out_a), Store(out_b), names(models)), as_json=json)
+    if published or (out_b is None and len(names(models)) != 2):
+        raise UsageError("give two outputs, one output and --models A,B, or one output and --published")
+    show_comparison(compared(Store(out_a), Store(out_b or out_a), names(models)), as_json=json)

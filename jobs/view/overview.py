@@ -10,7 +10,6 @@ from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import HumanLevel
-from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
 from pipelines.report.measured import Measured
@@ -141,7 +140,7 @@ def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list
 
 def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
     rows: dict[str, Row] = {}
-    for value in load_published(definition.name):
+    for value in definition.published:
         column = (value.task, definition.publication.settings.get(value.setting, value.setting))
         if value.metric != metric or value.subset or value.category or value.value is None or column not in columns:
             continue
@@ -152,7 +151,7 @@ def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[C
 
 
 def _levels(definition: BenchmarkDefinition) -> list[HumanLevel]:
-    return definition.human.reference_values(Results.of(definition.name, {}, load_published(definition.name)))
+    return definition.human.reference_values(Results.of(definition.name, {}, definition.published))
 
 
 def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:

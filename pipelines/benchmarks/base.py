@@ -19,12 +19,14 @@ from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.people.annotation import AnnotationForm
 from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import (
     JudgeRequest,
     Metric,
     Notice,
     Prompt,
     Publication,
+    PublishedValue,
     RawSample,
     Reading,
     Rejection,
@@ -208,6 +210,9 @@ class BenchmarkDefinition:
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field with a hash of the content, for comparison with the previous ingest
+    published_values: tuple[
+        PublishedValue, ...
+    ] = ()  # the paper's numbers; empty: those of the package's `published.csv`
     publication: Publication = field(default_factory=Publication)  # what the paper's numbers were measured on and with
     column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
@@ -234,6 +239,11 @@ class BenchmarkDefinition:
     annotation_form: Callable[[Iterable[Sample], Iterable[Row]], AnnotationForm] | None = None
     """What people are asked about samples and models' answers, from which forms are drawn."""
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files
+
+    @property
+    def published(self) -> tuple[PublishedValue, ...]:
+        """The paper's numbers."""
+        return self.published_values or load_published(self.name)
 
     @property
     def main_metrics(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -30,10 +31,12 @@ from pipelines.benchmarks.records import PublishedValue
 def load_published(benchmark: str) -> tuple[PublishedValue, ...]:
     """Read the published numbers of a benchmark; empty for one without a file of them."""
     path = files(__package__).joinpath(benchmark, "published.csv")
-    if not path.is_file():
-        return ()
-    with path.open("r", encoding="utf-8") as file:
-        return tuple(_parse_row(row) for row in csv.DictReader(file))
+    return parse_published(path.read_text(encoding="utf-8")) if path.is_file() else ()
+
+
+def parse_published(text: str) -> tuple[PublishedValue, ...]:
+    """Read a CSV of published numbers, whose columns are the fields of `PublishedValue`; what is left out is empty."""
+    return tuple(map(_parse_row, csv.DictReader(io.StringIO(text, newline=""))))
 
 
 @cache
@@ -62,5 +65,5 @@ def printed_steps(rows: Iterable[PublishedValue]) -> Mapping[tuple[str, str], Fr
 
 def _parse_row(row: dict[str, str]) -> PublishedValue:
     value = float(row["value"]) if row["value"] else None
-    texts = {name: row[name] for name in PublishedValue.__slots__ if name != "value"}
+    texts = {name: row.get(name) or "" for name in PublishedValue.__slots__ if name != "value"}
     return PublishedValue(value=value, **texts)

@@ -8,7 +8,6 @@ from typing import Final, Literal, TypeAlias
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
@@ -105,13 +104,13 @@ def _is_shown(number: Measured, definition: BenchmarkDefinition, models: Collect
         return False
     return not number.subset or any(
         (value.metric, value.subset, value.category) == (number.metric, number.subset, "")
-        for value in load_published(definition.name)
+        for value in definition.published
     )
 
 
 def _published(name: str) -> Iterator[LeaderboardRow]:
     settings = benchmark(name).publication.settings
-    for value in load_published(name):
+    for value in benchmark(name).published:
         if value.category or value.value is None:
             continue
         setting = settings.get(value.setting, value.setting)

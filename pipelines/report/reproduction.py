@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.published import load_published, printed_steps
+from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
@@ -92,9 +92,10 @@ def _conditions(
 
 def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index: _Index) -> Iterator[ReproductionCell]:
     name = conditions.entry.benchmark
-    publication, steps = benchmark(name).publication, printed_steps(load_published(name))
+    definition = benchmark(name)
+    publication, steps = definition.publication, printed_steps(definition.published)
     limited = published_settings(conditions.entry.model, conditions.spec, name)
-    for printed in load_published(name):
+    for printed in definition.published:
         if printed.model not in names or printed.value is None:
             continue
         if printed.setting not in limited.get(printed.model, {printed.setting}):

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.people.comparison import agreement_table
-from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
 from pipelines.ingest.human_files import load_human_files
@@ -176,7 +175,7 @@ def _across(names: Sequence[str], rows: Sequence[Measured]) -> tuple[Section, ..
         metrics = [row for row in rows if row.benchmark == name and row.source == TABLES]
         levels = tuple(definition.human.reference_values(_results(name, rows)))
         shares.append(
-            HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=load_published(name))
+            HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=definition.published)
         )
     tables = human_tables(shares)
     if not tables:
@@ -196,7 +195,7 @@ def _results(name: str, rows: Sequence[Measured], judge: str = "") -> Results:
     for row in rows:
         if row.benchmark == name and row.source == MetricSource(judge):
             metrics.setdefault(row.model, []).append(row)
-    return Results.of(name, metrics, () if judge else load_published(name))
+    return Results.of(name, metrics, () if judge else benchmark(name).published)
 
 
 def _with_agreement(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from models.catalog_loader import load_models
 from models.errors import suggest
-from pipelines.benchmarks import benchmark_names
-from pipelines.benchmarks.published import load_dataset_facts, load_published
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.errors import UsageError
 from pipelines.report.audit.cells import Cells
 from pipelines.report.audit.checks import audit_paper
@@ -18,7 +18,7 @@ from pipelines.report.audit.rules import OtherItems
 
 def papers() -> tuple[str, ...]:
     """Return the benchmarks with published numbers, under whose names their papers are audited."""
-    return tuple(name for name in benchmark_names() if load_published(name))
+    return tuple(name for name in benchmark_names() if benchmark(name).published)
 
 
 def audit(names: Sequence[str] = ()) -> tuple[list[Finding], dict[str, int]]:
@@ -46,4 +46,4 @@ def load_paper(name: str) -> Paper:
         for printed in spec.published_as
         if printed.benchmark == name
     }
-    return Paper(name, Cells(load_published(name), aliases, tables), load_dataset_facts(name), rules)
+    return Paper(name, Cells(benchmark(name).published, aliases, tables), load_dataset_facts(name), rules)

@@ -52,4 +52,4 @@ def test_json_has_counts_and_cells(out: str, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("arguments", [["compare", "A"], ["compare", "A", "B", "--published"]])
 def test_one_output_needs_published_and_two_refuse_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
-    assert "give two outputs, or one output and --published" in capsys.readouterr().err
+    assert "give two outputs, one output and --models A,B, or one output and --published" in capsys.readouterr().err

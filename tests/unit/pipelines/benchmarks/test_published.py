@@ -1,10 +1,12 @@
+import dataclasses
 import math
 import re
 
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.published import load_dataset_facts, load_published
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.published import load_dataset_facts, load_published, parse_published
 from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS
 from tests.support.published_frames import COLUMNS, dataset_facts, doubtful, published, published_benchmarks
 
@@ -186,3 +188,11 @@ def test_load_dataset_facts_equals_the_frame() -> None:
     facts = dataset_facts("maia")
     assert load_dataset_facts("maia") == dict(zip(facts["key"], facts["value"], strict=True))
     assert load_published("my-own") == ()
+
+
+def test_published_values_of_a_definition_come_before_those_of_its_package() -> None:
+    (value,) = parse_published("table,model,task,setting,metric,value\nTable 1,A,t,s,accuracy,0.5\n")
+    assert (value.model, value.value, value.category, value.unit) == ("A", 0.5, "", "")
+    definition = benchmark("mate")
+    assert definition.published == load_published("mate")
+    assert dataclasses.replace(definition, published_values=(value,)).published == (value,)
