@@ -85,9 +85,9 @@ class TestProvider:
     def test_cost_limit_ends_a_group(self) -> None:
         price = {"input_per_million": 1e6, "output_per_million": 0.0, "cached_input_per_million": 1e5}
         with rig(always("A"), price=price, cost_limit=1.0) as at:
-            found = kinds(ask(at, about(CLIP, 12)))
-        assert found[0] == "answer"
-        assert set(found[1:]) == {"cost_limit"}
+            outcomes = kinds(ask(at, about(CLIP, 12)))
+        assert outcomes[0] == "answer"
+        assert set(outcomes[1:]) == {"cost_limit"}
 
     def test_off_sends_all_at_once(self) -> None:
         spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", prompt_cache="off", price=Price(**PRICE))
