@@ -65,11 +65,11 @@ class CachingProvider:
     @property
     def shareable(self) -> int:
         """Tokens of pictures that another request had before, in steps of 128, where they are enough."""
-        total, known = 0, set[str]()
+        total, seen = 0, set[str]()
         for usage in self.usage:
             size = usage.pictures * PICTURE_TOKENS // STEP * STEP
-            total += size if usage.shared in known and size >= LEAST else 0
-            known.add(usage.shared)
+            total += size if usage.shared in seen and size >= LEAST else 0
+            seen.add(usage.shared)
         return total
 
     def bill(self, cached_share: float) -> float:

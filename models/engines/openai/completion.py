@@ -98,8 +98,8 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
     cached, written = ([names.get(name) for name in group] for group in (_CACHED, _WRITTEN))
     values = (counts.get("prompt_tokens"), counts.get("completion_tokens"), *cached, *written)
     tokens = [_token_count(value) for value in values]
-    read, output, *kept = (count or 0 for count in tokens)
-    cached_tokens, write_tokens = max(kept[: len(_CACHED)]), max(kept[len(_CACHED) :])
+    read, output, *of_cache = (count or 0 for count in tokens)
+    cached_tokens, write_tokens = max(of_cache[: len(_CACHED)]), max(of_cache[len(_CACHED) :])
     if cached_tokens + write_tokens > read:  # a server that counts apart what its cache holds
         read += cached_tokens + write_tokens
     reason = choice.get("finish_reason")
