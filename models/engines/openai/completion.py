@@ -95,11 +95,9 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
     counts = usage if isinstance(usage, Mapping) else {}
     details = counts.get("prompt_tokens_details")
     names = {**counts, **details} if isinstance(details, Mapping) else counts
-    cached, written = ([names.get(name) for name in group] for group in (_CACHED, _WRITTEN))
-    values = (counts.get("prompt_tokens"), counts.get("completion_tokens"), *cached, *written)
-    tokens = [_token_count(value) for value in values]
-    read, output, *of_cache = (count or 0 for count in tokens)
-    cached_tokens, write_tokens = max(of_cache[: len(_CACHED)]), max(of_cache[len(_CACHED) :])
+    fields = (("prompt_tokens",), ("completion_tokens",), _CACHED, _WRITTEN)
+    tokens = [_token_count(next((names[name] for name in group if names.get(name)), None)) for group in fields]
+    read, output, cached_tokens, write_tokens = (count or 0 for count in tokens)
     if cached_tokens + write_tokens > read:  # a server that counts apart what its cache holds
         read += cached_tokens + write_tokens
     reason = choice.get("finish_reason")
