@@ -188,18 +188,24 @@ class TestReplies:
             ),
             ('{"choices": [{"message": {"content": "A", "reasoning_content": null}}]}', Answer(text="A")),
             (
-                '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, "prompt_tokens_details": '
-                '{"cached_tokens": 0}, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}}',
+                (
+                    '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, '
+                    '"prompt_tokens_details": {"cached_tokens": 0}, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}}'
+                ),
                 Answer(text="A", input_tokens=9, cached_tokens=5, cache_write_tokens=3),
             ),
             (
-                '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, "prompt_tokens_details": '
-                '{"cached_tokens": 50, "cache_write_tokens": 30}}}',
+                (
+                    '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, '
+                    '"prompt_tokens_details": {"cached_tokens": 50, "cache_write_tokens": 30}}}'
+                ),
                 Answer(text="A", input_tokens=89, cached_tokens=50, cache_write_tokens=30),
             ),
             (
-                '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, '
-                '"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4}}',
+                (
+                    '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, '
+                    '"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4}}'
+                ),
                 Answer(text="A", input_tokens=9, cached_tokens=5),
             ),
             (
