@@ -251,6 +251,12 @@ class EndpointSettings(StrictModel):
         return value
 
     @property
+    def reads_cache(self) -> bool:
+        """Whether requests are sent so that a provider can keep what they share, and it has a price for that."""
+        has_price = self.price is not None and self.price.cached_input_per_million is not None
+        return has_price and self.prompt_cache == "auto" and not self.batch
+
+    @property
     def billed_price(self) -> Price | None:
         """The price of a token as requests are sent: in batches, `batch_price_factor` of the list price."""
         return self.price.scaled(self.batch_price_factor) if self.price and self.batch else self.price

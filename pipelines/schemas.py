@@ -43,6 +43,10 @@ PREDICTIONS = pa.schema(
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
         ("repairs", pa.list_(pa.string())),  # what in an endpoint's reply was unreadable and dropped; null as none
+        (
+            "cache_write_tokens",
+            pa.int64(),
+        ),  # of the prompt, where a provider bills them by themselves; null in old parts
     ]
 )
 SCORES = pa.schema(
@@ -81,6 +85,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "frames_used": outcome.frames_used,
         "mean_logprob": outcome.mean_logprob,
         "repairs": list(outcome.repairs) or None,
+        "cache_write_tokens": outcome.cache_write_tokens,
     }
 
 

@@ -64,12 +64,20 @@ def show_plan(
     for model, hours in _offload_hours(rows).items():
         time = format_hours(hours)
         print_line(f"{model}: moving offloaded weights takes {time} or more in all, which no time above includes.")
-    dollars = [row["price_usd"] for row in (*rows, *helper_plan_rows) if row["price_usd"] is not None]
-    if dollars:
-        print_line(f"Endpoints: at most ${sum(dollars):,.2f} together.")
+    _print_dollars([*rows, *helper_plan_rows])
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )
+
+
+def _print_dollars(rows: Sequence[Mapping[str, Any]]) -> None:
+    priced = [row for row in rows if row["price_usd"] is not None]
+    if not priced:
+        return
+    least = [row["price_usd"] if row["price_cached_usd"] is None else row["price_cached_usd"] for row in priced]
+    most = sum(row["price_usd"] for row in priced)
+    cached = f" (${sum(least):,.2f} with providers' caches)" if sum(least) < most else ""
+    print_line(f"Endpoints: at most ${most:,.2f} together{cached}.")
 
 
 def engine_summary(spec: ModelSpec) -> str:
@@ -150,11 +158,15 @@ def _format(value: Any) -> str:
 def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     local, uses_gpu = spec.runs_locally, spec.can_use_gpu
     placed = placement_for(spec, plan) if uses_gpu else None
-    price = dollars = None
+    price = dollars = cached_dollars = None
     if billed := spec.billed_price:
-        thoughts = plan.calls * (spec.thinking_tokens or 0)
-        dollars = billed.dollars(plan.prompt_tokens, plan.output_tokens + thoughts)
+        tokens = (plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
+        dollars = billed.dollars(*tokens)
         price = f"at most ${dollars:,.2f}"
+        if spec.reads_cache:
+            cached = plan.cacheable_tokens - plan.distinct_cacheable_tokens
+            cached_dollars = billed.dollars(*tokens, cached, plan.distinct_cacheable_tokens)
+            price += f" (${cached_dollars:,.2f} where the provider's cache holds what requests share)"
         price += f" at prices of {billed.as_of}" if billed.as_of else ""
         price += f", {spec.batch_price_factor:g} of the list price" if spec.batch else ""
     return {
@@ -174,5 +186,6 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "placement": placement_summary(spec, plan) if local else None,
         "price": price if price or local or spec.is_random else "no price given",
         "price_usd": dollars,
+        "price_cached_usd": cached_dollars,
         "cells": [[task, setting, n, plan.pending[task, setting]] for (task, setting), n in plan.requests.items()],
     }

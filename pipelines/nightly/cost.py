@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.cost_tracker import TokenCounts
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
-Usage = dict[tuple[str, str, str], tuple[int, int]]  # (kind, benchmark, model) -> input and output tokens
+Usage = dict[tuple[str, str, str], TokenCounts]  # by kind, benchmark and model
+
+_COLUMNS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")  # of TokenCounts
 
 
 def _models_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
@@ -27,27 +32,29 @@ def usage(spec: RunSpec) -> Usage:
     used: Usage = {}
     for kind, name, _ in _models_of(spec):
         for benchmark in spec.benchmarks:
-            inputs = outputs = 0
+            total = TokenCounts()
             folder = part_folder(kind, benchmark, name)
-            for _, table in iter_parts(out, folder, ["input_tokens", "output_tokens"]):
-                inputs += sum(n or 0 for n in table["input_tokens"].to_pylist())
-                outputs += sum(n or 0 for n in table["output_tokens"].to_pylist())
-            used[kind, benchmark, name] = (inputs, outputs)
+            for _, table in iter_parts(out, folder, list(_COLUMNS)):
+                total = total.plus(TokenCounts(*(_sum(table, column) for column in _COLUMNS)))
+            used[kind, benchmark, name] = total
     return used
 
 
-def token_difference(now: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
+def _sum(table: pa.Table, column: str) -> int:
+    return sum(filter(None, table[column].to_pylist())) if column in table.column_names else 0
+
+
+def token_difference(now: TokenCounts, before: TokenCounts) -> TokenCounts:
     """Return the tokens that were added."""
-    return max(0, now[0] - before[0]), max(0, now[1] - before[1])
+    return TokenCounts(*(max(0, late - early) for late, early in zip(now, before, strict=True)))
 
 
 def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_usd: float | None) -> float | None:
     """Return dollars for tokens and for `seconds` of all GPUs of a local model's replicas; None without a price."""
     total, is_known = 0.0, False
     for kind, name, model_spec in _models_of(spec):
-        inputs, outputs = used[kind, benchmark, name]
         if price := model_spec.billed_price:
-            total += (inputs * price.input_per_million + outputs * price.output_per_million) / 1e6
+            total += price.dollars(*used[kind, benchmark, name])
             is_known = True
     (model,) = spec.models.values()
     if gpu_hour_usd is not None and model.can_use_gpu:

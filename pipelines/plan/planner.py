@@ -20,7 +20,7 @@ from pipelines.plan.id_set import IdSet
 from pipelines.plan.records import CompletedRequests, ModelPlan, Repair
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import Codes, Mask, Numbers, PlanColumns, PlanPart, PlanRow, RequestKey, StoredPlan
-from pipelines.plan.token_estimate import CHARS_PER_TOKEN
+from pipelines.plan.token_estimate import CHARS_PER_TOKEN, LEAST_CACHED_TOKENS
 from pipelines.plan.unit_list import UnitFile, UnitList
 from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
 
@@ -106,7 +106,10 @@ class _Planner:
         names = [groups.values[code] for code in groups.codes[first_rows]]
         is_new = self.groups.add([hashlib.sha256(name.encode()).hexdigest()[:ID_DIGITS] for name in names])
         work.groups += int(np.count_nonzero(is_new))
-        work.distinct_media_tokens += int(columns.numbers("first_media_tokens")[first_rows][is_new].sum())
+        first_media = columns.numbers("first_media_tokens")
+        work.distinct_media_tokens += int(first_media[first_rows][is_new].sum())
+        work.cacheable_tokens += _long_prefixes(first_media[mask])
+        work.distinct_cacheable_tokens += _long_prefixes(first_media[first_rows][is_new])
 
     def _add_retries(
         self, part: PlanPart, groups: Codes[str], keys: Sequence[RequestKey], ids: Sequence[str], pending: Mask
@@ -127,6 +130,10 @@ class _Planner:
             members[-1].rows.append(row)
             members[-1].ids.append(ids[row])
         return retried
+
+
+def _long_prefixes(tokens: Numbers) -> int:
+    return int(tokens[tokens >= LEAST_CACHED_TOKENS].sum())
 
 
 def _pool(part: PlanPart, groups: Codes[str], samples: Codes[str], ids: Sequence[str], mask: Mask) -> Pool:

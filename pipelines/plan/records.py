@@ -55,6 +55,10 @@ class ModelPlan:
     """Those of pictures and clips."""
     distinct_media_tokens: int = 0
     """The same with each media group counted once: what shared prefixes leave to compute."""
+    cacheable_tokens: int = 0
+    """Those of the first picture or clip of each request, where a provider keeps it: from 1,024 tokens on."""
+    distinct_cacheable_tokens: int = 0
+    """The same with each media group counted once: what a provider reads in full."""
     output_tokens: int = 0
     """The most that may be generated."""
     repair: Repair = field(default_factory=Repair)

@@ -181,6 +181,8 @@ class ModelSpending:
     input_tokens: int
     output_tokens: int
     dollars: float | None
+    cached_tokens: int = 0
+    """Of `input_tokens`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

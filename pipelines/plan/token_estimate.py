@@ -11,6 +11,8 @@ from pipelines.benchmarks.records import MediaRef
 CHARS_PER_TOKEN = 3.5
 PIXELS_PER_TOKEN = 28 * 28
 UNKNOWN_PIXELS = 640 * 360
+LEAST_CACHED_TOKENS = 1024
+"""Of a prefix that providers keep; some keep only longer ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 
 LOGGED_FAILURES = 3
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 _COLUMNS = ("request_id", "task", "setting", "status", "error_type", *_TOKENS)
 
 
@@ -35,7 +35,7 @@ class Committer:
             check_lock(self._out, self._lock)
             self._out.put(unit.part, content)
         new = _new_columns(unit, rows)
-        read, written, cached = (sum(filter(None, new[name])) for name in _TOKENS)
+        read, written, cached, cache_writes = (sum(filter(None, new[name])) for name in _TOKENS)
         endings = zip(new["request_id"], new["error_type"], new["status"], strict=True)
         failed = [(request_id, error_type or "") for request_id, error_type, status in endings if status == "error"]
         return Receipt(
@@ -46,6 +46,7 @@ class Committer:
             ended=span.ended,
             tokens=(read, written),
             cached=cached,
+            cache_writes=cache_writes,
             failed=tuple(failed[:LOGGED_FAILURES]),
             cost_limit_reached="cost_limit" in new["error_type"],
         )

@@ -5,10 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError
 from pipelines.plan.run_manifest import ModelSpending, Spending
+
+
+class TokenCounts(NamedTuple):
+    """Tokens of answers, in the order of `Price.dollars`."""
+
+    read: int = 0
+    """Those that were cached or written into a cache included."""
+    written: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+
+    def plus(self, other: TokenCounts) -> TokenCounts:
+        """Return the sums."""
+        return TokenCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
 
 
 @dataclass(slots=True)
@@ -20,8 +35,8 @@ class CostTracker:
 
     limit: float | None = None
     """Dollars."""
-    tokens: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Read and written, by model."""
+    tokens: dict[str, TokenCounts] = field(default_factory=dict)
+    """By model."""
     dollars: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -39,10 +54,9 @@ class CostTracker:
         share = max(self.limit - self.total, 1e-9) / (1 if spec.batch else spec.replicas.max)
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
-    def add(self, name: str, spec: ModelSpec, tokens: tuple[int, int]) -> None:
+    def add(self, name: str, spec: ModelSpec, tokens: TokenCounts) -> None:
         """Add the tokens of one commit."""
-        before = self.tokens.get(name, (0, 0))
-        self.tokens[name] = (before[0] + tokens[0], before[1] + tokens[1])
+        self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
         if price := spec.billed_price:
             self.dollars[name] = price.dollars(*self.tokens[name])
 
@@ -57,16 +71,23 @@ class CostTracker:
     def lines(self) -> list[str]:
         """Return one sentence a model, for people."""
         return [
-            f"{name}: {read:,} tokens read, {written:,} written"
+            f"{name}: {tokens.read:,} tokens read"
+            + (f" ({tokens.cached:,} cached)" if tokens.cached else "")
+            + f", {tokens.written:,} written"
             + (f", ${self.dollars[name]:,.4f}" if name in self.dollars else "")
-            for name, (read, written) in sorted(self.tokens.items())
+            for name, tokens in sorted(self.tokens.items())
         ]
 
     def record(self) -> Spending:
         """Return the costs until now as `run.json` holds them."""
         models = {
-            name: ModelSpending(input_tokens=read, output_tokens=written, dollars=self.dollars.get(name))
-            for name, (read, written) in sorted(self.tokens.items())
+            name: ModelSpending(
+                input_tokens=tokens.read,
+                output_tokens=tokens.written,
+                dollars=self.dollars.get(name),
+                cached_tokens=tokens.cached,
+            )
+            for name, tokens in sorted(self.tokens.items())
         }
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return Spending(at=now, limit=self.limit, dollars=self.total, models=models)

@@ -132,6 +132,8 @@ class Receipt:
     """Some of the rows were not sent, because their engine may spend no more."""
     cached: int = 0
     """Prompt tokens that were cached."""
+    cache_writes: int = 0
+    """Prompt tokens that a provider wrote into its cache."""
     failed: tuple[tuple[str, str], ...] = ()
     """Request id and type of the first few errors, for the log."""
     fatal: str = ""

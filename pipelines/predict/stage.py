@@ -27,7 +27,7 @@ from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
-from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 from pipelines.predict.executor import run_units
 from pipelines.predict.in_process import fits_in_process, run_in_process
 from pipelines.predict.loader import UnitLoaderSpec
@@ -209,7 +209,7 @@ def run_job(
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
         progress.advance(rows, failed)
-        costs.add(job.model, job.spec, receipt.tokens)
+        costs.add(job.model, job.spec, TokenCounts(*receipt.tokens, receipt.cached, receipt.cache_writes))
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)
 

@@ -23,8 +23,25 @@ _NOTE = (
     "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
     "omitted where an engine does not report it."
 )
+_COST_NOTE = (
+    "Prefix: what all requests about a picture or clip begin with; at an endpoint, which does not tell its size, at "
+    "most the shortest of their prompts. Needed: each once. Paid: those of all answers that were computed, or billed "
+    "in full. "
+    "Cached: those that were kept from another request, and cost less or nothing."
+)
 _FRAMES_NOTE = "Clips shown with fewer frames than asked, because of the model's context or `max_frames`: "
 _SETS_NOTE = "Each set of prompts is counted by itself; a request that several share counts in the first."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixTokens:
+    """Tokens of what the requests of media groups begin with."""
+
+    needed: int
+    """With each group counted once."""
+    paid: int
+    """Of all requests, those that were computed or billed in full."""
+    cached: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +55,7 @@ class Efficiency:
     prompt_tokens: int
     computed_tokens: int
     least_tokens: int | None = None  # None if the engine does not report it
+    prefixes: PrefixTokens | None = None  # None where no request shows a picture or clip
     fewer_frames: tuple[tuple[int, int, int], ...] = ()  # frames requested, frames shown, answers
 
 
@@ -72,6 +90,7 @@ def measure_efficiency(
         prompt_tokens=prompt,
         computed_tokens=prompt - (pc.sum(rows["cached_tokens"]).as_py() or 0),
         least_tokens=_least_tokens(rows, media_keys),
+        prefixes=_prefix_tokens(rows, media_keys()),
         fewer_frames=_fewer_frames(rows, media_keys),
     )
 
@@ -86,6 +105,29 @@ def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -
     keys, heads = media_keys(), rows["head_tokens"].fill_null(0).to_pylist()
     prefixes = {(keys[name], head) for name, head in zip(rows["request_id"].to_pylist(), heads, strict=True)}
     return int(pc.sum(rows["least_tokens"]).as_py() + sum(head for _, head in prefixes))
+
+
+def _prefix_tokens(rows: pa.Table, keys: Mapping[str, str]) -> PrefixTokens | None:
+    """Sum the prefixes of media groups; where an engine does not know one it is the group's shortest prompt."""
+    heads = rows["head_tokens"] if "head_tokens" in rows.column_names else pa.nulls(rows.num_rows, pa.int64())
+    columns = (rows["request_id"], rows["input_tokens"], heads.fill_null(0), rows["cached_tokens"].fill_null(0))
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for name, read, head, cached in zip(*(column.to_pylist() for column in columns), strict=True):
+        if key := keys[name]:
+            groups.setdefault(_first_medium(key), []).append((head or read, cached))
+    if not groups:
+        return None
+    needed = paid = cached_tokens = 0
+    for members in groups.values():
+        size = min(read for read, _ in members)
+        cached = sum(min(size, tokens) for _, tokens in members)
+        needed, paid, cached_tokens = needed + size, paid + size * len(members) - cached, cached_tokens + cached
+    return PrefixTokens(needed=needed, paid=paid, cached=cached_tokens)
+
+
+@cache
+def _first_medium(key: str) -> str:
+    return repr(ast.literal_eval(key)[0])
 
 
 def _fewer_frames(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> tuple[tuple[int, int, int], ...]:
@@ -128,6 +170,30 @@ def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table
             TableRow(label=row.model, cells=(*([row.prompt_set] if has_sets else []), *_cells(row))) for row in models
         ),
         notes=(_NOTE, *([_SETS_NOTE] if has_sets else []), *_frames_note(models)),
+    )
+
+
+def cost_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
+    """Return a table of what models read of pictures and clips, paid and from caches; None without any."""
+    models = [(row, row.prefixes) for row in rows if row.benchmark == name and row.prefixes]
+    if not models:
+        return None
+    has_sets = any(row.prompt_set for row, _ in models)
+    return Table(
+        id=f"{name}_cost",
+        title=f"{title}: prompt tokens of pictures and clips, paid and cached",
+        columns=(*(["Prompts"] if has_sets else []), "Answers", "Prefix tokens needed", "Paid", "Cached"),
+        rows=tuple(
+            TableRow(
+                label=row.model,
+                cells=(
+                    *([row.prompt_set] if has_sets else []),
+                    *(row.answers, prefixes.needed, prefixes.paid, prefixes.cached),
+                ),
+            )
+            for row, prefixes in models
+        ),
+        notes=(_COST_NOTE, *([_SETS_NOTE] if has_sets else [])),
     )
 
 

@@ -58,7 +58,7 @@ class PrefixCache:
 
     def __init__(self, settings: EndpointSettings, clock: Callable[[], float]) -> None:
         self._is_on = settings.prompt_cache == "auto"
-        self._is_priced = settings.price is not None and settings.price.cached_input_per_million is not None
+        self._is_priced = settings.reads_cache
         self._concurrency, self._clock = settings.concurrency, clock
         self._used: dict[Hashable, float] = {}
         self._caching: set[int] = set()

@@ -289,7 +289,7 @@ class BatchQueue:
                 continue
             self.outcomes[custom_id] = outcome
             if isinstance(outcome, Answer) and self._spec.billed_price:
-                self._spent += self._spec.billed_price.dollars(outcome.input_tokens, outcome.output_tokens)
+                self._spent += self._spec.billed_price.of(outcome)
 
     def _count_unanswered(self, custom_ids: Collection[str], state: BatchState) -> None:
         if custom_ids:

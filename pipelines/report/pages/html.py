@@ -20,7 +20,7 @@ from pipelines.rendering.environment import ITEMS, render_page
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.tables import overview
 from pipelines.report.tables.reproduction import cells_table
-from pipelines.report.token_efficiency import efficiency_table
+from pipelines.report.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"
 LANDING_ROWS: Final = 24  # of a headline table on the landing page
@@ -87,6 +87,7 @@ def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str,
         ("Our numbers beside the published ones", cells_table(part.name, part.title, cells), False),
         ("Requests by status", overview.counts_table(part, report.counts), is_incomplete),
         ("Not measured, and why", overview.notes_table(part, report.metrics, measured=False), True),
+        ("Tokens paid and cached", cost_table(part.name, part.title, report.efficiency), False),
         ("Tokens computed", efficiency_table(part.name, part.title, report.efficiency), False),
         ("How to read these numbers", overview.notes_table(part, report.metrics, measured=True), False),
     )

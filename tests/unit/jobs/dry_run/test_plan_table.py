@@ -42,6 +42,22 @@ def test_price_states_the_day_of_its_list_prices() -> None:
     assert row["price"] == "at most $1.00 at prices of 2026-11-23"
 
 
+def test_price_with_the_cache_counts_what_requests_share_once() -> None:
+    price = Price(
+        input_per_million=10.0, cached_input_per_million=1.0, cache_write_per_million=12.5, output_per_million=0.0
+    )
+    spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
+    plan = ModelPlan(
+        target=TARGET, prompt_tokens=1_000_000, cacheable_tokens=900_000, distinct_cacheable_tokens=100_000
+    )
+    row = plan_table._plan_row(spec, "m", plan)
+    assert row["price_usd"] == pytest.approx(10.0)
+    assert row["price_cached_usd"] == pytest.approx(0.1 * 10 + 0.8 * 1 + 0.1 * 12.5)
+    assert row["price"] == "at most $10.00 ($3.05 where the provider's cache holds what requests share)"
+    for changes in ({"prompt_cache": "off"}, {"batch": True}):
+        assert plan_table._plan_row(spec.model_copy(update=changes), "m", plan)["price_cached_usd"] is None
+
+
 def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.CaptureFixture[str]) -> None:
     price = Price(input_per_million=1.0, output_per_million=5.0)
     paid = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)

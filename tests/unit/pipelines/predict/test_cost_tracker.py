@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.spec import ModelSpec
-from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 
 
 @pytest.mark.parametrize(("batch", "limit"), [(False, 2.0), (True, 8.0)])
@@ -21,3 +21,19 @@ def test_replicas_share_the_limit_and_a_run_in_batches_has_all_of_it(batch: bool
         }
     )
     assert CostTracker(limit=8.0).limited(spec).cost_limit == pytest.approx(limit)
+
+
+def test_cached_and_written_tokens_have_prices_of_their_own() -> None:
+    price = {
+        "input_per_million": 10.0,
+        "cached_input_per_million": 1.0,
+        "cache_write_per_million": 20.0,
+        "output_per_million": 100.0,
+    }
+    spec = ModelSpec.model_validate({"engine": "openai", "model": "m", "base_url": "http://x/v1", "price": price})
+    costs = CostTracker()
+    for _ in range(2):
+        costs.add("m", spec, TokenCounts(read=1000, written=10, cached=600, cache_writes=300))
+    assert costs.dollars["m"] == pytest.approx(2 * (100 * 10 + 600 * 1 + 300 * 20 + 10 * 100) / 1e6)
+    assert costs.lines() == ["m: 2,000 tokens read (1,200 cached), 20 written, $0.0172"]
+    assert costs.record().models["m"].cached_tokens == 1200

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from models.message_codec import dump_steps
 from models.messages import Generation, Media, Request, Step, user
-from pipelines.report.token_efficiency import efficiency_table, measure_efficiency, media_key
+from pipelines.report.token_efficiency import PrefixTokens, cost_table, efficiency_table, measure_efficiency, media_key
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
@@ -54,6 +54,28 @@ def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path)
     table = efficiency_table("maia", "MAIA", [efficiency])
     assert table is not None
     assert table.rows[0].cells == (1, 100, 100, None, None, "1.000")
+
+
+def test_prefixes_are_needed_once_and_paid_where_they_were_not_cached(tmp_path: Path) -> None:
+    out = Store(str(tmp_path))
+    parts = {
+        "a": rows("a", head=0, least=[None] * 3, cached=[0, 64, 64]),
+        "b": rows("b", head=0, least=[None], cached=[0]),
+    }
+    parts["b"][0]["input_tokens"] = 70
+    parts["c"] = rows("c", head=0, least=[None], cached=[0])
+    for name, part_rows in parts.items():
+        out.put(f"predictions/benchmark=maia/model=m/{name * 24}.parquet", to_parquet(part_rows, PREDICTIONS))
+    clip, other = (media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER))
+    planned = {**dict.fromkeys(("a0", "a1", "a2", "b0"), clip), "c0": other}
+    efficiency = measure_efficiency("maia", "m", out, list(planned), lambda: planned)
+    assert efficiency is not None
+    assert efficiency.prefixes == PrefixTokens(needed=70 + 100, paid=4 * 70 - 128 + 100, cached=128)
+    table = cost_table("maia", "MAIA", [efficiency])
+    assert table is not None
+    assert table.columns[-3:] == ("Prefix tokens needed", "Paid", "Cached")
+    assert table.rows[0].cells == (5, 170, 252, 128)
+    assert cost_table("maia", "MAIA", []) is None
 
 
 def test_no_table_without_token_counts(tmp_path: Path) -> None:

@@ -190,7 +190,8 @@ class TestReplies:
             (
                 (
                     '{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, '
-                    '"prompt_tokens_details": {"cached_tokens": 0}, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}}'
+                    '"prompt_tokens_details": {"cached_tokens": 0}, '
+                    '"cache_read_input_tokens": 5, "cache_creation_input_tokens": 3}}'
                 ),
                 Answer(text="A", input_tokens=9, cached_tokens=5, cache_write_tokens=3),
             ),
