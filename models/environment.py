@@ -1,5 +1,5 @@
-# ruff: noqa: TID251 - the one module of the product that reads the environment, for endpoints and secrets only
-"""Read endpoints and secrets from the environment. No other module reads it, and no behaviour depends on it."""
+# ruff: noqa: TID251 - the one module of the product that reads the environment, for endpoints, secrets and given GPUs
+"""Read endpoints, secrets and given GPUs from the environment. No other module reads it; no behaviour depends on it."""
 
 from __future__ import annotations
 
@@ -85,6 +85,11 @@ def read_variables(names: Iterable[str]) -> dict[str, str]:
             raise MissingSecretError(f"--env {name}: the variable is not set here; `export {name}=...` first")
         values[name] = value
     return values
+
+
+def visible_gpus() -> str | None:
+    """Return which GPUs this process was given, as Ray writes them; None for all of the machine."""
+    return _read("CUDA_VISIBLE_DEVICES")
 
 
 def encrypted_env() -> str | None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from models.environment import visible_gpus
 from models.errors import DeviceFailedError, EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
@@ -66,6 +67,8 @@ class RandomEngine:
         if faults.cuda_error_on is not None and any(faults.cuda_error_on in text for text in _texts(call)):
             raise DeviceFailedError("the device failed: CUDA error: device-side assert triggered")
         if faults.cuda_error_once and _is_first(faults.cuda_error_once):
+            raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
+        if faults.cuda_error_at is not None and faults.cuda_error_at == visible_gpus():
             raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
         if faults.hang_on is not None and any(faults.hang_on in text for text in _texts(call)):
             self._sleep(_HANG_S)

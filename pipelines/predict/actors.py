@@ -10,10 +10,10 @@ from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
-from models.errors import EngineDiedError, EngineUnreachableError, MissingSecretError
+from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError, MissingSecretError
 from pipelines.logging_context import worker_log_context
 from pipelines.plan.units import MAX_UNIT_REQUESTS
-from pipelines.predict.job_state import remote_state
+from pipelines.predict.job_state import remote_state, replica_gpus
 from pipelines.predict.loader import Loaded
 from pipelines.predict.media_guard import MediaGuard
 from pipelines.predict.records import AnsweredUnit, UnitWork
@@ -122,16 +122,19 @@ class EngineActor:
 
         name = str(ray.get_runtime_context().get_actor_id())
         self._log_fields, self._out, self._state = log_fields, Store(work.out), remote_state(job_actor)
+        self._node, self._gpus = replica_gpus()
+        if self._gpus and self._state.avoid(self._node, self._gpus):
+            os._exit(ENGINE_DIED)  # Ray was faster than what is to hold these GPUs
         self._pipeline = UnitPipeline(work, name, attempts=self._state, on_stall=self._end_stalled)
         self._bug: Exception | None = None
         self._fatal = ""
         try:
             with progress_listener(partial(job_actor.record_progress.remote, name)), worker_log_context(log_fields):
-                self._fatal = self._load(name, str(ray.get_runtime_context().get_node_id()))
+                self._fatal = self._load(name)
         except Exception as error:  # noqa: BLE001  raised by the first call: Ray would start the replica again
             self._bug = error
 
-    def _load(self, name: str, node: str) -> str:
+    def _load(self, name: str) -> str:
         """Load the engine, again after pauses while others may work; return why the model is given up, or ''."""
         pauses = chain(LOAD_PAUSES_S, repeat(LOAD_PAUSES_S[-1]))
         while not (reason := self._state.begin_load(name)):
@@ -140,7 +143,7 @@ class EngineActor:
             except MissingSecretError as error:
                 return str(error)
             except EngineUnreachableError as error:
-                if reason := self._state.record_failed_load(name, node, str(error)):
+                if reason := self._state.record_failed_load(name, self._node, str(error)):
                     return reason
                 pause = next(pauses)
                 log.warning("a replica could not load, and tries again in %g s: %s", pause, error)
@@ -197,6 +200,8 @@ class EngineActor:
         if deaths >= MAX_ENGINE_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
         part, request_id = self._pipeline.runner.current_request
+        if isinstance(error, DeviceFailedError) and self._gpus:
+            self._state.record_device_failure(self._node, self._gpus, part)
         with worker_log_context(self._log_fields, part=part, request_id=request_id):
             log.warning("%s; the replica is started again", error)
         os._exit(ENGINE_DIED)

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from pipelines.predict.attempts import AttemptTracker
+from pipelines.predict.failed_devices import FailedDevices
 from pipelines.predict.replica_board import ReplicaBoard
 
 
-class JobState(AttemptTracker, ReplicaBoard):
-    """The attempts at units and the board of replicas."""
+class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
+    """The attempts at units, the board of replicas and the GPUs that failed."""
 
     def __init__(self, replicas: int) -> None:
         AttemptTracker.__init__(self)
         ReplicaBoard.__init__(self, replicas)
+        FailedDevices.__init__(self, _start_holder, _stop_holder, _count_gpus)
+
+    def begin(self, unit: str) -> tuple[int, dict[str, str]]:
+        """Count another attempt, as `AttemptTracker.begin`; GPUs did not fail where a request is the cause."""
+        attempt, blamed = AttemptTracker.begin(self, unit)
+        if blamed:
+            self.excuse(unit)
+        return attempt, blamed
+
+    def record_start(self, replica: str, warnings: tuple[str, ...]) -> None:
+        """Record a start, as `ReplicaBoard.record_start`: a replica that left its GPUs is elsewhere now."""
+        ReplicaBoard.record_start(self, replica, warnings)
+        self.release_spare()
+
+
+class _Holder:
+    """Holds GPUs and does nothing."""
+
+    def __init__(self, job_actor: Any, name: str) -> None:
+        job_actor.record_held.remote(name, *replica_gpus())
+
+
+def replica_gpus() -> tuple[str, Sequence[str]]:
+    """Return the node of this worker, and the ids of the GPUs that Ray gave it."""
+    import ray
+
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
+
+
+def _start_holder(node: str, gpus: int, name: str) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    holder = ray.remote(num_gpus=gpus, num_cpus=0, scheduling_strategy=there)(_Holder)
+    return holder.remote(ray.get_runtime_context().current_actor, name)
+
+
+def _stop_holder(holder: Any) -> None:
+    import ray
+
+    ray.kill(holder)
+
+
+def _count_gpus() -> float:
+    import ray
+
+    return float(ray.cluster_resources().get("GPU", 0.0))
 
 
 class _RemoteState:

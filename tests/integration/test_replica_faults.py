@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.connect import ClusterInfo, connect
+from cluster.connect import ClusterInfo, connect, temporary_environment
 from models.spec import FaultInjection, ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.context import SweepContext
@@ -27,6 +27,7 @@ from pipelines.predict.records import Job, Receipt
 from pipelines.predict.stage import model_job
 from tests.integration.conftest import Cli
 from tests.integration.test_poisoned_requests import predictions
+from tests.support.ray_head import ray_head
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,23 @@ def job_of(data: str, out: Path, *, replicas: int, call_s: float, units: int, **
     )
     parts = [replace(unit, part=f"{unit.part}-{number}") for number in range(units) for unit in job.units[:1]]
     return replace(job, loader=pausing, units=parts)
+
+
+def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray counts two GPUs here, of which it would give the first to each replica that starts alone."""
+    monkeypatch.setattr(executor, "_engine_resources", lambda *_: {"num_gpus": 1, "num_cpus": 0})
+    job = job_of(maia_data, tmp_path / "out", replicas=1, call_s=0.0, units=3)
+    faults = FaultInjection(cuda_error_at="0", call_s=0.001)
+    job = replace(job, spec=job.spec.model_copy(update={"fault_injection": faults}))
+    receipts: list[Receipt] = []
+    with (
+        ray_head("--num-cpus=4", "--num-gpus=2") as head,
+        temporary_environment(head.env),
+        connect(f"127.0.0.1:{head.gcs}") as cluster,
+    ):
+        run_units(job, replace(cluster, is_shared=True), receipts.append)
+    assert len({receipt.part for receipt in receipts}) == 3
+    assert {status for receipt in receipts for _, _, status in receipt.counts} == {"ok"}
 
 
 def test_pause_of_the_loaders_ends_no_replica(maia_data: str, tmp_path: Path) -> None:
