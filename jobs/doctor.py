@@ -13,7 +13,7 @@ from typing import Any
 
 from cluster.connect import connect
 from cluster.errors import ClusterError
-from cluster.hardware import Node, local_gpus, local_memory, node_inventory
+from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
 from models.engines.empty_weights import measured_size
 from models.engines.offload import plan_offload
@@ -87,13 +87,21 @@ def _software() -> CheckResult:
 
 def _this_node() -> Node:
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Node(name="this machine", cpus=float(cpus), memory=local_memory()[0], gpu_bytes=tuple(local_gpus()))
+    return Node(
+        name="this machine",
+        cpus=float(cpus),
+        memory=local_memory()[0],
+        gpu_bytes=tuple(local_gpus()),
+        gpu_problem=gpu_problem(),
+    )
 
 
 def _node(node: Node) -> CheckResult:
     sizes = sorted({f"{size / 1e9:.0f} GB" if size else "unknown size" for size in node.gpu_bytes})
     gpus = f"{len(node.gpu_bytes)} GPUs of {' and '.join(sizes)}" if node.gpu_bytes else "no GPU: models run on the CPU"
     detail = f"{node.cpus:g} CPUs, {node.memory / 1e9:.0f} GB memory, {gpus}"
+    if node.gpu_problem:
+        return CheckResult(node.name, "bad", f"{detail}, which torch cannot use: {node.gpu_problem}")
     return CheckResult(node.name, "ok" if node.gpu_bytes else "note", detail)
 
 

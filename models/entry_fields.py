@@ -159,6 +159,7 @@ class FaultInjection(StrictModel):
     hang_on: str | None = None  # a prompt that holds this text is never answered
     cuda_error_on: str | None = None  # the device fails at a prompt that holds this text
     cuda_error_once: str | None = None  # the device fails at the first call of the process that creates this file
+    on_gpu: bool = False  # replicas are placed on GPUs, and use none
     cuda_error_at: str | None = None  # the device of processes that Ray gave these GPUs fails at each call
     fail_load_once: str | None = None  # the process that creates this file cannot load the model
     stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls

@@ -166,6 +166,11 @@ class RandomEntry(ModelSpec):
     builder = "models.engines.random_baseline:RandomEngine"
 
     @property
+    def can_use_gpu(self) -> bool:
+        """Whether a replica is placed on GPUs, as the real engine that it stands in for."""
+        return self.fault_injection.on_gpu
+
+    @property
     def needs_no_isolation(self) -> bool:
         """Whether nothing of `fault_injection` ends or stalls the process."""
         return self.fault_injection == FaultInjection()

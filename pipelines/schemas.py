@@ -47,6 +47,7 @@ PREDICTIONS = pa.schema(
             "cache_write_tokens",
             pa.int64(),
         ),  # of the prompt, where a provider bills them by themselves; null in old parts
+        ("device", pa.string()),  # type of GPU, or `cpu`, that computed the answer; null where no weights were loaded
     ]
 )
 SCORES = pa.schema(

@@ -21,7 +21,9 @@ class ModelReplica:
 
     def __init__(self, name: str, spec: ModelSpec) -> None:
         from models.engines import build_engine
+        from models.engines.gpu_check import check_gpus
         from models.errors import EngineUnreachableError, MissingSecretError
+        from pipelines.predict.job_state import replica_gpus
 
         self._fatal = ""
         self._name, self._spec = name, spec
@@ -29,6 +31,7 @@ class ModelReplica:
         # Engines are used by one thread, and block it: the replica's event loop must stay free to batch requests.
         self._thread = ThreadPoolExecutor(max_workers=1)
         try:
+            check_gpus(spec, replica_gpus()[1])
             self._engine = self._thread.submit(build_engine, name, spec).result()
         except (EngineUnreachableError, MissingSecretError) as error:
             self._fatal = str(error)

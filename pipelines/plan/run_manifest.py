@@ -183,6 +183,8 @@ class ModelSpending:
     dollars: float | None
     cached_tokens: int = 0
     """Of `input_tokens`."""
+    devices: tuple[str, ...] = ()
+    """Types of GPUs, or `cpu`, that computed answers of weights loaded for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

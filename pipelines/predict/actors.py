@@ -10,10 +10,11 @@ from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
+from models.engines.gpu_check import check_gpus
 from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError, MissingSecretError
 from pipelines.logging_context import worker_log_context
 from pipelines.plan.units import MAX_UNIT_REQUESTS
-from pipelines.predict.job_state import remote_state, replica_gpus
+from pipelines.predict.job_state import remote_state, replica_device, replica_gpus
 from pipelines.predict.loader import Loaded
 from pipelines.predict.media_guard import MediaGuard
 from pipelines.predict.records import AnsweredUnit, UnitWork
@@ -125,7 +126,10 @@ class EngineActor:
         self._node, self._gpus = replica_gpus()
         if self._gpus and self._state.avoid(self._node, self._gpus):
             os._exit(ENGINE_DIED)  # Ray was faster than what is to hold these GPUs
-        self._pipeline = UnitPipeline(work, name, attempts=self._state, on_stall=self._end_stalled)
+        self._work = work
+        self._pipeline = UnitPipeline(
+            work, name, attempts=self._state, on_stall=self._end_stalled, device=replica_device(work.spec, self._gpus)
+        )
         self._bug: Exception | None = None
         self._fatal = ""
         try:
@@ -139,6 +143,7 @@ class EngineActor:
         pauses = chain(LOAD_PAUSES_S, repeat(LOAD_PAUSES_S[-1]))
         while not (reason := self._state.begin_load(name)):
             try:
+                check_gpus(self._work.spec, self._gpus)
                 warnings = self._pipeline.engine.warnings
             except MissingSecretError as error:
                 return str(error)

@@ -42,6 +42,7 @@ class Committer:
             part=unit.part,
             counts=Counter(zip(new["task"], new["setting"], new["status"], strict=True)),
             replica=span.replica,
+            device=span.device,
             began=span.began,
             ended=span.ended,
             tokens=(read, written),

@@ -38,6 +38,8 @@ class CostTracker:
     tokens: dict[str, TokenCounts] = field(default_factory=dict)
     """By model."""
     dollars: dict[str, float] = field(default_factory=dict)
+    devices: dict[str, set[str]] = field(default_factory=dict)
+    """What the replicas of each model that loads weights computed on."""
 
     @property
     def total(self) -> float:
@@ -54,8 +56,10 @@ class CostTracker:
         share = max(self.limit - self.total, 1e-9) / (1 if spec.batch else spec.replicas.max)
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
-    def add(self, name: str, spec: ModelSpec, tokens: TokenCounts) -> None:
-        """Add the tokens of one commit."""
+    def add(self, name: str, spec: ModelSpec, tokens: TokenCounts, device: str = "") -> None:
+        """Add the tokens of one commit, and what computed them."""
+        if device:
+            self.devices.setdefault(name, set()).add(device)
         self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
         if price := spec.billed_price:
             self.dollars[name] = price.dollars(*self.tokens[name])
@@ -86,6 +90,7 @@ class CostTracker:
                 output_tokens=tokens.written,
                 dollars=self.dollars.get(name),
                 cached_tokens=tokens.cached,
+                devices=tuple(sorted(self.devices.get(name, ()))),
             )
             for name, tokens in sorted(self.tokens.items())
         }

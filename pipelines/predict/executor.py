@@ -225,9 +225,9 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
     """Return how many replicas run: limited by the spec, the work and the cluster."""
     useful = min(job.spec.replicas.max, len(job.units))
     fits, ranks = useful, job.spec.tensor_parallel
-    if job.spec.runs_locally and cluster.max_gpu_nodes:
+    if job.spec.can_use_gpu and cluster.max_gpu_nodes:
         fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or useful
-    elif job.spec.runs_locally and cluster.gpus >= ranks:
+    elif job.spec.can_use_gpu and cluster.gpus >= ranks:
         fits = int(cluster.gpus // ranks)
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from cluster.scheduling.failed_devices import FailedDevices
+from models.spec import ModelSpec
 from pipelines.predict.attempts import AttemptTracker
-from pipelines.predict.failed_devices import FailedDevices
 from pipelines.predict.replica_board import ReplicaBoard
 
 
@@ -39,11 +40,25 @@ class _Holder:
 
 
 def replica_gpus() -> tuple[str, Sequence[str]]:
-    """Return the node of this worker, and the ids of the GPUs that Ray gave it."""
+    """Return the node of this worker, and the ids of the GPUs that Ray gave it; nothing outside of Ray."""
     import ray
 
+    if not ray.is_initialized():
+        return "", []
     context = ray.get_runtime_context()
     return context.get_node_id(), context.get_accelerator_ids().get("GPU", [])
+
+
+def replica_device(spec: ModelSpec, gpus: Sequence[str]) -> str:
+    """Return what this worker computes on: a type of GPU as Ray names it, `cpu`, or '' for no weights."""
+    import ray
+
+    if not spec.runs_locally:
+        return ""
+    if not gpus or not spec.can_use_gpu:
+        return "cpu"
+    labels = ray.get_runtime_context().get_node_labels()
+    return str(labels.get("ray.io/accelerator-type", "gpu"))
 
 
 def _start_holder(node: str, gpus: int, name: str) -> Any:

@@ -99,6 +99,8 @@ class ReplicaSpan:
     replica: str = ""
     began: float = 0.0
     ended: float = 0.0
+    device: str = ""
+    """As in the column of predictions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,8 @@ class Receipt:
     """New rows by (task, setting, status); rows kept from an earlier part are not among them."""
     replica: str = ""
     """The engine that answered the unit."""
+    device: str = ""
+    """What it computed on; '' where it loaded no weights."""
     began: float = 0.0
     """When the engine got the unit, in seconds since the epoch."""
     ended: float = 0.0

@@ -209,7 +209,9 @@ def run_job(
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
         progress.advance(rows, failed)
-        costs.add(job.model, job.spec, TokenCounts(*receipt.tokens, receipt.cached, receipt.cache_writes))
+        costs.add(
+            job.model, job.spec, TokenCounts(*receipt.tokens, receipt.cached, receipt.cache_writes), receipt.device
+        )
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)
 

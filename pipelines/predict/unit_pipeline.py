@@ -35,9 +35,13 @@ class UnitPipeline:
         frames: FrameSource | None = None,
         attempts: AttemptTracker | None = None,
         on_stall: OnStall | None = None,
+        device: str = "",
     ) -> None:
-        """Receipts carry `replica`; `attempts` outlives this process where an engine may end it, by `on_stall` too."""
-        self._work, self._replica = work, replica
+        """Receipts carry `replica` and `device`.
+
+        `attempts` outlives this process where an engine may end it, by `on_stall` too.
+        """
+        self._work, self._replica, self._device = work, replica, device
         self._frames, self._attempts, self._on_stall = frames, attempts or AttemptTracker(), on_stall
         self._free_since = time.time()
 
@@ -56,13 +60,14 @@ class UnitPipeline:
     def answer(self, loaded: Loaded) -> AnsweredUnit:
         """Answer a loaded unit, as `UnitRunner.answer`: see there for errors."""
         began = time.time()
-        rows = prediction_table(self.runner.answer(loaded))
+        answered = self.runner.answer(loaded)
+        rows = prediction_table([{"device": self._device or None, **row} for row in answered])
         self._attempts.record_answered(loaded.unit.part)
         ended = time.time()
         count_answering(self._work.model, answered_s=ended - began, waited_s=began - self._free_since)
         self._free_since = ended
         log.info("%d rows are answered in %.1f s", rows.num_rows, ended - began)
-        return AnsweredUnit(unit=loaded.unit, rows=rows, span=ReplicaSpan(self._replica, began, ended))
+        return AnsweredUnit(unit=loaded.unit, rows=rows, span=ReplicaSpan(self._replica, began, ended, self._device))
 
     def commit(self, answered: AnsweredUnit) -> Receipt:
         """Commit an answered unit, as `Committer.commit`, again after pauses while the store fails.

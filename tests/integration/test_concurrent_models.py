@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import ray_head
 
 FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame", "--limit", "4")
@@ -21,11 +20,9 @@ FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
-    """Ray only counts these GPUs: the tiny models run on the CPU where torch sees none."""
-    folder, out = build_tiny(tmp_path / "checkpoint"), tmp_path / "out"
-    models = tmp_path / "models.yaml"
-    common = f"engine: transformers, model: {folder}, dtype: float32, replicas: {{max: 1}}"
-    common += ", limits: {max_pixels: 3072}, generation: {max_new_tokens: 2}"
+    """Ray only counts these GPUs: the models guess."""
+    models, out = tmp_path / "models.yaml", tmp_path / "out"
+    common = "engine: random, parameters_b: 1, replicas: {max: 1}, faults: {on_gpu: true, call_s: 0.1}"
     models.write_text("".join(f"{name}: {{{common}}}\n" for name in ("one", "two")))
     observed: set[frozenset[str]] = set()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:

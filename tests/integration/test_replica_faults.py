@@ -27,6 +27,7 @@ from pipelines.predict.records import Job, Receipt
 from pipelines.predict.stage import model_job
 from tests.integration.conftest import Cli
 from tests.integration.test_poisoned_requests import predictions
+from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import ray_head
 
 
@@ -94,11 +95,10 @@ def job_of(data: str, out: Path, *, replicas: int, call_s: float, units: int, **
     return replace(job, loader=pausing, units=parts)
 
 
-def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path) -> None:
     """Ray counts two GPUs here, of which it would give the first to each replica that starts alone."""
-    monkeypatch.setattr(executor, "_engine_resources", lambda *_: {"num_gpus": 1, "num_cpus": 0})
     job = job_of(maia_data, tmp_path / "out", replicas=1, call_s=0.0, units=3)
-    faults = FaultInjection(cuda_error_at="0", call_s=0.001)
+    faults = FaultInjection(on_gpu=True, cuda_error_at="0")
     job = replace(job, spec=job.spec.model_copy(update={"fault_injection": faults}))
     receipts: list[Receipt] = []
     with (
@@ -109,6 +109,19 @@ def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path, monkeyp
         run_units(job, replace(cluster, is_shared=True), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 3
     assert {status for receipt in receipts for _, _, status in receipt.counts} == {"ok"}
+
+
+def test_gpu_that_torch_cannot_use_is_an_error(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    """Ray counts a GPU that torch does not see, as where the driver is too old."""
+    models = tmp_path / "models.json"
+    entry = {"engine": "transformers", "model": str(build_tiny(tmp_path / "checkpoint")), "dtype": "float32"}
+    models.write_text(json.dumps({"m": entry}))
+    flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--limit", "1")
+    with ray_head("--num-cpus=4", "--num-gpus=1") as head:
+        place = ("--data", maia_data, "--out", str(tmp_path / "out"), "--address", f"127.0.0.1:{head.gcs}")
+        result = cli("predict", *flags, "--settings", "1-frame", *place, env=head.env, code=3)
+    assert "it was given 1 GPUs (0) and torch" in result.stderr
+    assert not [*(tmp_path / "out").glob("predictions/*/*/*.parquet")]
 
 
 def test_pause_of_the_loaders_ends_no_replica(maia_data: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from cluster import hardware
 
@@ -49,3 +50,21 @@ def test_absent_program_is_no_fault(folder: Path, caplog: pytest.LogCaptureFixtu
 def test_node_has_the_gpus_that_ray_may_use(sizes: list[int]) -> None:
     node = hardware._node({"Resources": {"CPU": 8.0, "GPU": 2.0}, "NodeManagerAddress": "10.0.0.1"}, sizes)
     assert node.gpu_bytes == tuple([*sizes, 0, 0][:2])
+
+
+def test_slices_of_a_card_count_as_what_they_are(folder: Path) -> None:
+    listing = (
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-a)\\n  MIG 1g.10gb     Device  0: (UUID: MIG-b)\\n"
+        "  MIG 3g.40gb     Device  1: (UUID: MIG-c)\\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-d)\\n"
+    )
+    write(folder, f"case $1 in -L) printf '{listing}';; *) printf '81559, Enabled\\n81559, Disabled\\n';; esac")
+    assert hardware.local_gpus() == [10 << 30, 40 << 30, 81559 * MIB]
+
+
+def test_problem_of_the_driver_is_told_where_there_are_gpus(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "driver_version", lambda: "550.1")
+    monkeypatch.setattr(torch.version, "cuda", "13.2")
+    assert hardware.gpu_problem() == ""
+    write(folder, "printf '81559, [N/A]\\n'")
+    hardware._list_gpus.cache_clear()
+    assert hardware.gpu_problem().startswith("driver 550.1 is too old for CUDA 13.2")

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
+from models.engines.gpu_check import driver_problem
 from tests.support.paths import ROOT
 
 FILES = ("aws", "gcp")
@@ -93,11 +94,33 @@ def test_only_gpu_machines_wait_for_the_driver(tmp_path: Path, vendor: str, call
     card.write_text(f"{vendor}\n")
     called = tmp_path / "called"
     fake = tmp_path / "nvidia-smi"  # there from the third time on
-    fake.write_text(f"#!/bin/sh\necho x >> {called}\n[ $(wc -l < {called}) -ge 3 ]\n")
+    fake.write_text(f"#!/bin/sh\n[ $# = 0 ] || exec echo 580.95\necho x >> {called}\n[ $(wc -l < {called}) -ge 3 ]\n")
     fake.chmod(0o755)
     line = wait.replace("/sys/bus/pci/devices", str(tmp_path / "devices")).replace("sleep 5", "sleep 0.01")
     subprocess.run(["sh", "-c", line], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert (called.read_text().count("x") if called.exists() else 0) == calls
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("versions", "code"), [("580.95", 0), ("590.1\\n580.95", 0), ("550.54.15", 1)])
+def test_driver_that_is_too_old_for_the_locked_torch_ends_the_start(
+    tmp_path: Path, name: str, versions: str, code: int
+) -> None:
+    cuda = re.search(r"^cuda-toolkit==(\d+\.\d+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert cuda
+    assert driver_problem("579.1", cuda[1])
+    assert not driver_problem("580.1", cuda[1])
+    (check,) = [line for line in config(name)["initialization_commands"] if "driver_version" in line]
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{versions}\\n'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    (tmp_path / "vendor").write_text("0x10de\n")
+    check = check.replace("/sys/bus/pci/devices/*/vendor", str(tmp_path / "vendor"))
+    check = check.replace("/proc/driver/nvidia/version", str(tmp_path / "vendor"))
+    result = subprocess.run(
+        ["sh", "-c", check], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert result.returncode == code
+    assert ("driver 550.54.15 is too old" in result.stdout) == bool(code)
 
 
 def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:
@@ -122,7 +145,7 @@ def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:
 def test_aws_nodes_log_in_to_the_registry_before_the_pull() -> None:
     raw = config("aws")
     registry = raw["docker"]["image"].partition("/")[0]
-    (login,) = raw["initialization_commands"]
+    (login,) = [line for line in raw["initialization_commands"] if "docker login" in line]
     assert login.startswith("aws ecr get-login-password ")
     assert login.endswith(f"| docker login --username AWS --password-stdin {registry}")
     assert registry.startswith("ACCOUNT.")

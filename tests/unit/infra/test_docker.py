@@ -49,6 +49,11 @@ def test_base_image_is_pinned_by_digest_for_every_stage() -> None:
     assert len(re.findall(r"^FROM ", TEXT, re.MULTILINE)) == len(stages)
 
 
+def test_image_requires_a_driver_for_the_cuda_of_the_lock_file() -> None:
+    (locked,) = re.findall(r"^cuda-toolkit==(\d+)\.", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert f'NVIDIA_REQUIRE_CUDA="cuda>={locked}.0"' in TEXT[TEXT.index("FROM base AS cuda") :]
+
+
 def test_image_runs_unprivileged_and_installs_by_hash() -> None:
     base = TEXT[TEXT.index("AS base") :]
     assert re.search(r"^USER 10001:10001$", base, re.MULTILINE)

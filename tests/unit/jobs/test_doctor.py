@@ -122,3 +122,9 @@ def test_model_that_does_not_fit_may_run_with_offload(
     checks = findings(capsys, "--models", "big", "--models-file", str(tmp_path / "models.yaml"))
     assert checks["big"]["state"] == "note"
     assert detail in checks["big"]["detail"]
+
+
+def test_gpus_that_torch_cannot_use_are_bad() -> None:
+    node = Node(name="a", cpus=8, memory=64 * GB, gpu_bytes=(80 * GB,), gpu_problem="driver 550.1 is too old")
+    assert doctor._node(node).state == "bad"
+    assert doctor._node(node).detail.endswith("which torch cannot use: driver 550.1 is too old")

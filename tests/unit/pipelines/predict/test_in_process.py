@@ -18,11 +18,13 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
 from pipelines.predict import in_process
 from pipelines.predict.commit import Committer
-from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 from pipelines.predict.in_process import fits_in_process, run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
 from pipelines.predict.stage import model_job, predict
 from pipelines.predict.status import StatusWriter
+from pipelines.predict.unit_pipeline import UnitPipeline
+from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 from tests.support.endpoint import ScriptedEndpoint, always
@@ -50,6 +52,18 @@ def test_each_request_is_committed_once_and_reported(maia_data: str, tmp_path: P
     ]
     planned = sum(unit.requests for unit in job.units)
     assert len(ids) == len(set(ids)) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
+
+
+def test_device_is_in_the_rows_the_receipt_and_the_runs_record(maia_data: str, tmp_path: Path) -> None:
+    job, costs = job_of(maia_data, tmp_path), CostTracker()
+    for unit in job.units:
+        receipt = UnitPipeline(job.work, "r", device="H100").run(unit)
+        costs.add("m", job.spec, TokenCounts(*receipt.tokens), receipt.device)
+    rows = [row for _, rows in iter_parts(Store(str(tmp_path)), part_folder("predictions", "maia", "m"), ["device"])
+            for row in rows["device"].to_pylist()]  # fmt: skip
+    assert set(rows) == {"H100"}
+    assert costs.record().models["m"].devices == ("H100",)
+    assert PREDICTIONS.names[-1] == "device"
 
 
 def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(

@@ -1,6 +1,6 @@
 """Which GPUs are avoided, with holders that only a list records."""
 
-from pipelines.predict.failed_devices import MAX_HOLDERS, FailedDevices
+from cluster.scheduling.failed_devices import MAX_HOLDERS, FailedDevices
 
 
 class Fleet:
