@@ -105,7 +105,11 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
         # Ray raises the bare class where a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
             raise
-        remedy = "run again when this machine is less busy" if is_embedded else "check the address and that it runs"
+        remedy = (
+            "run again when this machine is less busy"
+            if is_embedded
+            else "check the address (--address, RAY_ADDRESS) and that it runs"
+        )
         raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from cluster.connect import check_reachable
 from cluster.errors import AddressError, ClusterError
+from models.shell.connections import REQUESTS, check_connection
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,7 @@ class JobClient:
                 "(ssh -L 8265:127.0.0.1:8265 HEAD) or https",
                 address,
             )
+        check_connection(REQUESTS, address)
         from ray.job_submission import JobSubmissionClient
 
         self._address = address

@@ -8,7 +8,7 @@ import traceback
 import typer
 
 from cluster.errors import ClusterError
-from jobs.output import print_error
+from jobs.output import STDOUT_PROBLEM, print_error, settle_streams
 from models.errors import ModelError
 from pipelines.errors import InternalError, PipelineError
 from pipelines.logging_context import logs_are_json
@@ -22,6 +22,8 @@ def report_failure(error: Exception) -> int:
         return _fail(error.format_message(), USAGE)
     if isinstance(error, (ClusterError, ModelError, PipelineError)) and error.exit_code != INTERNAL:
         return _fail(str(error), error.exit_code)
+    if isinstance(error, OSError) and (problem := settle_streams()):
+        return _fail(f"{STDOUT_PROBLEM}: {problem}", UNREACHABLE)
     if not _is_failure_of_ray(error):
         return _fail_internally(error)
     first_line = str(error).strip().partition("\n")[0]

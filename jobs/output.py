@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from pipelines.clean_text import for_terminal, one_line
+from pipelines.errors import StoreError
 from pipelines.logging_context import JsonFormatter, logs_are_json
 
+STDOUT_PROBLEM = "standard output cannot be written"
 TEXT_FORMAT = "%(levelname)s: %(message)s"
 """Format of log lines for people."""
 
@@ -46,16 +50,56 @@ def results_only_on_stdout() -> AbstractContextManager[object]:
     return contextlib.redirect_stdout(sys.stderr)
 
 
+def open_streams() -> None:
+    """Open the standard streams that the shell closed: else the next file that is opened would receive their text.
+
+    What a stream's encoding lacks is written as an escape.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            continue
+        os.open(os.devnull, os.O_RDWR)  # becomes the lowest free number
+        setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def settle_streams() -> str:
+    """Flush the standard streams; return why text for standard output was lost, '' if none was.
+
+    What cannot be written is dropped, for Python would end the process with 120 on its account.
+    """
+    problem = ""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError as error:
+            problem = problem or (str(error.strerror) if number == 1 else "")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return problem
+
+
 def print_line(text: str) -> None:
-    """Print a line on standard output."""
-    sys.stdout.write(for_terminal(text) + "\n")
-    sys.stdout.flush()
+    """Print a line on standard output, or raise a StoreError."""
+    try:
+        sys.stdout.write(for_terminal(text) + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        raise StoreError(f"{STDOUT_PROBLEM}: {error.strerror}") from error
 
 
 def print_error(text: str) -> None:
     """Print a line on standard error."""
-    sys.stderr.write(for_terminal(text) + "\n")
-    sys.stderr.flush()
+    write_error(for_terminal(text) + "\n")
+
+
+def write_error(text: str) -> None:
+    """Write to standard error as it is. Where that cannot be written, such as a log on a full disk, work goes on."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def print_json(value: object) -> None:

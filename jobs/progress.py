@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from jobs.output import print_error
+from jobs.output import print_error, write_error
 from pipelines.clean_text import one_line
 from pipelines.logging_context import logs_are_json
 
@@ -58,7 +58,7 @@ class Progress:
         if not self._title:
             return
         if self._live:
-            sys.stderr.write("\r\x1b[2K")
+            write_error("\r\x1b[2K")
         seconds = time.monotonic() - self._start
         if not self._quiet and seconds >= self._min_s:
             failed = f", {self._failed} failed" if self._failed else ""
@@ -81,8 +81,7 @@ class Progress:
         total = f"/{self._total}" if self._total else ""
         note = f"; {self._note}" if self._note else ""
         line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}{note}"
-        sys.stderr.write(f"\r\x1b[2K{one_line(line)}")
-        sys.stderr.flush()
+        write_error(f"\r\x1b[2K{one_line(line)}")
 
 
 def span(seconds: float) -> str:

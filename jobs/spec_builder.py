@@ -25,7 +25,7 @@ from pipelines.ingest.human_files import parse_human_flag, read_human
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
-from pipelines.storage.backend import is_remote
+from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
 _UNUSED: Mapping[Stage, dict[str, Any]] = {
@@ -189,8 +189,8 @@ def _captioners(flags: SweepFlags) -> tuple[tuple[str, ...], bool]:
 
 def checked_location(uri: str, flag: str) -> str:
     """Return a location with an absolute path; UsageError if it is neither a folder nor `s3://`."""
-    if "://" in uri and not is_remote(uri):
-        raise UsageError(f"{flag} {uri}: only folders and s3:// addresses are supported")
+    if problem := location_problem(uri):
+        raise UsageError(f"{flag} {uri}: {problem}")
     return uri if is_remote(uri) else os.path.abspath(Path(uri).expanduser())  # noqa: PTH100  links stay as given
 
 

@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from models.environment import secret
-from models.errors import MissingSecretError
-from models.fingerprint import is_plain_path
+from models.errors import MissingSecretError, ShellSettingError
+from models.fingerprint import is_of_hub, is_plain_path
+from models.shell.connections import check_hub_numbers, http_options, hub_problem
 from models.spec import ModelSpec, TransformersEntry
 from models.weight_headers import gguf_file
 
@@ -34,12 +35,23 @@ def unavailable_reason(spec: ModelSpec) -> str:
             f"it comes with code of its publisher that would run on this machine ({spec.model}, revision "
             f"{spec.revision or 'main'}): read it, then name the model in --trust-remote-code"
         )
-    if spec.is_endpoint and spec.api_key_env:
-        try:
-            secret(spec.api_key_env)
-        except MissingSecretError as error:
-            return str(error)
+    try:
+        _check_shell(spec)
+    except (MissingSecretError, ShellSettingError) as error:
+        return str(error)
     return missing_path(spec) or pickled_weights(spec) or _missing_package(spec)
+
+
+def _check_shell(spec: ModelSpec) -> None:
+    """Raise MissingSecretError or ShellSettingError where a variable keeps a model from running."""
+    if spec.is_endpoint:
+        http_options(str(spec.base_url))
+        if spec.api_key_env:
+            secret(spec.api_key_env)
+    elif spec.runs_locally:
+        check_hub_numbers()
+        if is_of_hub(spec) and (problem := hub_problem()):
+            raise ShellSettingError(problem)
 
 
 def missing_path(spec: ModelSpec) -> str:

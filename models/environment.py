@@ -17,6 +17,11 @@ ENCRYPTED_ENV = "VLMSWEEP_SEALED"  # variable of a job that holds its other vari
 
 _PASSED_NAMES = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
 _PASSED_PREFIXES = ("LC_", "PYTHON")
+_OF_CONNECTIONS = re.compile(
+    r"(?i:(http|https|all|no)_proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL|AWS)_CA_BUNDLE|HF_HUB_(ETAG|DOWNLOAD)_TIMEOUT"
+    r"|AWS_WEB_IDENTITY_TOKEN_FILE"
+)
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 Secret: TypeAlias = SecretStr  # a value that prints as stars; `get_secret_value()` returns it
 
@@ -59,12 +64,33 @@ def s3_settings() -> S3Settings:
         missing = "AWS_ACCESS_KEY_ID" if key is None else "AWS_SECRET_ACCESS_KEY"
         raise MissingSecretError(f"half a key pair for the object store: {missing} is not set; set or unset both")
     return S3Settings(
-        endpoint_url=_read("AWS_ENDPOINT_URL_S3") or _read("AWS_ENDPOINT_URL"),
+        endpoint_url=object_store_address()[1],
         key=key,
         secret=Secret(value) if value else None,
         token=Secret(token) if token else None,
         region=_read("AWS_REGION") or _read("AWS_DEFAULT_REGION"),
     )
+
+
+def object_store_address() -> tuple[str, str | None]:
+    """Return the variable that names the object store, and its address; None is AWS itself."""
+    name = "AWS_ENDPOINT_URL_S3" if _read("AWS_ENDPOINT_URL_S3") else "AWS_ENDPOINT_URL"
+    return name, _read(name)
+
+
+def connection_variables() -> dict[str, str]:
+    """Return the variables by which clients find proxies, certificates and the hub, unchanged."""
+    return {name: value for name, value in os.environ.items() if _OF_CONNECTIONS.fullmatch(name)}
+
+
+def hub_is_offline() -> bool:
+    """Return whether the hub's client sends nothing, as it reads its switches."""
+    return any((_read(name) or "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
+
+
+def hub_address() -> str:
+    """Return the hub's address, as its client reads it."""
+    return (_read("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
 def ray_address() -> str | None:

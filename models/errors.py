@@ -39,6 +39,10 @@ class MissingSecretError(ModelError):
     """A variable that must hold a key is unset, empty, or holds no valid key."""
 
 
+class ShellSettingError(ModelError):
+    """A variable of the shell keeps a client from working. The message names it, and the remedy."""
+
+
 class EngineUnreachableError(ModelError):
     """The model as a whole is unavailable: weights missing, endpoint down. Not a failed row."""
 

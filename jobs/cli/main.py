@@ -15,7 +15,7 @@ import typer
 from jobs.cli.register import register
 from jobs.failures import DONE, INTERRUPTED, report_failure, report_interrupt
 from jobs.options import normalize_arguments
-from jobs.output import log_as_json, log_as_text, print_line
+from jobs.output import log_as_json, log_as_text, open_streams, print_line, settle_streams
 
 
 class LogFormat(StrEnum):
@@ -67,10 +67,12 @@ def main(arguments: list[str] | None = None) -> None:
     unreachable; 70 a bug, with its traceback; 130 interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
+    open_streams()
     code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
     if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _signal, _frame: os._exit(code))
+    settle_streams()
     sys.exit(code)
 
 

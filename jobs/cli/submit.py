@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.flags import SubmitFlags
 from jobs.options import takes
-from jobs.output import prepare, print_json, print_line
+from jobs.output import prepare, print_json, print_line, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
@@ -123,8 +122,7 @@ def _check(flags: SubmitFlags) -> None:
 
 
 def _show(text: str) -> None:
-    sys.stderr.write(for_terminal(text))
-    sys.stderr.flush()
+    write_error(for_terminal(text))
 
 
 def _note(text: str) -> None:

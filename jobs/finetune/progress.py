@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from jobs.output import print_error
+from jobs.output import print_error, write_error
 from jobs.progress import span
 from pipelines.clean_text import one_line
 from pipelines.finetune.records import TrainingEvent
@@ -59,8 +59,7 @@ class TrainingProgress:
             return
         line = one_line(line)
         if self._live:
-            sys.stderr.write(f"\r\x1b[2K{line}{chr(10) if permanent else ''}")
-            sys.stderr.flush()
+            write_error(f"\r\x1b[2K{line}{chr(10) if permanent else ''}")
         elif permanent or time.monotonic() - self._shown > _LINE_EVERY_S:
             self._shown = time.monotonic()
             print_error(line)

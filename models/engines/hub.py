@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from models.errors import EngineUnreachableError
 from models.fingerprint import is_plain_path, local_weights
+from models.shell.connections import check_hub_numbers, hub_problem
 from models.spec import ModelSpec
 
 State: TypeAlias = Literal["known", "unknown model", "unknown revision", "unreachable"]
@@ -78,6 +79,7 @@ def adapter_folder(spec: ModelSpec) -> str:
     Raises:
         EngineUnreachableError: the hub cannot be reached, or has no such adapter in safetensors.
     """
+    check_hub_numbers()
     import httpx2
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -104,10 +106,15 @@ def ask_hub(
     """Return the hub's answers; what is open at the deadline or after a failed connection is `unreachable`.
 
     `endpoint` is the hub's address; None for the client's own setting.
+
+    Raises:
+        ShellSettingError: the hub's client cannot be imported.
     """
     distinct = list(dict.fromkeys(questions))
     if not distinct:
         return {}
+    if problem := hub_problem(endpoint):
+        return dict.fromkeys(distinct, HubAnswer(state="unreachable", problem=problem))
     from huggingface_hub import HfApi
 
     shared = _Questions(HfApi(endpoint=endpoint))
@@ -131,6 +138,7 @@ def ask_hub(
 
 def cached_folder(model: str, revision: str | None, *, file: str = "config.json") -> Path | None:
     """Return the folder of a revision, `main` for None, in this machine's cache of the hub; None if it lacks a file."""
+    check_hub_numbers()
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

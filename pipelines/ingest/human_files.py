@@ -20,7 +20,7 @@ from pipelines.benchmarks.human import HumanKind, csv_text, over_long_rows
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.storage.backend import is_remote
+from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,8 @@ def parse_human_flag(spec: str) -> tuple[str, str]:
         raise unknown_name("benchmark", name, benchmark_names())
     if not benchmark(name).human.kinds:
         raise UsageError(f"--human {spec}: {name} accepts no human files; see docs/human-files.md")
-    if "://" in uri and not is_remote(uri):
-        raise UsageError(f"--human {spec}: only local paths and s3:// addresses are supported")
+    if problem := location_problem(uri):
+        raise UsageError(f"--human {spec}: {problem}")
     return name, uri
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from models.engines.hub import cached_folder
+from models.environment import hub_address
+from models.shell.connections import REQUESTS, connection_problem, hub_problem
 from pipelines.plan.run_spec import ScorerSpec
 
 HUB_TIMEOUT_S = 5.0
@@ -72,19 +74,22 @@ def look_for(spec: ScorerSpec) -> ScorerSpec:
         ScorerUnavailableError: neither.
     """
     import requests
-    from huggingface_hub import constants
 
     from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 
     if Path(spec.model).is_dir() or cached_folder(spec.model, spec.loaded_revision):
         return spec
-    try:
-        requests.head(constants.ENDPOINT, timeout=HUB_TIMEOUT_S)
-    except requests.RequestException as error:
-        remedy = "Name a local folder with --scorer, or fetch the model into the cache first."
+    address = hub_address()
+    problem = hub_problem() or connection_problem(REQUESTS, address)
+    if not problem:
+        try:
+            requests.head(address, timeout=HUB_TIMEOUT_S)
+        except requests.RequestException as error:
+            problem = type(error).__name__
+    if problem:
         raise ScorerUnavailableError(
             spec.model,
-            f"it is no folder, not in the cache, and the hub does not answer ({type(error).__name__}).",
-            remedy,
-        ) from error
+            f"it is no folder, not in the cache, and the hub does not answer ({problem}).",
+            "Name a local folder with --scorer, or fetch the model into the cache first.",
+        )
     return spec

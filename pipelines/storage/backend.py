@@ -31,6 +31,16 @@ def is_remote(uri: str) -> bool:
     return uri.startswith(_S3)
 
 
+def location_problem(uri: str) -> str:
+    """Return why a URI names neither a folder on a disk nor one in an object store, '' if it does."""
+    if not is_remote(uri):
+        return "only local paths and s3:// are supported" if "://" in uri else ""
+    if "?" in uri:
+        return "an address with a query names a version of one object; give s3://bucket/folder"
+    has_bucket = uri.removeprefix(_S3).partition("/")[0].strip()
+    return "" if has_bucket else "it names no bucket; give s3://bucket/folder"
+
+
 def short_labels(uris: Sequence[str]) -> list[str]:
     """Return the shortest distinct ends of addresses: `results`, or `monday/results` and `friday/results`."""
     parts = [[part for part in uri.rstrip("/").split("/") if part and part != "s3:"] or [uri] for uri in uris]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,7 +55,14 @@ _UNREACHABLE = (
 def is_storage_error(error: Exception) -> bool:
     """Return whether a disk or a store raised it; botocore's errors are no OSErrors."""
     libraries = ("botocore", "aiobotocore", "aiohttp", "s3fs")
-    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in libraries
+    return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in libraries or _is_bad_setting(error)
+
+
+def _is_bad_setting(error: Exception) -> bool:
+    """Return whether botocore could not read a variable or a line of its configuration: it raises what `int` does."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    modules = {frame.f_globals.get("__name__", "").partition(".")[0] for frame in frames[-1:]}
+    return isinstance(error, ValueError) and bool(modules & {"botocore", "aiobotocore"})
 
 
 _REMEDIES = {
@@ -70,12 +78,15 @@ def describe(error: Exception) -> str:
     """Return cause and remedy in one sentence. Query strings are cut: they may hold signatures."""
     text = str(error).split("?")[0][:300]
     name, code, number = type(error).__name__, response_code(error), getattr(error, "errno", None)
+    if _is_bad_setting(error) or name in _BAD_SETTINGS:
+        return f"{name}: {text}; check the variables AWS_* and the files that AWS_CONFIG_FILE and others name"
     if code in _REMEDIES:
         return f"{code} ({text}); {_REMEDIES[code]}{_RESUME}"
     cause = next((cause for keys, cause in _CAUSES if name in keys or number in keys or text in keys), "")
     return cause.format(text=text) if cause else f"{name}: {text}"
 
 
+_BAD_SETTINGS = ("InvalidRegionError", "InvalidDefaultsMode", "InvalidConfigError", "InvalidRetryConfigurationError")
 _RESUME = ". Run the same command again to resume"
 _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((errno.ENOSPC, errno.EDQUOT), f"the disk is full ({{text}}); free some space{_RESUME}"),
@@ -87,6 +98,14 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     (
         ("NoCredentialsError", "PartialCredentialsError"),
         "no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use an instance role",
+    ),
+    (
+        ("ProfileNotFound",),
+        "{text}; AWS_PROFILE must name a profile of AWS_CONFIG_FILE or AWS_SHARED_CREDENTIALS_FILE, or be unset",
+    ),
+    (
+        ("ConfigParseError", "ConfigNotFound"),
+        "{text}; AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE must name files of AWS's command line",
     ),
     (
         _UNREACHABLE,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from models.shell.connections import check_object_store
 from pipelines.storage.backend import FileInfo, check_size, resolve
 from pipelines.storage.errors import is_storage_error, no_bucket, response_code
 
@@ -26,7 +27,8 @@ class S3Store:
 
     @cached_property
     def filesystem(self) -> Any:  # fsspec has no types
-        """Open the connection on first use."""
+        """Open the connection on first use; `ShellSettingError` where a variable keeps it from being opened."""
+        check_object_store()
         import s3fs
 
         # botocore reads endpoint and credentials from the environment. Few attempts and short timeouts report a missing

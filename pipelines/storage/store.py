@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipelines.errors import StoreError, UsageError
-from pipelines.storage.backend import FileInfo, is_remote, relative_path
+from pipelines.storage.backend import FileInfo, is_remote, location_problem, relative_path
 from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
 from pipelines.storage.held_files import HeldFiles
 from pipelines.storage.local_store import LocalStore
@@ -29,8 +29,8 @@ class Store:
     """
 
     def __init__(self, uri: str) -> None:
-        if "://" in uri and not is_remote(uri):
-            raise UsageError(f"{uri}: only local paths and s3:// are supported")
+        if problem := location_problem(uri):
+            raise UsageError(f"{uri}: {problem}")
         self.uri = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
         self.backend: LocalStore | S3Store = (
             S3Store(self.uri.removeprefix("s3://")) if is_remote(uri) else LocalStore(self.uri)

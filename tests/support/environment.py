@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import MutableMapping
 
 _READ_BY_LIBRARIES = re.compile(
-    r"(HF_|HUGGING|TRANSFORMERS_|RAY_|AWS_|OPENAI_|VLLM_|XDG_).*|.*_PROXY|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS",
+    r"(HF_|HUGGING|TRANSFORMERS_|RAY_|AWS_|OPENAI_|VLLM_|XDG_|SSL_CERT_).*|.*_PROXY|.*_CA_BUNDLE|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS",
     re.IGNORECASE,
 )
 """Most are read once, where a library is imported."""

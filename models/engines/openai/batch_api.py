@@ -65,7 +65,10 @@ class BatchApi:
 
         self.endpoint, self._window = Endpoint(spec), spec.batch_window
         timeout = openai.Timeout(spec.timeout_s, connect=min(10.0, spec.timeout_s / 2))
-        self._client = openai.OpenAI(**self.endpoint.client_options, timeout=timeout, max_retries=spec.retries)
+        http = openai.DefaultHttpxClient(**self.endpoint.http_options)
+        self._client = openai.OpenAI(
+            **self.endpoint.client_options, timeout=timeout, max_retries=spec.retries, http_client=http
+        )
         # As in the engine: requests must depend on the models file alone.
         self._client.organization = self._client.project = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,8 +20,10 @@ from models.engines.openai.failures import (
 )
 from models.environment import secret
 from models.messages import Answer, Failure
+from models.shell.connections import http_options
 from models.spec import ModelSpec
 
+_ENDPOINT_PATH = re.compile(r"/*((/chat)?/completions)?/*$")  # what the client appends, and people copy into base_url
 _NO_KEY = "no-key"  # sent where the model names no key: with None the client would send OPENAI_API_KEY to any endpoint
 
 
@@ -36,12 +39,17 @@ class Endpoint:
     def client_options(self) -> dict[str, Any]:
         """Return the options of a client of this endpoint."""
         address = urlsplit(str(self._spec.base_url))
-        path = address.path.rstrip("/").removesuffix("/chat/completions")
+        path = _ENDPOINT_PATH.sub("", address.path)
         return {
             "api_key": self._key.get_secret_value() if self._key else _NO_KEY,
             "base_url": urlunsplit((address.scheme, address.netloc, path, "", "")),
-            "default_query": dict(parse_qsl(address.query)),
+            "default_query": dict(parse_qsl(address.query, keep_blank_values=True)),
         }
+
+    @property
+    def http_options(self) -> dict[str, Any]:
+        """Return the options of its HTTP client; `ShellSettingError` where a variable of the shell is wrong."""
+        return http_options(str(self._spec.base_url))
 
     def read_completion(self, content: bytes) -> Answer | FailedAttempt:
         """Return the answer in the body of a reply; `bad_reply` where it is no chat completion.

@@ -107,7 +107,8 @@ class OpenAIEngine:
 
         # `_attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
         timeout = openai.Timeout(None, connect=min(10.0, self._spec.timeout_s / 2))
-        client = openai.AsyncOpenAI(**self._endpoint.client_options, timeout=timeout, max_retries=0)
+        http = openai.DefaultAsyncHttpxClient(**self._endpoint.http_options)
+        client = openai.AsyncOpenAI(**self._endpoint.client_options, timeout=timeout, max_retries=0, http_client=http)
         # The client reads these from the environment; requests must depend on the models file alone.
         client.organization = client.project = None
         return client

@@ -20,8 +20,9 @@ from models.engines.hub import adapter_folder, adapter_id
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
 from models.environment import s3_settings
-from models.errors import EngineUnreachableError, MissingSecretError
+from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from models.scratch import private_folder
+from models.shell.connections import check_object_store
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 
@@ -86,7 +87,7 @@ def _fetch(uri: str) -> str:
         with FileLock(f"{folder}.lock"):
             if not (folder / _COMPLETE).is_file():
                 _copy(client, bucket, prefix, objects, folder)
-    except (BotoCoreError, ClientError, MissingSecretError) as error:
+    except (BotoCoreError, ClientError, MissingSecretError, ShellSettingError) as error:
         raise EngineUnreachableError(f"{uri} cannot be read: {error}") from error
     except OSError as error:
         raise EngineUnreachableError(f"{uri} cannot be copied to {_cache_folder()}: {error}") from error
@@ -99,6 +100,7 @@ def _cache_folder() -> Path:
 
 
 def _client() -> Any:
+    check_object_store()
     import boto3
 
     settings = s3_settings()

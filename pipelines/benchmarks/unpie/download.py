@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
+from models.shell.connections import HTTPX, check_certificates
 from pipelines.errors import SourceError
 
 TIMEOUT_S: Final = 20.0  # seconds for one attempt, redirects included
@@ -192,4 +193,5 @@ class _PinnedConnection(http.client.HTTPConnection):
 
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
+    check_certificates(HTTPX)  # OpenSSL ignores a file that is missing, and then trusts nobody
     return ssl.create_default_context()

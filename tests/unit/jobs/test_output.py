@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +62,48 @@ def test_progress_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_line_is_a_command_of_a_workflow(line: str) -> None:
     assert not [each for each in for_terminal(line).splitlines() if each.strip().startswith(("::", "##["))]
     assert for_terminal("a::b and ##[x]") == "a::b and ##[x]"
+
+
+CLOSED = {
+    "stdout": ">&-",
+    "stderr": "2>&-",
+    "stdin": "<&-",
+    "all": "<&- >&- 2>&-",
+    "full stderr": "2>/dev/full",
+}
+
+
+@pytest.mark.parametrize("redirection", CLOSED.values(), ids=CLOSED)
+def test_streams_that_the_shell_closed_change_nothing(redirection: str, tmp_path: Path) -> None:
+    """What is opened first would become standard output, and be written into."""
+    file = tmp_path / "file"
+    code = (
+        "import sys, jobs.cli.main\ncli = sys.modules['jobs.cli.main']\nrun = cli.run\n"
+        f"def opening(arguments):\n    file = open({str(file)!r}, 'w')\n    return run(arguments)\n"
+        "cli.run = opening\ncli.main(['list', 'benchmarks'])"
+    )
+    process = subprocess.run(
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} {redirection}",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0
+    assert process.stderr == ""
+    assert ("vflute" in process.stdout) == (">&-" not in redirection.replace("2>&-", ""))
+    assert file.read_text() == ""
+
+
+@pytest.mark.parametrize("arguments", ["list benchmarks", "list models", "--help"])
+def test_standard_output_on_a_full_disk_ends_with_3(arguments: str) -> None:
+    program = Path(sys.executable).with_name("vlmsweep")
+    process = subprocess.run(f"{program} {arguments} >/dev/full", shell=True, capture_output=True, text=True)
+    assert process.stderr == "vlmsweep: standard output cannot be written: No space left on device\n"
+    assert process.returncode == 3
+
+
+def test_a_letter_that_the_terminal_lacks_is_an_escape() -> None:
+    code = "from jobs.output import open_streams, print_line\nopen_streams()\nprint_line('perch\\xe9')"
+    shell = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    process = subprocess.run([sys.executable, "-c", code], env=shell, capture_output=True, text=True, check=True)
+    assert process.stdout == "perch\\xe9\n"

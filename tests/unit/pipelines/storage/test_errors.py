@@ -62,3 +62,24 @@ def test_errors_of_our_code_are_no_storage_errors() -> None:
     assert not is_storage_error(KeyError("x"))
     assert no_bucket(ClientError(404, "NoSuchBucket"))
     assert not no_bucket(ClientError(404, "NoSuchKey"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"AWS_PROFILE": "absent"}, "AWS_PROFILE must name a profile"),
+        ({"AWS_CONFIG_FILE": __file__}, "AWS_CONFIG_FILE"),
+        ({"AWS_REGION": "no region!", "AWS_DEFAULT_REGION": "no region!"}, "check the variables AWS_"),
+        ({"AWS_DEFAULTS_MODE": "odd"}, "check the variables AWS_"),
+        ({"AWS_METADATA_SERVICE_TIMEOUT": "soon"}, "check the variables AWS_"),
+        ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://public.example/"}, "check the variables AWS_"),
+    ],
+)
+def test_settings_that_the_client_refuses_name_the_variables(
+    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match=expected):
+        Store("s3://bucket/folder").get("file")

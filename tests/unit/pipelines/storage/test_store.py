@@ -114,9 +114,10 @@ def test_get_of_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     assert Store(str(tmp_path / "no-such-folder")).list() == []
 
 
-def test_store_refuses_other_schemes() -> None:
-    with pytest.raises(UsageError, match="s3://"):
-        Store("gs://bucket/key")
+@pytest.mark.parametrize("uri", ["gs://bucket/key", "s3://bucket/o?versionId=x", "s3://", "s3:///key", "https://h/x"])
+def test_store_refuses_what_is_no_folder(uri: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(uri)}: "):
+        Store(uri)
 
 
 class BreakingFilesystem:

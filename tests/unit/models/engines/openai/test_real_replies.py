@@ -166,13 +166,14 @@ def test_a_refused_parameter_is_left_out_once(parameter: str, message: str) -> N
         assert {reply.outcome.decoding for reply in replies if isinstance(reply.outcome, Answer)} == {expected}
 
 
-@pytest.mark.parametrize("suffix", ["", "/", "/chat/completions", "/chat/completions/", "?api-version=2024-10-21"])
-def test_any_form_of_the_address_is_understood(suffix: str) -> None:
+@pytest.mark.parametrize("query", ["", "?api-version=2024-10-21"])
+@pytest.mark.parametrize("suffix", ["", "/", "//", "/chat/completions", "/chat/completions/", "/completions"])
+def test_any_form_of_the_address_is_understood(suffix: str, query: str) -> None:
     with rig(always("B")) as at:
-        spec = ModelSpec(engine="openai", model="m", base_url=at.endpoint.base_url + suffix)
+        spec = ModelSpec(engine="openai", model="m", base_url=at.endpoint.base_url + suffix + query)
         options = Endpoint(spec).client_options
         assert options["base_url"] == at.endpoint.base_url
-        assert options["default_query"] == ({"api-version": "2024-10-21"} if "api-version" in suffix else {})
+        assert options["default_query"] == ({"api-version": "2024-10-21"} if query else {})
 
 
 ERROR_BODIES = (

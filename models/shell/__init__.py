@@ -1,0 +1,1 @@
+"""What the shell says to the product and to the libraries that it uses."""
