@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jobs.export.files import copy_media
 from jobs.export.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of
-from jobs.view.media import TYPES, MediaReader
+from jobs.view.media import MediaReader, media_type
 from jobs.view.prompts import ShownMedia, ShownPart
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
@@ -248,8 +248,8 @@ class _Pictures:
         if medium.kind == "video":
             content = self._media.contact_sheet(self._dataset, medium.ref, frames_used or medium.frames)
             return _data_uri("image/jpeg", content)
-        content = self._media.file(self._dataset, medium.ref).read_bytes()
-        return _data_uri(TYPES.get(medium.ref.extension, "image/png"), content)
+        file = self._media.file(self._dataset, medium.ref)
+        return _data_uri(media_type(file, medium.ref), file.read_bytes())
 
 
 def _data_uri(kind: str, content: bytes) -> str:

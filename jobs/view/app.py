@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from importlib.resources import files
 from typing import Any, Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from jobs.serve.auth import is_authorized
-from jobs.view.media import TYPES, find_ref
+from jobs.view.limits import CHUNK, IN_FLIGHT, RETRY_AFTER, Gate
+from jobs.view.media import find_ref, media_type
 from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
@@ -35,13 +39,21 @@ _HEADERS: Final = [
 ]
 _STYLES: Final = {"view.css": "text/css", "view.js": "text/javascript"}
 _NO_KEY: Final = "Not found. The address, with its key, is printed where `vlmsweep view` was started.\n"
+_LOCAL: Final = re.compile(r"(?:http://)?(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]{1,5})?", re.ASCII)
+_NOT_LOCAL: Final = "Refused. The viewer answers at 127.0.0.1 and localhost alone; open the address that it printed.\n"
+_TOO_BUSY: Final = "Too many requests at once; try again in a moment.\n"
+_PAGES_AT_ONCE: Final = 4
+_MEDIA_AT_ONCE: Final = 4  # apart from pages: a clip that is slow to decode delays no list
 
 
-class KeyGuard:
-    """Passes on requests whose path begins with the key, and adds headers that keep foreign text harmless."""
+class Guard:
+    """Passes on requests that name this machine and begin with the key; adds headers that keep foreign text harmless.
+
+    A site whose name was bound to 127.0.0.1 sends its own name as Host, and a page of another site its Origin.
+    """
 
     def __init__(self, app: _App, required_hash: str) -> None:
-        self._app, self._required_hash = app, required_hash
+        self._app, self._required_hash, self._in_flight = app, required_hash, 0
 
     async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         """Handle one request."""
@@ -54,31 +66,57 @@ class KeyGuard:
                 headers = list(message.get("headers", ()))
                 own_policy = any(name == _POLICY_NAME for name, _ in headers)
                 message["headers"] = [*headers, *(_HEADERS[1:] if own_policy else _HEADERS)]
+            # A long reply goes out as it is read, so that a slow client counts as in flight.
+            while len(message.get("body", b"")) > CHUNK:
+                await send({**message, "body": message["body"][:CHUNK], "more_body": True})
+                message["body"] = message["body"][CHUNK:]
             await send(message)
 
         key = scope["path"].split("/", 2)[1] if "/" in scope["path"] else ""
-        if not is_authorized(f"Bearer {key}", self._required_hash):
+        if not _is_local(Headers(scope=scope)):
+            await PlainTextResponse(_NOT_LOCAL, 403)(scope, receive, send_with_headers)
+        elif not is_authorized(f"Bearer {key}", self._required_hash):
             await PlainTextResponse(_NO_KEY, 404)(scope, receive, send_with_headers)
-            return
-        await self._app({**scope, "root_path": f"/{key}"}, receive, send_with_headers)
+        elif self._in_flight >= IN_FLIGHT:
+            await PlainTextResponse(_TOO_BUSY, 503, RETRY_AFTER)(scope, receive, send_with_headers)
+        else:
+            self._in_flight += 1
+            try:
+                await self._app({**scope, "root_path": f"/{key}"}, receive, send_with_headers)
+            finally:
+                self._in_flight -= 1
+
+
+def _is_local(headers: Headers) -> bool:
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    return len(hosts) == 1 and all(_LOCAL.fullmatch(name) for name in (*hosts, *origins))
 
 
 def create_app(pages: Pages, required_hash: str) -> _App:
     """Return the application; all its addresses begin with the key of this hash."""
+    page, media = Gate(_PAGES_AT_ONCE), Gate(_MEDIA_AT_ONCE)
     routes = [
-        Route("/", _page(pages.overview)),
-        Route("/benchmark", _page(pages.benchmark)),
-        Route("/samples", _page(pages.samples)),
-        Route("/sample", _page(pages.sample)),
-        Route("/diff", _page(pages.diff)),
-        Route("/text", _text(pages)),
-        Route("/media", _media(pages)),
-        Route("/frame", _frame(pages)),
-        Route("/report/{number:int}/{path:path}", _report(pages)),
+        Route("/", _behind(page, _page(pages.overview))),
+        Route("/benchmark", _behind(page, _page(pages.benchmark))),
+        Route("/samples", _behind(page, _page(pages.samples))),
+        Route("/sample", _behind(page, _page(pages.sample))),
+        Route("/diff", _behind(page, _page(pages.diff))),
+        Route("/text", _behind(page, _text(pages))),
+        Route("/media", _behind(media, _media(pages))),
+        Route("/frame", _behind(media, _frame(pages))),
+        Route("/report/{number:int}/{path:path}", _behind(page, _report(pages))),
         Route("/static/{name}", _static),
     ]
     handlers = {HTTPException: _failure(pages), PipelineError: _failure(pages), Exception: _failure(pages)}
-    return KeyGuard(Starlette(routes=routes, exception_handlers=handlers), required_hash)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), required_hash)
+
+
+def _behind(gate: Gate, make: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        async with gate.entered():
+            return await run_in_threadpool(make, request)
+
+    return respond
 
 
 def _page(render: Callable[[Request], str]) -> Callable[[Request], Response]:
@@ -89,8 +127,8 @@ def _page(render: Callable[[Request], str]) -> Callable[[Request], Response]:
 
 
 def _html(text: str, status: int = 200) -> Response:
-    content = text.encode("utf-8", "replace")
-    return Response(content, status, {"cache-control": "no-store"}, "text/html; charset=utf-8")
+    content, busy = text.encode("utf-8", "replace"), RETRY_AFTER if status == 503 else {}
+    return Response(content, status, {"cache-control": "no-store", **busy}, "text/html; charset=utf-8")
 
 
 def _failure(pages: Pages) -> Callable[[Request, Exception], Response]:
@@ -117,7 +155,7 @@ def _media(pages: Pages) -> Callable[[Request], Response]:
     def respond(request: Request) -> Response:
         dataset, ref = _requested_media(pages, request)
         file = pages.media.file(dataset, ref)
-        return FileResponse(file, media_type=TYPES.get(ref.extension.lower(), "application/octet-stream"))
+        return FileResponse(file, media_type=media_type(file, ref))
 
     return respond
 

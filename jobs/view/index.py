@@ -6,13 +6,16 @@ page shows beyond these columns is read from the part that `parts` names.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
+
+from pipelines.errors import StoreError
 
 MEMORY: Final = "400MB"
 THREADS: Final = 2
@@ -74,6 +77,7 @@ class Index:
             "threads": THREADS,
             "temp_directory": str(folder / "spill"),
         }
+        self._folder = folder
         self._connection = duckdb.connect(str(folder / "index.duckdb"), config=settings)
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
@@ -88,7 +92,7 @@ class Index:
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Return the rows of a query, whose text is constant and whose values are bound."""
-        with self._connection.cursor() as cursor:
+        with self._cursor() as cursor:
             cursor.execute(query, list(parameters))
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -100,7 +104,7 @@ class Index:
         names = [[number, out, path, signature] for number, (path, signature, _, _) in zip(numbers, parts, strict=True)]
         predictions = [_numbered(part[2], number) for number, part in zip(numbers, parts, strict=True)]
         scores = [_numbered(part[3], number) for number, part in zip(numbers, parts, strict=True)]
-        with self._writing, self._connection.cursor() as cursor:
+        with self._writing, self._cursor() as cursor:
             cursor.register("predictions", pa.concat_tables(predictions))
             cursor.register("scores", pa.concat_tables(scores))
             cursor.begin()
@@ -110,7 +114,7 @@ class Index:
 
     def drop_parts(self, out: int, paths: Sequence[str]) -> None:
         """Remove parts of an output that were replaced or deleted."""
-        with self._writing, self._connection.cursor() as cursor:
+        with self._writing, self._cursor() as cursor:
             cursor.begin()
             selected = "SELECT part FROM parts WHERE out = ? AND list_contains(?, path)"
             cursor.execute(f"DELETE FROM answers WHERE part IN ({selected})", [out, list(paths)])  # noqa: S608
@@ -120,13 +124,13 @@ class Index:
     def add_questions(self, benchmark: str, texts: Sequence[tuple[str, str]]) -> None:
         """Add sample ids of a benchmark with the text by which they are found."""
         table = pa.table({"sample_id": [name for name, _ in texts], "text": [text for _, text in texts]})
-        with self._writing, self._connection.cursor() as cursor:
+        with self._writing, self._cursor() as cursor:
             cursor.register("texts", table)
             cursor.execute("INSERT INTO questions SELECT ?, sample_id, lower(text) FROM texts", [benchmark])
 
     def replace_judgements(self, out: int, path: str, replies: pa.Table) -> None:
         """Add the replies of one part of judgements, in place of those that it held before."""
-        with self._writing, self._connection.cursor() as cursor:
+        with self._writing, self._cursor() as cursor:
             cursor.register("replies", replies)
             cursor.begin()
             cursor.execute("DELETE FROM judgements WHERE out = ? AND path = ?", [out, path])
@@ -143,8 +147,21 @@ class Index:
 
     def refresh_items(self) -> None:
         """Group the answers to items, after parts were added or removed."""
-        with self._writing, self._connection.cursor() as cursor:
+        with self._writing, self._cursor() as cursor:
             cursor.execute(_ITEMS)
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Yield a cursor; StoreError where the memory of all queries or the temporary folder has no room."""
+        try:
+            with self._connection.cursor() as cursor:
+                yield cursor
+        except duckdb.OutOfMemoryException as error:
+            problem = f"the index has no room for this beside what else is asked ({MEMORY} for all)"
+            raise StoreError(f"{problem}; try again in a moment, or filter first", is_transient=True) from error
+        except duckdb.IOException as error:
+            problem = f"the index in {self._folder} cannot be written, is the disk full? ({str(error)[:200]})"
+            raise StoreError(f"{problem}; start again with TMPDIR on a disk with room") from error
 
 
 def _numbered(table: pa.Table, number: int) -> pa.Table:

@@ -70,10 +70,15 @@ class Loader:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            problem = ""
             try:
                 self.load()
+            except PipelineError as error:
+                problem = str(error)
             except Exception:  # a bug must not end the loading silently
                 log.exception("the index cannot be brought up to date")
+            for output in self._outputs:
+                output.note("index", problem)
             self.loaded.set()
             self._stop.wait(_PAUSE_S)
 

@@ -9,24 +9,23 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Final
 
+from models.image_formats import detect_format
 from models.messages import Frames, Media
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError, DecodeError
 from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.media.decoder import Decoder
+from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
 
-TYPES: Final = {
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
-    ".gif": "image/gif",
-    ".bmp": "image/bmp",
-    ".mp4": "video/mp4",
-    ".m4v": "video/mp4",
-    ".mov": "video/quicktime",
-    ".webm": "video/webm",
+_CLIP_TYPES: Final = {
+    "mov": "video/mp4",
+    "matroska": "video/webm",  # browsers play Matroska under this name, and its own under none
+    "ogg": "video/ogg",
+    "avi": "video/x-msvideo",
+    "flv": "video/x-flv",
+    "mpeg": "video/mpeg",
+    "mpegts": "video/mp2t",
 }
 _FRAME_PIXELS: Final = 320 * 240
 _MAX_FRAMES: Final = 128
@@ -42,6 +41,19 @@ def find_ref(sample: Sample, sha256: str) -> MediaRef:
         if ref.sha256 == sha256:
             return ref
     raise DatasetError(f"{sample.sample_id}: has no picture or clip {sha256[:80]!r}")
+
+
+def media_type(file: Path, ref: MediaRef) -> str:
+    """Return the type of a picture or clip by its own bytes; DatasetError where they are neither."""
+    try:
+        if ref.kind == "video":
+            return _CLIP_TYPES[detect_container(file)]
+        with file.open("rb") as opened:
+            if name := detect_format(opened.read(16)):
+                return f"image/{name.lower()}"
+    except ValueError as error:
+        raise DatasetError(f"{media_path(ref)}: {error}") from error
+    raise DatasetError(f"{media_path(ref)}: is no picture of a known format; ingest again")
 
 
 class MediaReader:

@@ -26,10 +26,20 @@ def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bo
     """Show outputs until Ctrl-C or SIGTERM; return 0, the normal end."""
     import uvicorn
 
+    from jobs.view.limits import ImpatientProtocol
+
     key = secrets.token_urlsafe(24)
     try:
         with _listen(port) as listener, viewer(open_outputs(uris, data), key) as app:
-            config = uvicorn.Config(app, log_config=None, log_level="warning", access_log=False, lifespan="off")
+            config = uvicorn.Config(
+                app,
+                http=ImpatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+            )
             address = f"http://{_HOST}:{listener.getsockname()[1]}/{key}/"
             if as_json:
                 print_json({"address": address, "outputs": list(uris)})

@@ -78,7 +78,7 @@ def write_output(out: Path, rows: int, part: int) -> None:
             count = min(part, rows // len(MODELS) - first)
             predictions, scores = zip(*answer_rows(model, first, count, seed), strict=True)
             for kind, content, schema in (("predictions", predictions, PREDICTIONS), ("scores", scores, SCORES)):
-                path = f"{part_folder(kind, 'maia', model)}/{first:09}.parquet"
+                path = f"{part_folder(kind, 'maia', model)}/{first:024x}.parquet"
                 store.put(path, to_parquet(content, schema))
 
 

@@ -6,16 +6,19 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import requests
 
 from pipelines.storage.store import Store
+from tests.bench.view import write_output as write_answers
 from tests.integration.conftest import S3
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.paths import ROOT
@@ -152,6 +155,37 @@ def test_choice_in_a_filter_changes_the_address(outputs: list[str], tmp_path: Pa
         )
         _await(page, "location.search === '?outcome=wrong'")
         assert page.evaluate("document.querySelectorAll('.badge.wrong').length") > 0
+
+
+def test_sixty_searches_at_once_end_as_pages_or_as_busy(tmp_path: Path) -> None:
+    write_answers(tmp_path / "out", rows=20_000, part=2_000)
+    with serving(str(tmp_path / "out")) as (address, process), ThreadPoolExecutor(60) as pool:
+
+        def search(number: int) -> tuple[int, bool, bool]:
+            words = {"q": ("bridge", "zebra", "dog", "the")[number % 4], "sort": ("", "disagreement")[number % 2]}
+            reply = requests.get(address + "samples", params=words, timeout=_START_S)
+            sentence = " item" in reply.text if reply.status_code == 200 else "try again in a moment" in reply.text
+            return reply.status_code, sentence, "retry-after" in reply.headers
+
+        outcomes = set(pool.map(search, range(60)))
+        assert outcomes <= {(200, True, False), (503, True, True)}
+        assert (200, True, False) in outcomes
+        peak_kb = int(Path(f"/proc/{process.pid}/status").read_text().partition("VmHWM:")[2].split()[0])
+        assert peak_kb < 900_000  # 300,000 alone; the database's 400 MB are within
+        process.terminate()
+        assert process.communicate(timeout=_START_S)[1] == ""
+
+
+def test_clients_that_do_not_move_keep_nobody_from_reading(outputs: list[str]) -> None:
+    with serving(*outputs) as (address, _), contextlib.ExitStack() as stack:
+        place, _, path = address.removeprefix("http://").partition("/")
+        for part in [b"GET / HTTP/1.1\r\nHost", f"GET /{path}samples HTTP/1.1\r\nHost: {place}\r\n\r\n".encode()] * 30:
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", int(place.rpartition(":")[2]))))
+            client.sendall(part)  # and nothing is read
+        sessions = [stack.enter_context(requests.Session()) for _ in range(2)]
+        pages = [session.get(address + "samples?q=hello", timeout=_START_S) for session in sessions]
+        assert [page.status_code for page in pages] == [200, 200]
+        assert pages[0].text == pages[1].text
 
 
 def test_output_on_an_object_store_is_shown(s3: S3, maia_data: str, monkeypatch: pytest.MonkeyPatch) -> None:

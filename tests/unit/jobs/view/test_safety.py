@@ -9,9 +9,12 @@ from typing import Any
 
 import duckdb
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from jobs.view.index import Index
+from jobs.view.media import media_type
+from pipelines.benchmarks.records import MediaRef
 from pipelines.storage.store import Store
 from tests.support.viewer_output import HOSTILE, write_output
 
@@ -30,12 +33,63 @@ def test_nothing_can_be_sent(client: TestClient) -> None:
     assert [client.request(method, "samples").status_code for method in ("POST", "PUT", "DELETE")] == [405] * 3
 
 
-def test_headers_keep_foreign_text_harmless(client: TestClient) -> None:
-    for path in ("", "samples", "static/view.css", "no-such"):
-        headers = client.get(path).headers
-        assert "default-src 'none'" in headers["content-security-policy"]
-        assert "unsafe" not in headers["content-security-policy"]
-        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+ROUTES = {
+    "": 200,
+    "benchmark?name=maia": 200,
+    "samples": 200,
+    "sample?sample_id=x": 404,
+    "diff": 404,
+    "text": 404,
+    "media": 404,
+    "frame": 404,
+    "report/0/index.html": 404,
+    "static/view.css": 200,
+    "no-such": 404,
+    "//127.0.0.1/wrong/": 404,
+}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_headers_keep_foreign_text_harmless(client: TestClient, path: str) -> None:
+    response = client.get(f"http:{path}" if path.startswith("//") else path)
+    assert response.status_code == ROUTES[path]
+    headers = response.headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_every_route_is_among_those_whose_headers_are_tested(client: TestClient) -> None:
+    routes = {route.path.partition("{")[0].strip("/") for route in client.app._app.routes}  # type: ignore[attr-defined]
+    assert routes <= {path.partition("?")[0].partition("/")[0] for path in ROUTES}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8001", "localhost:9000", "[::1]:8001"])
+def test_names_of_this_machine_are_answered(client: TestClient, host: str) -> None:
+    assert client.get("", headers={"host": host}).status_code == 200
+    assert client.get("", headers={"host": host, "origin": f"http://{host}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "attacker.example"},
+        {"host": "attacker.example:8001"},
+        {"host": "127.0.0.1.attacker.example"},
+        {"host": "localhost.attacker.example:8001"},
+        {"host": "attacker.example/127.0.0.1"},
+        {"host": "127.0.0.1\u0663"},
+        {"host": ""},
+        {"origin": "http://attacker.example"},
+        {"origin": "https://127.0.0.1.attacker.example"},
+        {"origin": "null"},
+    ],
+)
+def test_other_names_and_origins_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    response = client.get("", headers={name: value.encode() for name, value in headers.items()})  # type: ignore[misc]
+    assert (response.status_code, "127.0.0.1 and localhost alone" in response.text) == (403, True)
+    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +128,41 @@ def test_link_out_of_the_data_folder_is_not_followed(out: str, opened: Any, maia
     response = client.get(clip)
     assert response.status_code == 404
     assert "leads out of the data" in html.unescape(response.text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<!doctype html><script>window.hacked = 1</script>",
+        b'<svg xmlns="http://www.w3.org/2000/svg"><script>window.hacked = 1</script></svg>',
+        b"#EXTM3U\n/etc/passwd\n",
+        b"",
+    ],
+)
+def test_media_that_are_none_are_not_served(
+    out: str, opened: Any, maia_data: str, tmp_path: Path, content: bytes
+) -> None:
+    import shutil
+
+    data = Path(shutil.copytree(maia_data, tmp_path / "data"))
+    client = opened(out, data=str(data))
+    page = html.unescape(client.get(html.unescape(first_item(client, "samples?task=oevqa"))).text)
+    clip = re.search(r'src="/secret/(media\?[^"]+)"', page)[1]
+    served = client.get(clip)
+    assert (served.status_code, served.headers["content-type"]) == (200, "video/mp4")
+    for file in (data / "maia" / "media").iterdir():
+        file.write_bytes(content)
+    response = client.get(clip)
+    assert (response.status_code, response.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "hacked" not in response.text
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF"])
+def test_picture_is_served_as_what_it_is(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "picture.svg"
+    Image.new("RGB", (8, 8)).save(file, kind)
+    ref = MediaRef(role="a", kind="image", sha256="0", extension=".svg", bytes=0, width=8, height=8)
+    assert media_type(file, ref) == f"image/{kind.lower()}"
 
 
 def first_item(client: TestClient, path: str) -> str:
