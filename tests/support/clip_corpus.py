@@ -13,9 +13,10 @@ import av
 import numpy as np
 from PIL import Image
 
-from tests.support.maia_source import HEIGHT, WIDTH, frame_of
+from tests.support.maia_source import HEIGHT, WIDTH, frame_of, index_of
 
 FRAMES = 60
+_CORNER = 8
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,20 @@ class Clip:
     """Frame after which a pause of a second follows."""
     audio_cover: bool = False
     """A picture attached to a file without video."""
+    still: bool = False
+    """Frames differ in a corner alone, as those of a still camera."""
+
+    def picture(self, index: int) -> np.ndarray:
+        """Return a frame."""
+        if not self.still:
+            return frame_of(index)
+        picture = np.full((HEIGHT, WIDTH, 3), 110, np.uint8)
+        picture[: HEIGHT // _CORNER, : WIDTH // _CORNER] = frame_of(index)[::_CORNER, ::_CORNER]
+        return picture
+
+    def index_of(self, picture: np.ndarray) -> int:
+        """Read the number of a frame."""
+        return index_of(picture[: HEIGHT // _CORNER, : WIDTH // _CORNER] if self.still else picture)
 
     def expected(self) -> list[int]:
         """Return the numbers of the clip's frames, as a player shows them."""
@@ -55,6 +70,7 @@ _MPEG = {"g": "12", "bf": "2", "qmin": "1", "qmax": "2", "b": "4M"}
 CLIPS = (
     *(Clip(f"h264-{name}.mp4", options={**_X264, **options}) for name, options in _X264_WAYS.items()),
     *(Clip(f"h264-cut-{count}.mp4", options=_X264, skipped=count) for count in (1, 5, 7, 13, 30)),
+    Clip("h264-still-open-gop.mp4", options={**_X264, "crf": "1", **_X264_WAYS["open-gop"]}, still=True),
     *(Clip(f"h264-turned-{angle}.mp4", options=_X264, rotation=angle) for angle in (90, 180, 270)),
     *(Clip(f"h264.{ending}", options=_X264) for ending in ("mkv", "mov", "avi", "ts", "flv")),
     Clip("h264-gap.mp4", options=_X264, gap=20),
@@ -92,7 +108,7 @@ def write(clip: Clip, folder: Path) -> Path:
                 container.mux(packet)
 
         for index in range(FRAMES):
-            frame = av.VideoFrame.from_ndarray(frame_of(index), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(clip.picture(index), format="rgb24")
             frame.pts, frame.time_base = index + (round(clip.rate) if clip.gap and index > clip.gap else 0), base
             mux(stream.encode(frame))
         mux(stream.encode())

@@ -12,7 +12,7 @@ from models.messages import Media
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import DECODERS, Decoder
 from tests.support.clip_corpus import CLIPS, Clip, write
-from tests.support.maia_source import HEIGHT, WIDTH, index_of
+from tests.support.maia_source import HEIGHT, WIDTH
 from tests.support.paths import SHARED_DATA
 
 CHECKED = 32
@@ -27,7 +27,7 @@ def test_frames_are_those_asked_for(clip: Clip, tmp_path: Path) -> None:
         by_count = {count: decoder.decode_file(path, Media("video", "", count), None, decoders) for count in (1, 8)}
         for count, frames in {**by_count, CHECKED: checked}.items():
             upright = [np.rot90(picture, clip.rotation // 90) for picture in frames.pixels]
-            assert [index_of(picture) for picture in upright] == [
+            assert [clip.index_of(picture) for picture in upright] == [
                 expected[index] for index in uniform_indices(len(expected), count)
             ]
             assert frames.total_frames == len(expected)
