@@ -188,6 +188,7 @@ class Metric:
     category: str = ""
     ci_low: float | None = None
     ci_high: float | None = None
+    freedom: int = 0  # degrees of freedom of the interval; 0 without one, not part of the contract's row
     note: str = ""  # why a value is None, or how to read it; shown in reports, not part of the contract's row
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +32,8 @@ class Interval:
 
     low: float
     high: float
+    freedom: int = 0
+    """Degrees of freedom of the t that its ends are away; 0 where it was made with another quantile."""
 
 
 def ratio(total: FloatArray, size: FloatArray) -> FloatArray:
@@ -72,9 +74,16 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     values = _without_each(terms, sums)
     if len(sums[0]) < 2 or np.isnan(values).any():
         return None
+    freedom = _freedom(values[:, 1:], sums)
+    result = _interval(terms, sums, values, ends, student_quantile(freedom))
+    return None if result is None else replace(result, freedom=freedom)
+
+
+def _interval(
+    terms: Sequence[Term], sums: Sequence[FloatArray], values: FloatArray, ends: tuple[float, float], t: float
+) -> Interval | None:
     value = float(values[:, 0].sum())
     error = math.sqrt(_jackknife_variance(values[:, 1:].sum(axis=0)))
-    t = student_quantile(_freedom(values[:, 1:], sums))
     rows = _rows(terms)
     if ends == FRACTION and 0 <= value <= 1:
         spread = value * (1 - value)
@@ -88,14 +97,6 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     if error <= _TINY:
         return _unchanged(value, terms, t) if ends == DIFFERENCE else None
     return Interval(max(value - t * error, ends[0]), min(value + t * error, ends[1]))
-
-
-def share_interval(successes: int, n: int) -> Interval | None:
-    """Return the interval of a share of n independent rows; None with fewer than two."""
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes in {n} trials")
-    rows = np.stack([np.arange(n) < successes, np.ones(n)], axis=1).astype(np.float64)
-    return interval([Term(rows, np.arange(n))], FRACTION)
 
 
 def wilson(share: float, n: float, quantile: float) -> Interval:
@@ -185,6 +186,14 @@ def student_quantile(freedom: int) -> float:
         angle = (low + high) / 2
         low, high = (angle, high) if _student_within(angle, freedom) < LEVEL else (low, angle)
     return math.sqrt(freedom) * math.tan((low + high) / 2)
+
+
+def student_p(t: float, freedom: float) -> float:
+    """Return the two-sided p-value of a t of this many degrees of freedom, rounded down; infinitely many are normal."""
+    if math.isinf(freedom):
+        return math.erfc(abs(t) / math.sqrt(2))
+    whole = max(1, math.floor(freedom + _ROUNDING))
+    return max(0.0, 1.0 - _student_within(math.atan(abs(t) / math.sqrt(whole)), whole))
 
 
 def _student_within(angle: float, freedom: int) -> float:

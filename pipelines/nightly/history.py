@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -43,6 +43,7 @@ METRICS = pa.schema(
         ("n_failed", pa.int64()),
         ("ci_low", pa.float64()),
         ("ci_high", pa.float64()),
+        ("freedom", pa.int64()),  # of the interval; nights of earlier versions have none
     ]
 )
 
@@ -116,7 +117,7 @@ class History:
         """Return the metrics measured in one night; [] if there is no such night."""
         path = f"metrics/{night}.parquet"
         rows = read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
-        return [read_metric(row) for row in rows]
+        return [replace(read_metric(row), freedom=row.get("freedom") or 0) for row in rows]
 
     def changes(self, night: str) -> list[Change]:
         """Return what changed in one night; [] for a night of an earlier version."""
@@ -138,7 +139,7 @@ class History:
         """Record a night; pairs are written last, which completes it. Scores that no level names are deleted then."""
         comparison = comparison or Comparison()
         changes, levels = comparison.changes, comparison.levels
-        rows = [{"night": night, **metric_row(row)} for row in metrics]
+        rows = [{"night": night, **metric_row(row), "freedom": row.freedom} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
         if comparison.items:
             self.store.put(f"items/{night}.parquet", to_parquet(items_table(comparison.items), ITEMS))

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
 
@@ -228,12 +228,15 @@ class _PairScores:
 
 
 def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
-    """Return the change of a metric whose samples cannot be paired; both 95% intervals are read as normal ones."""
+    """Return the change of a metric whose samples cannot be paired, by Welch's test."""
     before, now = pair.before, pair.now
-    error = math.hypot(_standard_error(before), _standard_error(now))
     if before.value is None or now.value is None:
         return None
-    p = math.erfc(abs(now.value - before.value) / error / math.sqrt(2)) if error else 1.0
+    variances = [(_standard_error(row) ** 2, row.freedom or math.inf) for row in (before, now)]
+    total = sum(variance for variance, _ in variances)
+    by_freedom = sum(variance**2 / freedom for variance, freedom in variances)
+    t = (now.value - before.value) / math.sqrt(total) if total else 0.0
+    p = student_p(t, total**2 / by_freedom if by_freedom else math.inf)
     if p >= threshold:
         return None
     return Change(
@@ -249,8 +252,9 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
 
 
 def _standard_error(row: Measured) -> float:
-    """Return it with a floor: all right, or all wrong, is no certainty."""
+    """Return it with a floor: all right, or all wrong, is no certainty. Earlier versions kept no degrees of freedom."""
     assert row.ci_high is not None
     assert row.ci_low is not None
-    error = (row.ci_high - row.ci_low) / (2 * _NORMAL_95)
+    quantile = student_quantile(row.freedom) if row.freedom else _NORMAL_95
+    error = (row.ci_high - row.ci_low) / (2 * quantile)
     return max(error, 1.0 / max(1, row.n) if row.unit == "fraction" else 0.0)

@@ -1,8 +1,7 @@
 """Our numbers next to the published ones of the same models, cell by cell, with a verdict by a fixed rule.
 
 A cell is `reproduced` where the published value lies within our 95% interval, or equals ours within its rounding;
-else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists. A count
-without an interval of its own has that of its share of independent rows.
+else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
-from pipelines.metrics.intervals import share_interval
 from pipelines.plan.run_manifest import RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
@@ -31,8 +29,8 @@ from pipelines.storage.store import Store
 
 PATH: Final = "report/reproduction.json"
 REPRODUCED_RULE: Final = (
-    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding; a count without "
-    "an interval has that of its share. Differs: neither."
+    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding. "
+    "Differs: neither."
 )
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
@@ -118,7 +116,6 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_s
     if value is None:
         reasons.append(f"not measured: {row.note or 'no reason was given'}")
     else:
-        low, high = _interval(row)
         difference = float(value) - printed.value
         is_within = low is not None and high is not None and low - _EPSILON <= printed.value <= high + _EPSILON
         is_equal = abs(difference) <= half_step + _EPSILON
@@ -143,16 +140,6 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_s
         verdict=verdict,
         reasons=tuple(reasons),
     )
-
-
-def _interval(row: Measured) -> tuple[float | None, float | None]:
-    """Return the interval of a number; of a count without one that of its share, times n."""
-    low, high, n, value = row.ci_low, row.ci_high, row.n, row.value
-    is_share = row.unit == "count" and value is not None and float(value).is_integer() and 0 <= value <= n and n
-    if low is not None or value is None or not is_share:
-        return low, high
-    share = share_interval(int(value), n)
-    return (None, None) if share is None else (n * share.low, n * share.high)
 
 
 def count_verdicts(cells: Iterable[ReproductionCell]) -> Counter[Verdict]:

@@ -114,7 +114,9 @@ class Estimate:
     def with_interval(self) -> Metric:
         """Return the metric with its interval."""
         ends = interval(self.terms, self._ends()) if self.terms else None
-        return self.metric if ends is None else replace(self.metric, ci_low=ends.low, ci_high=ends.high)
+        if ends is None:
+            return self.metric
+        return replace(self.metric, ci_low=ends.low, ci_high=ends.high, freedom=ends.freedom)
 
     def _ends(self) -> tuple[float, float]:
         """Return the ends of the values that the metric may have."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Metric
-from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,6 +131,14 @@ class ScoredRows:
     def count(self, name: str, value: int | None, n: int | None = None, **fields: Any) -> Metric:
         """Return a count as a metric."""
         return self.metric(name, value, n, unit="count", **fields)
+
+    def count_of(self, name: str, chosen: Bools, **fields: Any) -> Metric:
+        """Return how many answered rows are chosen, with n times the interval of their share."""
+        columns = np.stack([chosen, np.ones(len(self))], axis=1).astype(np.float64)[self.ok]
+        n = len(columns)
+        if n and (ends := interval([Term(columns, self["cluster"][self.ok])], FRACTION)):
+            fields |= {"ci_low": n * ends.low, "ci_high": n * ends.high, "freedom": ends.freedom}
+        return self.count(name, int(columns[:, 0].sum()) if n else None, n, **fields)
 
 
 def worst_status(*statuses: NDArray[Any]) -> NDArray[Any]:

@@ -204,38 +204,34 @@ def _gains(cells: Mapping[tuple[str, str], ScoredRows]) -> Iterator[Estimate]:
 
 
 def _counts(rows: ScoredRows) -> Iterator[Metric]:
-    counts = _choices(rows) if rows.task == "mcq" else _texts(rows)
-    has_answer = bool(rows.ok.any())
-    for (metric, category), value in counts.items():
-        note = rows.note if has_answer else _no_answer(rows)
-        yield rows.count(metric, value if has_answer else None, category=category, note=note)
+    chosen = _choices(rows) if rows.task == "mcq" else _texts(rows)
+    note = rows.note if rows.ok.any() else _no_answer(rows)
+    for (metric, category), mask in chosen.items():
+        yield rows.count_of(metric, mask, category=category, note=note)
     if rows.task == "mcq" and not rows.subset:
         yield from _by_rating(rows)
 
 
-def _choices(rows: ScoredRows) -> dict[tuple[str, str], int]:
-    """Count the chosen readings and the reasons of unreadable answers; of all items parsing rules and letters too."""
-    kinds, answered = Counter(rows["kind"][rows.ok]), int(rows.ok.sum())
-    counts = {(f"count_{name}", ""): kinds[name] for name in READINGS}
-    counts["valid_count", ""] = valid = sum(counts.values())
-    counts["count_invalid", ""] = answered - valid
-    counts |= {("count_invalid", reason): int(rows.flagged(f"invalid:{reason}").sum()) for reason in REASONS}
-    counts |= _captions(rows)
+def _choices(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
+    """Choose rows by reading and reason of unreadable answers; of all items by parsing rule and letters too."""
+    kinds, letters = rows["kind"], rows.texts("answer")
+    chosen = {(f"count_{name}", ""): kinds == name for name in READINGS}
+    chosen["valid_count", ""] = valid = np.any(list(chosen.values()), axis=0)
+    chosen["count_invalid", ""] = ~valid
+    chosen |= {("count_invalid", reason): rows.flagged(f"invalid:{reason}") for reason in REASONS}
+    chosen |= _captions(rows)
     if rows.subset:
-        return counts
-    rules = Counter(rows["rule"][rows.ok])
-    counts |= {("count_rule", rule): rules[rule] for rule in RULES}
+        return chosen
+    chosen |= {("count_rule", rule): rows["rule"] == rule for rule in RULES}
     for gold in LETTERS:
-        chosen = Counter(rows.texts("answer")[rows.ok & (rows["gold"] == gold)])
-        for letter in (*LETTERS, None):
-            counts["count_letter", f"{gold}/{letter or 'invalid'}"] = chosen[letter]
-    return counts
+        is_gold = rows["gold"] == gold
+        chosen |= {("count_letter", f"{gold}/{letter}"): is_gold & (letters == letter) for letter in LETTERS}
+        chosen["count_letter", f"{gold}/invalid"] = is_gold & ~rows.read
+    return chosen
 
 
-def _captions(rows: ScoredRows) -> dict[tuple[str, str], int]:
-    if not rows.setting.startswith("sm"):
-        return {}
-    return {("count_caption_empty", ""): int(rows.flagged("caption_empty").sum())}
+def _captions(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
+    return {("count_caption_empty", ""): rows.flagged("caption_empty")} if rows.setting.startswith("sm") else {}
 
 
 def _by_rating(rows: ScoredRows) -> Iterator[Metric]:
@@ -245,11 +241,11 @@ def _by_rating(rows: ScoredRows) -> Iterator[Metric]:
         yield MetricDef(name="accuracy_by_rating", value="correct", empty=_no_answer).estimate(part).metric
 
 
-def _texts(rows: ScoredRows) -> dict[tuple[str, str], int]:
-    """Count readable free-form answers and their oddities."""
-    valid, empty = (int((rows.ok & mask).sum()) for mask in (_written(rows), ~_written(rows)))
-    counts = {("valid_count", ""): valid, ("count_invalid", ""): empty, ("count_invalid", "empty"): empty}
-    return counts | {(f"count_{flag}", ""): int(rows.flagged(flag).sum()) for flag in FLAGS} | _captions(rows)
+def _texts(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
+    """Choose rows by whether the free-form answer is readable, and by its oddities."""
+    written = _written(rows)
+    chosen = {("valid_count", ""): written, ("count_invalid", ""): ~written, ("count_invalid", "empty"): ~written}
+    return chosen | {(f"count_{flag}", ""): rows.flagged(flag) for flag in FLAGS} | _captions(rows)
 
 
 def _data_facts(items: Sequence[Sample]) -> Iterator[Metric]:

@@ -19,7 +19,7 @@ from pipelines.metrics.intervals import (
     FRACTION,
     Term,
     interval,
-    share_interval,
+    student_p,
     student_quantile,
     wilson,
 )
@@ -78,15 +78,6 @@ def test_wilsons_interval_equals_statsmodels(n: int) -> None:
         expected = proportion_confint(successes, n, alpha=0.05, method="wilson")
         result = wilson(successes / n, n, NORMAL)
         assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
-
-
-def test_share_of_independent_rows() -> None:
-    result = share_interval(3, 12)
-    assert result is not None
-    assert (result.low, result.high) == pytest.approx(share_ends([1.0] * 3 + [0.0] * 9, range(12)))
-    assert share_interval(1, 1) is None
-    with pytest.raises(ValueError, match="3 successes in 2 trials"):
-        share_interval(3, 2)
 
 
 @settings(deadline=None)
@@ -173,3 +164,17 @@ def test_intervals_hold_the_true_value(kind: str) -> None:
     held = [coverage(case, 60, seed=7) for case in grid]
     assert 0.92 <= np.mean(held) <= 0.995
     assert min(held) >= 0.75  # of 60 repetitions
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 4, 9, 200, math.inf])
+def test_p_values_are_those_of_scipy(freedom: float) -> None:
+    for t in (0.0, 0.5, -2.0, 4.0):
+        expected = 2 * float(student.sf(abs(t), freedom if math.isfinite(freedom) else 1e12))
+        assert student_p(t, freedom) == pytest.approx(expected, abs=1e-9)
+    assert student_p(2.0, 4.7) == student_p(2.0, 4)
+
+
+def test_intervals_tell_their_degrees_of_freedom() -> None:
+    result = interval([mean([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])], FRACTION)
+    assert result is not None
+    assert result.freedom == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from pipelines.nightly.items import CellKey, Items, ItemScores
-from pipelines.nightly.regressions import Comparison, Level, MetricPair, change_p, compare_nights
+from pipelines.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_nights
+from pipelines.report.measured import Measured
 from tests.bench.nightly_simulation import Tally, simulate
 from tests.unit.pipelines.nightly.cases import metric
 
@@ -139,6 +141,24 @@ def test_other_prompts_are_compared_by_intervals_and_are_the_new_level() -> None
     (change,) = nights.night({KEY: share(80)}, basis="newer", metrics=[pair(0.40)]).changes
     assert (change.test, change.direction, change.key.score) == ("intervals", "fell", "statement_accuracy")
     assert nights.night({KEY: share(80)}, basis="newer").changes == []
+
+
+def test_intervals_of_few_clusters_are_students() -> None:
+    """Five clips: half-width 0.05 is 2.776 errors; a fall of 5.03 combined errors has p = 0.001 with 8 degrees."""
+
+    def measured(value: float, freedom: int) -> Measured:
+        return metric(value, ci_low=value - 0.05, ci_high=value + 0.05, n=960, freedom=freedom)
+
+    def changes(fall: float, freedom: int) -> list[Change]:
+        nights = Nights()
+        pair = MetricPair(before=measured(0.75, freedom), now=measured(0.75 - fall, freedom), since="000")
+        return list(nights.night({KEY: share(150)}, basis="new", metrics=[pair]).changes)
+
+    combined = 0.05 / 2.776445 * math.sqrt(2)
+    (change,) = changes(5.0413 * combined, 4)
+    assert change.p == pytest.approx(0.001, rel=1e-3)
+    assert changes(3.7 * combined, 4) == []  # p = 0.006, and the level 0.005
+    assert len(changes(0.12, 10_000)) == len(changes(0.12, 0)) == 1
 
 
 def test_perfect_score_is_no_certainty() -> None:

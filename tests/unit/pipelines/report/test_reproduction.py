@@ -129,7 +129,7 @@ def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryRe
 def test_one_moved_number_differs_in_its_cell_alone(planted: EntryResults) -> None:
     def moved(row: Measured) -> Measured:
         is_cell = (row.metric, row.setting, row.subset) == ("count_fs", "vlm", "VCR")
-        return replace(row, value=(row.value or 0) + 60) if is_cell else row
+        return replace(row, value=row.value + 60, ci_low=row.ci_low + 60, ci_high=row.ci_high + 60) if is_cell else row
 
     cells = planted_cells(replace(planted, metrics=[moved(row) for row in planted.metrics]))
     assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "differs"] == [

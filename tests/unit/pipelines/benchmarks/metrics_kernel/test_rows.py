@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, aligned, coverage_note, worst_status
+from tests.support.interval_oracle import share_ends
 
 FRAME = pd.DataFrame(
     {
@@ -23,6 +25,17 @@ def test_selected_rows_keep_labels_and_columns() -> None:
     assert (rows.ok.tolist(), rows.failed.tolist(), rows.missing.any()) == ([True, False], [False, True], False)
     metric = rows.count("wrong", 1)
     assert (metric.task, metric.subset, metric.n, metric.n_failed, metric.unit) == ("qa", "part", 1, 1, "count")
+
+
+def test_counts_of_rows_have_n_times_the_interval_of_their_share() -> None:
+    right, clusters = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0], ["a", "a", "b", "b", "c", "c", "c"]
+    rows = ScoredRows.of(pd.DataFrame({"sample_id": clusters, "cluster": clusters, "status": "ok", "right": right}))
+    metric = rows.count_of("right", rows["right"] == 1, category="x")
+    low, high = share_ends(right, clusters)
+    assert (metric.value, metric.n, metric.unit, metric.category, metric.freedom) == (4, 7, "count", "x", 2)
+    assert (metric.ci_low, metric.ci_high) == (pytest.approx(7 * low), pytest.approx(7 * high))
+    none = rows.where(rows["right"] == 2)
+    assert none.count_of("right", none["right"] == 1).value is None
 
 
 def test_rows_without_a_cluster_are_clusters_of_their_sample() -> None:
