@@ -31,7 +31,7 @@ class Folder:
         self._store = Store(uri)
         self.uri = self._store.uri
         self.decoder = Decoder()
-        self._by_form: dict[str, str] | None = None  # paths by their composed Unicode form, once one is needed
+        self._by_form: dict[str, str] | None = None  # paths by their composed Unicode forms, once one is needed
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
             raise SourceError(f"{self.uri}: no such folder")
 
@@ -51,8 +51,10 @@ class Folder:
         if path.isascii() or self._store.exists(path):
             return path
         if self._by_form is None:
-            self._by_form = {normalize("NFC", info.path): info.path for info in self._store.list("")}
-        return self._by_form.get(normalize("NFC", path), path)
+            paths = [info.path for info in self._store.list("")]
+            self._by_form = {normalize(form, name): name for form in ("NFKC", "NFC") for name in paths}
+        names = (self._by_form.get(normalize(form, path)) for form in ("NFC", "NFKC"))
+        return next(filter(None, names), path)
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of a file; raise FileNotFoundError, or SourceError if it is too large."""

@@ -112,6 +112,21 @@ def test_sixteen_bits_are_scaled_by_their_range(tmp_path: Path, value: int) -> N
         assert decoder.decode_file(path, Media("image", "")).pixels.max() == value >> 8
 
 
+def test_a_transparent_value_of_sixteen_bits_shows_white(tmp_path: Path) -> None:
+    values = np.full((4, 8), 300, np.uint16)
+    values[:, 4:] = 40_000
+    path = save(tmp_path / "clear.png", Image.fromarray(values), transparency=300)
+    with Decoder() as decoder:
+        pixels = decoder.decode_file(path, Media("image", "")).pixels[0]
+    assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255] * 3, [40_000 >> 8] * 3)
+
+
+def test_a_picture_of_floating_point_numbers_is_refused(tmp_path: Path) -> None:
+    path = save(tmp_path / "float.tif", Image.fromarray(np.full((4, 8), 0.25, np.float32)))
+    with Decoder() as decoder, pytest.raises(DecodeError, match="convert it to 8 or 16 bits"):
+        decoder.decode_file(path, Media("image", ""))
+
+
 def test_changed_file_is_refused(picture: Path) -> None:
     with Decoder() as decoder, pytest.raises(DecodeError, match="its hash differs"):
         decoder.decode(Store(str(picture.parent)), picture.name, Media("image", "0" * 64))
