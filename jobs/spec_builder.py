@@ -22,6 +22,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import parse_human_flag, read_human
+from pipelines.ingest.known import load_tables
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
@@ -68,6 +69,7 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     helpers = {**_judges(flags, catalog), **named_models(_captioners(flags)[0], catalog, "--captioner")}
     named = select_models([name for name in names(flags.models) if name in catalog], catalog)
     refuse_unable({**named, **helpers}, ModelChecks(place="elsewhere", cost_limit=flags.cost_limit is not None))
+    load_tables(checked_location(flags.data, "--data"), names(flags.benchmarks))
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
     _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
     return select_models(names(flags.models), catalog)
@@ -75,6 +77,7 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
 
 def external_spec(flags: SweepFlags) -> RunSpec:
     """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
+    load_tables(checked_location(flags.data, "--data"), names(flags.benchmarks))
     benchmarks = names(flags.benchmarks) or tuple(benchmark_names())
     catalog = _catalog(flags)
     refuse_unable(_judges(flags, catalog), _checks(flags))
@@ -107,6 +110,7 @@ def _in_batches(spec: ModelSpec) -> ModelSpec:
 def _spec(
     flags: SweepFlags, models: Mapping[str, ModelSpec], benchmarks: Sequence[str], catalog: Mapping[str, ModelSpec]
 ) -> RunSpec:
+    load_tables(checked_location(flags.data, "--data"), benchmarks)
     judges = tuple(_judges(flags, catalog).items())
     captioner_names, own_captions = _captioners(flags)
     captioners = tuple(named_models(captioner_names, catalog, "--captioner").items())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,12 @@ from jobs.config_file import ConfigFile
 from jobs.flags import DataUri, Json, Verbose
 from jobs.output import prepare, print_json, print_line
 from jobs.progress import Progress
+from models.errors import YamlFileError, suggest
+from pipelines.errors import UsageError
+
+if TYPE_CHECKING:
+    from pipelines.ingest.ingest import IngestResult
+    from pipelines.storage.store import Store
 
 
 def ingest(
@@ -19,24 +27,42 @@ def ingest(
     source: Annotated[str, typer.Argument(help="The benchmark as distributed: a folder or s3://bucket/key.")],
     data: DataUri,
     column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
+    name: Annotated[str | None, typer.Option("--as", help="Of a table: the name of the benchmark that it becomes.")] = (
+        None
+    ),
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", help="Of a table: choice, yes-no, label, text, number or open; told by it if plain."),
+    ] = None,
+    columns: Annotated[
+        Path | None, typer.Option("--columns", help="Of a table: YAML of our names -> its columns, and of its wording.")
+    ] = None,
+    split: Annotated[str | None, typer.Option("--split", help="Of a table: the split to read.")] = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
-    from jobs.spec_builder import read_column_map
-    from pipelines.benchmarks import benchmark as by_name
-    from pipelines.ingest.ingest import ingest_benchmark as read_in
-    from pipelines.ingest.source_folder import Folder
     from pipelines.storage.store import Store
 
     prepare(verbose=verbose)
-    chosen = by_name(benchmark)
-    columns = read_column_map(column_map) if column_map else None
     progress = Progress(quiet=json)
-    progress.phase(f"ingest {benchmark}", 0)
-    result = read_in(chosen, Folder(source), Store(data), column_map=columns, progress=lambda _: progress.advance(1, 0))
+
+    def advance(_rows: int) -> None:
+        progress.advance(1, 0)
+
+    progress.phase(f"ingest {name or benchmark}", 0)
+    if benchmark == "table":
+        flags = _TableFlags(name=name, kind=kind, columns=columns, split=split, column_map=column_map)
+        result = _read_table(source, Store(data), flags, advance)
+    else:
+        if extra := [
+            flag for flag, value in (("as", name), ("kind", kind), ("columns", columns), ("split", split)) if value
+        ]:
+            raise UsageError(f"--{extra[0]}: only `ingest table` takes it; {benchmark} has a form of its own")
+        result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
+    benchmark = manifest.benchmark
     where = f"{Store(data).uri}/{benchmark}"
     if result.rejections:
         first = result.rejections[0]
@@ -60,3 +86,50 @@ def ingest(
         )
     else:
         print_line(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")
+
+
+def _read_benchmark(
+    benchmark: str, source: str, data: Store, column_map: Path | None, progress: Callable[[int], None]
+) -> IngestResult:
+    from jobs.spec_builder import read_column_map
+    from pipelines.benchmarks import benchmark as by_name
+    from pipelines.ingest.ingest import ingest_benchmark
+    from pipelines.ingest.source_folder import Folder
+
+    columns = read_column_map(column_map) if column_map else None
+    return ingest_benchmark(by_name(benchmark), Folder(source), data, column_map=columns, progress=progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TableFlags:
+    name: str | None
+    kind: str | None
+    columns: Path | None
+    split: str | None
+    column_map: Path | None
+
+
+def _read_table(source: str, data: Store, flags: _TableFlags, progress: Callable[[int], None]) -> IngestResult:
+    from pipelines.benchmarks.known_tables import KINDS
+    from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
+    from pipelines.ingest.table import ingest_table
+
+    if not flags.name:
+        raise UsageError("ingest table: give the benchmark a name, such as --as my-questions")
+    if flags.column_map:
+        raise UsageError("--column-map: a table takes --columns FILE.yaml, which may say more")
+    if flags.kind and flags.kind not in KINDS:
+        raise UsageError(f"--kind: unknown kind {flags.kind!r}{suggest(flags.kind, KINDS)}")
+    try:
+        given = read_columns_file(flags.columns) if flags.columns else ColumnsFile()
+    except YamlFileError as error:
+        raise UsageError(f"--columns {error}") from error
+    return ingest_table(
+        source,
+        data,
+        name=flags.name,
+        kind=flags.kind or "",
+        split=flags.split or "",
+        columns=given,
+        progress=progress,
+    )

@@ -1,6 +1,7 @@
 """The benchmarks: one package each, found by its attribute `BENCHMARK`.
 
-Modules of other packages join by the entry point group `vlmsweep.benchmarks`, wherever the package is installed.
+Modules of other packages join by the entry point group `vlmsweep.benchmarks`, wherever the package is installed. Table
+benchmarks are data (`known_tables`): their definitions come with data sets and outputs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,18 @@ from typing import Final
 
 from models.errors import suggest
 from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.known_tables import TableDefinition, known_tables
 from pipelines.errors import UnknownNameError, UsageError
 
-__all__ = ["ENTRY_POINT_GROUP", "UnknownNameError", "benchmark", "benchmark_names", "unknown_name"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "UnknownNameError",
+    "benchmark",
+    "benchmark_names",
+    "code_benchmarks",
+    "table_benchmark",
+    "unknown_name",
+]
 
 ENTRY_POINT_GROUP: Final = "vlmsweep.benchmarks"  # entry points by which other packages add benchmarks
 
@@ -49,14 +59,34 @@ def _module_names(paths: tuple[str, ...]) -> Iterator[str]:
     yield from sorted({entry.module for entry in entry_points(group=ENTRY_POINT_GROUP)})
 
 
-def benchmark_names() -> list[str]:
-    """Return the names of all benchmarks."""
+def code_benchmarks() -> list[str]:
+    """Return the names of the benchmarks that are code, here or in another package."""
     return list(_definitions(tuple(__path__)))
+
+
+def benchmark_names() -> list[str]:
+    """Return the names of all benchmarks, the known table benchmarks last."""
+    return [*code_benchmarks(), *known_tables()]
 
 
 def benchmark(name: str) -> BenchmarkDefinition:
     """Return a benchmark by name, or raise UnknownNameError."""
     definitions = _definitions(tuple(__path__))
-    if name not in definitions:
-        raise unknown_name("benchmark", name, list(definitions))
-    return definitions[name]
+    if name in definitions:
+        return definitions[name]
+    tables = known_tables()
+    if name in tables:
+        return table_benchmark(tables[name])
+    raise unknown_name("benchmark", name, benchmark_names())
+
+
+def table_benchmark(definition: TableDefinition) -> BenchmarkDefinition:
+    """Return the benchmark that a definition of a table describes."""
+    entry = _MADE.get(definition.name)
+    if entry is None or entry[0] != definition:
+        module = importlib.import_module(f"{__name__}.table.benchmark")
+        entry = _MADE[definition.name] = (definition, module.table_definition(definition))
+    return entry[1]
+
+
+_MADE: Final[dict[str, tuple[TableDefinition, BenchmarkDefinition]]] = {}  # workers need one with every batch

@@ -138,13 +138,21 @@ Without data `samples` is empty, and only what needs none is returned.
 
 
 class LazyPart:
-    """Stand-in for `module:attribute`, imported on first use: pandas, numpy and scipy take a second to load."""
+    """Stand-in for `module:attribute`, imported on first use: pandas, numpy and scipy take a second to load.
 
-    def __init__(self, reference: str) -> None:
+    With arguments it stands for what the attribute makes of them.
+    """
+
+    def __init__(self, reference: str, *arguments: Any) -> None:
         self._module, _, self._attribute = reference.partition(":")
+        self._arguments = arguments
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_module", "_attribute"):  # asked by pickle before the state is set
+        if name.startswith("__") or name in (
+            "_module",
+            "_attribute",
+            "_arguments",
+        ):  # asked by pickle before the state is set
             raise AttributeError(name)
         return getattr(self._load(), name)
 
@@ -153,12 +161,13 @@ class LazyPart:
         return self._load()(*args)
 
     def _load(self) -> Any:
-        return getattr(import_module(self._module), self._attribute)
+        part = getattr(import_module(self._module), self._attribute)
+        return part(*self._arguments) if self._arguments else part
 
 
-def lazy_part(reference: str) -> Any:
-    """Return the part `module:attribute`, imported on first use."""
-    return LazyPart(reference)
+def lazy_part(reference: str, *arguments: Any) -> Any:
+    """Return the part `module:attribute`, or what it makes of arguments, imported on first use."""
+    return LazyPart(reference, *arguments)
 
 
 class PackageReporter:

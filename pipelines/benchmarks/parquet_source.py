@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pipelines.errors import SourceError
 
@@ -18,13 +18,13 @@ MAX_PICTURE_BYTES: Final = 16 << 30  # decoded bytes of all columns of one file,
 _AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value is as large as its packed column
 
 
-def open_parquet(content: bytes, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
-    """Open a file; SourceError if it is not Parquet or lacks one of the `required` columns."""
+def open_parquet(content: bytes | BinaryIO, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a file, or its content; SourceError if it is not Parquet or lacks one of the `required` columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with _readable(where):
-        file = pq.ParquetFile(pa.BufferReader(content))
+        file = pq.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content)
         names = file.schema_arrow.names
     missing = [name for name in required if name not in names]
     if missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
 
 from models.messages import DEFAULT_SEED, Step
 
@@ -273,6 +273,9 @@ class Source(Protocol):
 
     def read_bytes(self, path: str) -> bytes:
         """Return a whole file; raise FileNotFoundError, or SourceError where it is too large."""
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file to be read from the start, however large; raise FileNotFoundError."""
 
     def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
         """Decode a picture in a process of its own: upright, uint8 [H, W, 3], shrunk to `max_pixels`.

@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.messages import Media
+from pipelines.benchmarks.known_tables import TableDefinition, add_table
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
+from pipelines.hashing import stable_json
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
@@ -81,10 +83,15 @@ class Manifest:
     product_version: str = ""
     decoders: dict[str, str] = field(default_factory=dict)
     """Clips that not all decoders decode rightly: hash -> those that do, comma-separated."""
+    table: TableDefinition | None = None
+    """Of a table benchmark."""
 
     def to_json(self) -> bytes:
         """Return the content of `manifest.json`: the fields and their checksum."""
-        return dump_checked(asdict(self))
+        content = asdict(self)
+        if self.table is None:  # the form of benchmarks with code
+            del content["table"]
+        return dump_checked(content)
 
     @classmethod
     def from_json(cls, content: bytes) -> Manifest:
@@ -100,7 +107,10 @@ class Dataset:
 
     @classmethod
     def open(cls, data: Store, benchmark: str, store: Store | None = None) -> Dataset:
-        """Open `DATA/BENCHMARK`, by its `store` if it is open; DatasetError if it is not ingested or not readable."""
+        """Open `DATA/BENCHMARK`, by its `store` if it is open; DatasetError if it is not ingested or not readable.
+
+        A table benchmark is known from then on.
+        """
         store = store or data.sub(benchmark)
         try:
             manifest = Manifest.from_json(store.get("manifest.json"))
@@ -112,6 +122,8 @@ class Dataset:
             raise DatasetError(f"{store.uri}/manifest.json: damaged ({error}); ingest again") from error
         if manifest.schema_version != SCHEMA_VERSION:
             raise DatasetError(f"{store.uri}: written by another version ({manifest.schema_version}); ingest again")
+        if manifest.table:
+            add_table(manifest.table)
         return cls(store, manifest)
 
     def read_shard(self, path: str) -> list[Sample]:
@@ -167,9 +179,9 @@ def _canonical(sample: Sample) -> bytes:
     return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=True).encode()
 
 
-def fingerprint(samples: Iterable[Sample]) -> str:
-    """Return a hash of samples, independent of their order; media count by content."""
-    total = hashlib.sha256()
+def fingerprint(samples: Iterable[Sample], table: TableDefinition | None = None) -> str:
+    """Return a hash of samples, independent of their order, and of a table's definition; media count by content."""
+    total = hashlib.sha256(b"" if table is None else stable_json(asdict(table)).encode())
     for digest in sorted(hashlib.sha256(_canonical(sample)).digest() for sample in samples):
         total.update(digest)
     return total.hexdigest()[:32]

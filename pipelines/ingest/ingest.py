@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
 from pipelines.errors import DatasetError, DecodeError, SourceError
 from pipelines.ingest.dataset import Dataset, Manifest, fingerprint, write_shard
@@ -38,12 +39,14 @@ def ingest_benchmark(
     data: Store,
     *,
     column_map: Mapping[str, str] | None = None,
+    table: TableDefinition | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> IngestResult:
     """Read, check and store one benchmark under `data/BENCHMARK`.
 
-    `column_map` maps our column names to the source's, for benchmarks that accept one; `progress` receives the number
-    of rows read so far. Raises SourceError if the source has no data of this benchmark, or no usable row.
+    `column_map` maps our column names to the source's, for benchmarks that accept one; `table` is the definition of a
+    table benchmark, stored with the data; `progress` receives the number of rows read so far. Raises SourceError if the
+    source has no data of this benchmark, or no usable row.
     """
     _check_column_map(benchmark, column_map or {})
     store = data.sub(benchmark.name)
@@ -61,7 +64,7 @@ def ingest_benchmark(
         log.warning("%s: %s", benchmark.name, notice)
         notices.append(notice)
     # Shard names contain the fingerprint, so that an older manifest stays valid until the new one replaces it.
-    name = fingerprint(samples)
+    name = fingerprint(samples, table)
     shards = [
         write_shard(store, f"samples/{name[:12]}-{index:05d}.parquet", part)
         for index, part in enumerate(_parts(samples))
@@ -79,6 +82,7 @@ def ingest_benchmark(
         notices=tuple(notices),
         product_version=__version__,
         decoders=dict(sorted(writer.decoders.items())),
+        table=table,
     )
     store.put("manifest.json", manifest.to_json())
     store.delete_all("samples", {shard.path for shard in shards})

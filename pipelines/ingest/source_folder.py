@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import io
 import posixpath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from unicodedata import normalize
 
 from pipelines.errors import SourceError, TooLargeError
@@ -65,6 +66,19 @@ class Folder:
             return self._store.get(self._spelling(path), MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
         except TooLargeError as error:
             raise SourceError(f"{self.uri}/{error}; split it, or download the data again") from error
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a file to be read from the start, however large; raise FileNotFoundError, or SourceError as above."""
+        if is_remote(self.uri):
+            return io.BytesIO(self.read_bytes(path))
+        if not _is_path(path):
+            raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
+        try:
+            return (Path(self.uri) / self._spelling(path)).open("rb")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise SourceError(f"{self.uri}/{path}: cannot be read: {error.strerror}") from error
 
     def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
         """Decode a picture in the decoding process to uint8 [H, W, 3]; raise DecodeError with the reason."""

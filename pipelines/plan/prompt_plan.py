@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
 
 from models.message_codec import dump_steps
 from models.messages import Generation, prompt_sha256
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks import benchmark, table_benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
+from pipelines.benchmarks.known_tables import TableDefinition, add_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.hashing import json_members, stable_json
@@ -40,6 +41,12 @@ class PromptPlan:
     """Key of the captioner whose captions the prompts may hold; '' for none."""
     kind: Literal["answer", "caption"] = "answer"
     """A captioner gets only the pictures that the benchmark captions, each once."""
+    table: TableDefinition | None = None
+    """Of a table benchmark: a worker, and an output without its data, know it from here."""
+
+    def __post_init__(self) -> None:
+        if self.table:
+            add_table(self.table)
 
     def __hash__(self) -> int:
         return hash(stable_json(self.to_dict()))
@@ -47,7 +54,7 @@ class PromptPlan:
     @property
     def benchmark(self) -> BenchmarkDefinition:
         """The benchmark."""
-        return benchmark(self.benchmark_name)
+        return table_benchmark(self.table) if self.table else benchmark(self.benchmark_name)
 
     @cached_property
     def texts(self) -> PromptTexts:
@@ -91,6 +98,7 @@ class PromptPlan:
             "seed": self.seed,
             "captioner": self.captioner,
             "kind": self.kind,
+            **({"table": asdict(self.table)} if self.table else {}),
         }
 
     @classmethod

@@ -163,6 +163,7 @@ def _targets(
                 wording=spec.prompts.get(name, {}),
                 prompt_versions=prompt_versions,
                 seed=spec.seed,
+                table=dataset.manifest.table,
             )
             _ = prompts.texts  # own wording is checked before anything is started
             generation = model_spec.generation.model_dump(exclude_none=True)

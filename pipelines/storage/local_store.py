@@ -65,6 +65,13 @@ class LocalStore:
                     if not name.startswith("."):
                         yield FileInfo(path.relative_to(self._root).as_posix(), path.stat().st_size)
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders at the top, without hidden ones."""
+        try:
+            return [entry.name for entry in os.scandir(self._root) if entry.is_dir() and not entry.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+
     def delete(self, path: str) -> None:
         """Remove a file if it exists."""
         self._path(path).unlink(missing_ok=True)

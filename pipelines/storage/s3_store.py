@@ -87,21 +87,33 @@ class S3Store:
                 raise
             return False
 
+    def folders(self) -> list[str]:
+        """Return the names of the prefixes at the top."""
+        prefix = f"{self._root}/".partition("/")[2]
+        pages = self._pages("", Delimiter="/")
+        prefixes = (entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ()))
+        return [name.removeprefix(prefix).rstrip("/") for name in prefixes]
+
     def walk(self, folder: str) -> Iterator[FileInfo]:
         """Yield the objects anywhere below a prefix, in one request per thousand."""
-        bucket, _, prefix = f"{resolve(self._root, folder)}/".partition("/")
-        page: dict[str, Any] = {}
-        while True:
-            try:
-                response = self.filesystem.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **page)
-            except FileNotFoundError as error:
-                if no_bucket(error):
-                    raise
-                return
+        bucket = self._root.partition("/")[0]
+        for response in self._pages(folder):
             for item in response.get("Contents", ()):
                 if not item["Key"].endswith("/"):  # some stores list folder markers
                     path = f"{bucket}/{item['Key']}".removeprefix(self._root).lstrip("/")
                     yield FileInfo(path, int(item["Size"]), str(item.get("ETag", "")))
+
+    def _pages(self, folder: str, **options: str) -> Iterator[dict[str, Any]]:
+        bucket, _, prefix = f"{resolve(self._root, folder)}/".partition("/")
+        page: dict[str, Any] = {}
+        while True:
+            try:
+                response = self.filesystem.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **options, **page)
+            except FileNotFoundError as error:
+                if no_bucket(error):
+                    raise
+                return
+            yield response
             if not response.get("IsTruncated"):
                 return
             page = {"ContinuationToken": response["NextContinuationToken"]}

@@ -102,6 +102,10 @@ class Store:
         """Return whether there is a file at this path."""
         return self._guard(path, lambda: self.backend.exists(path))
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders at the top, sorted; none where there is no such location."""
+        return self._guard("", lambda: sorted(self.backend.folders()))
+
     def list(self, folder: str = "", pattern: str = "*") -> list[FileInfo]:
         """Return the files anywhere below a folder whose names match, sorted by path, without hidden ones."""
         files = self._guard(folder, lambda: [*self.backend.walk(folder)])

@@ -80,6 +80,7 @@ def _external_target(dataset: Dataset, name: str, model: str, seed: int) -> Mode
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         task_settings=tuple(all_cells(benchmark(name))),
         seed=seed,
+        table=dataset.manifest.table,
     )
     return ModelTarget(prompts=prompts, model=model, fingerprint={"engine": "external", "model": model})
 

@@ -26,8 +26,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
+from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vague.answers import Flag, InvalidReason, Rule
+from pipelines.benchmarks.vague.answers import Flag
 from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums

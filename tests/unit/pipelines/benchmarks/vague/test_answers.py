@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.vague.answers import Choice, parse_choice, parse_freeform, without_opener
+from pipelines.benchmarks.readers.option_letters import Choice
+from pipelines.benchmarks.vague.answers import parse_choice, parse_freeform, without_opener
 from tests.support.paths import GOLDEN
 from tests.support.processor_time import LONG_TEXT, assert_not_quadratic
 

@@ -1,0 +1,145 @@
+"""A table benchmark made from its definition: prompts, answers and the judge, for every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_uppercase
+from typing import Final
+
+from models.messages import Generation, Media, Step, blank, user
+from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput, lazy_part
+from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.records import (
+    JudgeRequest,
+    Notice,
+    Prompt,
+    RawSample,
+    Reading,
+    Rejection,
+    Row,
+    Sample,
+    Source,
+)
+from pipelines.benchmarks.table.answers import read_answer, read_verdict
+from pipelines.benchmarks.table.kinds import (
+    CIRCULAR,
+    JUDGE_PROMPT,
+    KIND_FACTS,
+    NO_IMAGE,
+    gold_letter,
+    prompt_texts,
+    prompt_version,
+    rotated,
+    settings,
+)
+from pipelines.errors import SourceError
+
+WHITE: Final = blank("FFFFFF", 336, 336)
+FRAMES: Final = 32  # of a clip; the model's own limit may be lower
+_NO_MEDIA: Final = "no_media"
+
+
+class _Table:
+    """Source, prompter, grader and judge of one table benchmark."""
+
+    def __init__(self, definition: TableDefinition) -> None:
+        self._definition = definition
+        self._version = prompt_version(definition)
+        tokens = definition.max_new_tokens or KIND_FACTS[definition.kind].max_new_tokens
+        self._generation = Generation(max_new_tokens=tokens)
+
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+        """Refuse: the file of a table is read with its own definition, by `ingest table`."""
+        name = self._definition.name
+        raise SourceError(f"{name} is a table benchmark: use `vlmsweep ingest table {source.uri} --as {name}`")
+
+    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
+        """Yield the request of a row, the media first; one for each rotation of the options where they turn."""
+        sample, version = query.sample, query.texts.version(self._version)
+        if query.setting == NO_IMAGE and not sample.media:
+            yield Prompt(version=version, excluded=_NO_MEDIA)
+            return
+        media = [WHITE] if query.setting == NO_IMAGE else [_medium(sample, place) for place in range(len(sample.media))]
+        options: Sequence[str] = sample.data.get("options", ())
+        turns = range(len(options)) if query.setting == CIRCULAR else range(1)
+        for turn in turns:
+            text = self._text(sample, rotated(options, turn), query.texts)
+            step = Step(turns=(user(*media, text),), generation=self._generation, choices=self._choices(len(options)))
+            yield Prompt(variant=str(turn) if query.setting == CIRCULAR else "", version=version, steps=(step,))
+
+    def _text(self, sample: Sample, options: Sequence[str], texts: PromptTexts) -> str:
+        hint = sample.data.get("hint", "")
+        return texts.fill(
+            self._version,
+            question=sample.data.get("question", ""),
+            options="\n".join(f"{letter}. {text}" for letter, text in zip(ascii_uppercase, options, strict=False)),
+            hint=f"{hint}\n" if hint else "",
+            labels=", ".join(self._definition.labels),
+        )
+
+    def _choices(self, options: int) -> tuple[str, ...]:
+        if self._definition.kind == "yes-no":
+            return ("yes", "no")
+        return tuple(ascii_uppercase[:options]) or self._definition.labels
+
+    def read_answer(self, row: Row, /) -> Reading:
+        """Read an answer; a request that failed gets no score."""
+        return read_answer(self._definition, row)
+
+    def judge_request(self, row: Row, texts: PromptTexts, /) -> JudgeRequest | bool | None:
+        """Return the question whether a reply gives one of the right answers; an empty reply gives none."""
+        if row.status != "ok":
+            return None
+        if not (row.output or "").strip():
+            return False
+        answers = "; ".join(row.sample.data["answers"])
+        question, reply = row.sample.data.get("question", ""), row.output or ""
+        text = texts.fill(JUDGE_PROMPT, question=question, answers=answers, reply=reply)
+        step = Step(turns=(user(text),), generation=Generation(max_new_tokens=16), choices=("yes", "no"))
+        return JudgeRequest(step=step)
+
+    def read_verdict(self, text: str, /) -> bool | None:
+        """Read the judge's reply; None where it cannot be read."""
+        return read_verdict(text)
+
+    def expected(self, row: Row) -> Sequence[str]:
+        """Return the right answers of a row: of a choice the letter under which it stood."""
+        data = row.sample.data
+        if self._definition.kind != "choice":
+            return tuple(data["answers"])
+        return (gold_letter(data, row.variant),)
+
+
+def _medium(sample: Sample, place: int) -> Media:
+    ref = sample.media[place]
+    return Media(ref.kind, ref.sha256, FRAMES if ref.kind == "video" else 0)
+
+
+def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
+    """Return the benchmark that a definition describes."""
+    facts, parts = KIND_FACTS[definition.kind], _Table(definition)
+    is_open = definition.kind == "open"
+    return BenchmarkDefinition(
+        name=definition.name,
+        version="1",
+        title=definition.title or definition.name,
+        citation=definition.citation or "a table of one's own",
+        tasks={definition.kind: settings(definition)},
+        headline=definition.headline or facts.headline,
+        measure=facts.measure,
+        secondary_metrics=tuple(name for name in facts.secondary if name != definition.headline),
+        lower_is_better=("unreadable",),
+        explicit_settings=tuple(name for name in settings(definition) if name in (NO_IMAGE, CIRCULAR)),
+        prompt_texts=prompt_texts(definition),
+        descriptive_values=("said_yes", "is_yes"),
+        published_values=definition.published,
+        source=parts,
+        prompter=parts,
+        grader=parts,
+        judge=parts if is_open else None,
+        judged_metrics=("judged_accuracy",) if is_open else (),
+        expected=parts.expected,
+        reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
+        paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),
+    )

@@ -1,0 +1,90 @@
+"""Which columns of a source are what: by the columns file, else by the usual names whatever their case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import ascii_uppercase
+from typing import Final
+
+from models.errors import suggest
+from pipelines.errors import SourceError
+
+USUAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id", "index", "question_id", "sample_id"),
+    "question": ("question", "prompt", "text", "query"),
+    "media": ("image", "image_path", "images", "picture", "video", "video_path", "media"),
+    "options": ("options", "choices"),
+    "answer": ("answer", "answers", "label", "target", "gold"),
+    "category": ("category",),
+    "subset": ("l2-category",),
+    "hint": ("hint", "context"),
+    "split": ("split",),
+}
+SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answers": "answer"}
+"""Names that a columns file may use for ours."""
+MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
+_SEVERAL: Final = ("media", "options")  # roles that may have several columns
+_LETTERS: Final = ascii_uppercase[:10]
+
+
+def find_columns(
+    columns: Sequence[str], mapped: Mapping[str, tuple[str, ...]], where: str
+) -> dict[str, tuple[str, ...]]:
+    """Return the source's columns by our names; SourceError where one is missing, or two may be the same."""
+    by_form: dict[str, list[str]] = {}
+    for column in columns:
+        by_form.setdefault(column.strip().casefold(), []).append(column)
+    roles = {
+        role: tuple(_given(role, name, columns, by_form, where) for name in names) for role, names in mapped.items()
+    }
+    taken = {column for names in roles.values() for column in names}
+    for role, usual in USUAL.items():
+        if role in roles:
+            continue
+        candidates = [column for name in usual for column in by_form.get(name, ()) if column not in taken]
+        if len(candidates) > 1:
+            raise SourceError(
+                f"{where}: {len(candidates)} columns may be the {role}: {', '.join(candidates)}; name the right one "
+                f"in a columns file (`{role}: {candidates[0]}`, --columns FILE.yaml)"
+            )
+        if candidates:
+            roles[role] = (candidates[0],)
+            taken.add(candidates[0])
+    lettered = _lettered(columns, taken)
+    if lettered and "options" in roles:
+        if "options" not in mapped:
+            raise SourceError(
+                f"{where}: columns {', '.join(lettered)} and column {roles['options'][0]} may both be the options; "
+                f"name the right ones in a columns file (`options: {roles['options'][0]}`, --columns FILE.yaml)"
+            )
+    elif lettered:
+        roles["options"] = lettered
+    return roles
+
+
+def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, Sequence[str]], where: str) -> str:
+    if name in columns:
+        return name
+    of_form = by_form.get(name.strip().casefold(), ())
+    if len(of_form) == 1:
+        return of_form[0]
+    raise SourceError(f"{where}: no column {name!r}, which the columns file gives for {role}{suggest(name, columns)}")
+
+
+def _lettered(columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
+    """Return the columns A, B, ... up to J, as far as they go; none unless there are two."""
+    for letters in (_LETTERS, _LETTERS.lower()):
+        names = [letter for letter in letters if letter in columns and letter not in taken]
+        if len(names) > 1 and names == list(letters[: len(names)]):
+            return tuple(names)
+    return ()
+
+
+def described(columns: Sequence[str]) -> str:
+    """Return columns for a message."""
+    return ", ".join(columns[:40]) + (f" and {len(columns) - 40} more" if len(columns) > 40 else "") or "none"
+
+
+def may_have_several(role: str) -> bool:
+    """Return whether a role may have several columns."""
+    return role in _SEVERAL

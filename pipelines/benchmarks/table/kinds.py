@@ -1,0 +1,129 @@
+"""The kinds of table benchmarks as data: what is asked, how an answer is read, and which metric stands first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any, Final
+
+from models.errors import suggest
+from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.errors import SourceError
+
+DEFAULT, NO_IMAGE, CIRCULAR = "default", "no-image", "circular"
+PLACEHOLDERS: Final = ("question", "options", "hint", "labels")
+JUDGE_PROMPT: Final = "table-judge-v1"
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindFacts:
+    """What is the same in all table benchmarks of a kind."""
+
+    text: str  # the prompt, after the media
+    max_new_tokens: int
+    headline: str = "accuracy"
+    secondary: tuple[str, ...] = ("accuracy_macro", "unreadable")
+    needs_options: bool = False
+    measure: str
+
+
+_RIGHT: Final = "Share of questions that are answered rightly"
+KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
+    "choice": KindFacts(
+        text="{hint}{question}\n{options}\nAnswer with the letter of the right option alone.",
+        max_new_tokens=32,
+        secondary=("circular_accuracy", "accuracy_macro", "unreadable"),
+        needs_options=True,
+        measure=f"{_RIGHT} by the letter of an option. Higher is better.",
+    ),
+    "yes-no": KindFacts(
+        text="{hint}{question}\nAnswer yes or no.",
+        max_new_tokens=32,
+        secondary=("f1", "yes_share", "unreadable"),
+        measure=f"{_RIGHT} by yes or no. Higher is better.",
+    ),
+    "label": KindFacts(
+        text="{hint}{question}\nAnswer with one of these alone: {labels}.",
+        max_new_tokens=32,
+        measure=f"{_RIGHT} by a word of a closed set. Higher is better.",
+    ),
+    "text": KindFacts(
+        text="{hint}{question}\nAnswer with a word or a short phrase.",
+        max_new_tokens=64,
+        secondary=("anls", "vqa_accuracy", "unreadable"),
+        measure=f"{_RIGHT}: the answer equals a reference except for case, articles, punctuation, number words and "
+        "Unicode form. Higher is better.",
+    ),
+    "number": KindFacts(
+        text="{hint}{question}\nAnswer with a number alone.",
+        max_new_tokens=32,
+        secondary=("exact", "unreadable"),
+        measure=f"{_RIGHT}: the number is within a relative tolerance, or equal for years and whole numbers below 10. "
+        "Higher is better.",
+    ),
+    "open": KindFacts(
+        text="{hint}{question}",
+        max_new_tokens=256,
+        headline="judged_accuracy",
+        secondary=("rouge", "bleu", "meteor"),
+        measure="Share of answers that the judge accepts. Higher is better.",
+    ),
+}
+JUDGE_TEXT: Final = (
+    "A question, answers that are right, and a reply to be judged.\n"
+    "Question: {question}\n"
+    "Right answers: {answers}\n"
+    "Reply: {reply}\n"
+    "Does the reply give one of the right answers, in whatever words? Answer yes or no."
+)
+
+
+def prompt_version(definition: TableDefinition) -> str:
+    """Return the version name of a table's prompt; the user's own wording has a name that changes with its words."""
+    if definition.prompt:
+        return f"table-{definition.kind}-own-{hashlib.sha256(definition.prompt.encode()).hexdigest()[:8]}"
+    return f"table-{definition.kind}-v1"
+
+
+def prompt_texts(definition: TableDefinition) -> dict[str, str]:
+    """Return the wording of a table's prompts by version."""
+    texts = {prompt_version(definition): definition.prompt or KIND_FACTS[definition.kind].text}
+    return {**texts, JUDGE_PROMPT: JUDGE_TEXT} if definition.kind == "open" else texts
+
+
+def check_prompt(text: str, kind: Kind, roles: Sequence[str], where: str) -> None:
+    """Raise SourceError for a user's wording with a placeholder that is unknown, or without one that it needs."""
+    given = _PLACEHOLDER.findall(text)
+    names = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+    for name in given:
+        if name not in PLACEHOLDERS:
+            raise SourceError(
+                f"{where}: unknown placeholder {{{name}}}{suggest(name, PLACEHOLDERS)}; there are {names}"
+            )
+    needed = [*(["question"] if "question" in roles else []), *(["options"] if kind == "choice" else [])]
+    for name in needed:
+        if name not in given:
+            raise SourceError(f"{where}: the text lacks {{{name}}}, so that no model would see it; there are {names}")
+
+
+def rotated(options: Sequence[str], turn: int) -> list[str]:
+    """Return options turned by so many places: the first of them comes to the end."""
+    return [*options[turn:], *options[:turn]]
+
+
+def gold_letter(data: Mapping[str, Any], variant: str) -> str:
+    """Return the letter of the right option in a rotation."""
+    return ascii_uppercase[(int(data["gold"]) - int(variant or 0)) % len(data["options"])]
+
+
+def settings(definition: TableDefinition) -> tuple[str, ...]:
+    """Return the settings of a table's task."""
+    return (
+        DEFAULT,
+        *((NO_IMAGE,) if definition.has_media else ()),
+        *((CIRCULAR,) if definition.kind == "choice" else ()),
+    )

@@ -1,0 +1,93 @@
+"""Pictures and clips of a row: paths, data URIs, bare base64, structs of Parquet, or lists of these."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from pipelines.benchmarks.records import MediaFile
+
+VIDEO_ENDINGS: Final = (".mp4", ".webm", ".mkv", ".avi", ".mov", ".m4v")
+_DATA_URI = re.compile(r"data:(?P<kind>image|video)/(?P<form>[\w.+-]+)[^,]{0,100};base64,(?P<content>.+)", re.DOTALL)
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_MIN_BASE64: Final = 64  # characters; the smallest picture has more
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
+    """Yield the media of a cell in order; ValueError for a value that is none."""
+    role = "media"
+    for value in _values(cell):
+        if isinstance(value, dict):
+            yield _of_struct(value, role, where)
+        elif isinstance(value, bytes | bytearray):
+            yield MediaFile(role=role, kind="image", path=where, content=bytes(value))
+        elif isinstance(value, str):
+            yield _of_text(value.strip(), role, where)
+        else:
+            problem = f"a picture or clip is a path, a data URI, base64 or a struct, not {type(value).__name__}"
+            raise ValueError(problem)  # noqa: TRY004 - callers catch one class
+
+
+def _values(cell: Any) -> list[Any]:
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        try:
+            cell = json.loads(cell)
+        except ValueError as error:
+            raise ValueError(f"the list of media is not JSON ({error})") from error
+    values = cell if isinstance(cell, list) else [cell]
+    return [value for value in values if not is_empty(value)]
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a cell holds nothing: None, NaN, a blank text, an empty list."""
+    return value is None or value != value or (isinstance(value, str) and not value.strip()) or value == []  # noqa: PLR0124 - NaN
+
+
+def _of_struct(value: dict[str, Any], role: str, where: str) -> MediaFile:
+    path, content = value.get("path"), value.get("bytes")
+    if isinstance(content, str):
+        content = _decoded(content)
+    if isinstance(content, bytes | bytearray) and content:
+        name = path if isinstance(path, str) and path else where
+        return MediaFile(role=role, kind=_kind(name), path=name, content=bytes(content))
+    if isinstance(path, str) and path:
+        return _of_text(path, role, where)
+    raise ValueError("a struct of a picture has `bytes` or `path`, and this one has neither")
+
+
+def _of_text(text: str, role: str, where: str) -> MediaFile:
+    if match := _DATA_URI.fullmatch(text):
+        kind: Literal["image", "video"] = "video" if match["kind"] == "video" else "image"
+        name = f"{where}.{match['form'].removeprefix('x-')}"
+        return MediaFile(role=role, kind=kind, path=name, content=_decoded(match["content"]))
+    if text.startswith("data:"):
+        raise ValueError("a data URI that is no picture or clip in base64")
+    if _ADDRESS.match(text):
+        raise ValueError(f"{text[:80]}: addresses are not fetched; download the file and give its path")
+    if len(text) >= _MIN_BASE64 and _BASE64.fullmatch(text) and not posixpath.splitext(text)[1]:
+        return MediaFile(role=role, kind="image", path=where, content=_decoded(text))
+    return MediaFile(role=role, kind=_kind(text), path=_relative(text))
+
+
+def _relative(path: str) -> str:
+    return posixpath.normpath(path.replace("\\", "/")) if path else path
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        content = base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"the base64 of a picture or clip is damaged ({error})") from error
+    if not content:
+        raise ValueError("the base64 of a picture or clip is empty")
+    return content
+
+
+def _kind(path: str) -> Literal["image", "video"]:
+    return "video" if path.lower().endswith(VIDEO_ENDINGS) else "image"

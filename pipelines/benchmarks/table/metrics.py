@@ -1,0 +1,178 @@
+"""The metrics of a table benchmark, as definitions by kind.
+
+- `accuracy` of every kind but `open`: answered requests whose answer is right; one that cannot be read is wrong. Also
+  by category and by subset, and `accuracy_macro`, the mean over categories. Failed requests are counted beside it.
+- `unreadable`: answered requests in which nothing could be read.
+- `choice`: `letter_share` of each letter among read answers; `circular_accuracy`: questions right in all rotations.
+- `yes-no`: `precision`, `recall` and `f1` of yes, `yes_share` of answered requests.
+- `text`: `anls`; `vqa_accuracy` of rows with ten answers. `number`: `exact`.
+- `open`: `judged_accuracy` by the judge; `rouge` and `meteor`, means of answers; `bleu` of the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Grouping,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    with_intervals,
+)
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, coverage_note
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.table.kinds import CIRCULAR
+from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.intervals import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MACRO: Final = "accuracy_macro"
+
+
+def _share(part: FloatArray | Bools, whole: FloatArray | Bools) -> FloatArray:
+    """Return the columns of the sum of a part over the sum of a whole."""
+    return np.stack([np.asarray(part, np.float64), np.asarray(whole, np.float64)], axis=1)
+
+
+def _yes(rows: ScoredRows, part: str, whole: tuple[str, ...]) -> FloatArray:
+    positive, is_yes = rows.floats("said_yes"), rows.floats("is_yes")
+    columns = {"said": positive, "is": is_yes, "both": positive * is_yes}
+    return _share(
+        columns["both"] * (2.0 if part == "twice" else 1.0), np.sum([columns[name] for name in whole], axis=0)
+    )
+
+
+def _unjudged(rows: ScoredRows) -> str:
+    failed = int((rows["verdict_state"] == "failed").sum())
+    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge: name one by --judge"
+
+
+def _all_turns(rows: ScoredRows) -> FloatArray:
+    """Return one row a question whose rotations were all answered: whether all are right."""
+    columns = np.zeros((len(rows), 2))
+    ids, first, number = np.unique(rows["sample_id"].astype(np.str_), return_index=True, return_inverse=True)
+    turns = np.bincount(number, minlength=len(ids))
+    answered = np.bincount(number, weights=rows.ok, minlength=len(ids))
+    right = np.bincount(number, weights=rows.ok & (rows.floats("correct") == 1), minlength=len(ids))
+    columns[first] = _share((right == turns) & (answered == turns), answered == turns)
+    return columns
+
+
+_ACCURACY: Final = MetricDef(name="accuracy", value="correct")
+_UNREADABLE: Final = MetricDef(name="unreadable", value=lambda rows: rows.flagged("unreadable"))
+_ALL_TURNS: Final = MetricDef(name="circular_accuracy", value=_all_turns, form="both")
+_YES_NO: Final = (
+    MetricDef(name="precision", value=lambda rows: _yes(rows, "once", ("said",)), empty="no answer is yes"),
+    MetricDef(name="recall", value=lambda rows: _yes(rows, "once", ("is",)), empty="no right answer is yes"),
+    MetricDef(name="f1", value=lambda rows: _yes(rows, "twice", ("said", "is")), empty="no yes", form="both"),
+    MetricDef(name="yes_share", value="said_yes"),
+)
+_ANLS: Final = MetricDef(name="anls", value="anls")
+_VQA: Final = MetricDef(name="vqa_accuracy", value="vqa", counted=lambda rows: rows.ok & ~np.isnan(rows.floats("vqa")))
+_EXACT: Final = MetricDef(name="exact", value="exact")
+_JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=_unjudged)
+_SIMILAR: Final = (MetricDef(name="rouge", value="rouge"), MetricDef(name="meteor", value="meteor"))
+_BLEU: Final = MetricDef(
+    name="bleu", value="bleu_counts", statistic=bleu_of_sums, of_totals=bleu_of_counts, form="both"
+)
+
+
+def _letter(letter: str) -> MetricDef:
+    return MetricDef(
+        name="letter_share",
+        value=lambda rows: rows["answer"] == letter,
+        counted=lambda rows: rows.ok & rows.read,
+        empty="no answer could be read",
+    )
+
+
+def _choice(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    most = max((len(samples[name].data["options"]) for name in {*rows["sample_id"]} & samples.keys()), default=0)
+    letters = sorted({*ascii_uppercase[:most], *filter(None, rows.texts("answer")[rows.ok])})
+    for letter in letters:
+        yield Measure(definition=_letter(letter), parts=(rows.named(category=letter),), compared=False)
+    if rows.setting == CIRCULAR:
+        yield from _by_group(_ALL_TURNS, rows)
+
+
+def _yes_or_no(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    yield from (Measure(definition=definition, parts=(rows,)) for definition in _YES_NO)
+
+
+def _text(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    yield Measure(definition=_ANLS, parts=(rows,))
+    if not np.isnan(rows.floats("vqa")).all():
+        yield from _by_group(_VQA, rows)
+
+
+def _number(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    yield Measure(definition=_EXACT, parts=(rows,))
+
+
+def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    yield from _by_group(_JUDGED, rows)
+    yield from (Measure(definition=definition, parts=(rows,)) for definition in _SIMILAR)
+    if samples:
+        yield Measure(definition=_BLEU, parts=(_with_bleu(rows, samples),))
+
+
+def _with_bleu(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
+    answered = np.flatnonzero(rows.ok)
+    counts = np.zeros((len(rows), COLUMNS))
+    counts[answered] = bleu_counts(
+        [text or "" for text in rows.texts("answer")[answered]],
+        [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]],
+    )
+    return rows.with_columns(bleu_counts=counts)
+
+
+def _by_group(definition: MetricDef, rows: ScoredRows, macro: str = "") -> Iterator[Measure]:
+    """Yield a metric over all rows, each subset and each category, and its mean over the categories."""
+    yield Measure(definition=definition, parts=(rows,))
+    for column in ("subset", "category"):
+        names = tuple(sorted({*rows[column].astype(str)} - {""}))
+        groups = Grouping(names=names, column=column).groups(rows)
+        yield from (Measure(definition=definition, parts=(group,), compared=False) for group in groups)
+        if macro and column == "category" and len(groups) > 1:
+            labels = {"metric": macro, "category": ""}
+            yield Measure(definition=definition, parts=tuple(groups), labels=labels, compared=False)
+
+
+_OF_KIND: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterable[Measure]]]] = {
+    "choice": _choice,
+    "yes-no": _yes_or_no,
+    "label": lambda _rows, _samples: (),
+    "text": _text,
+    "number": _number,
+    "open": _open,
+}
+
+
+def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    every = ScoredRows.of(scores)
+    for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
+        chosen = every.where(task=task, setting=setting)
+        rows = chosen.named(task=str(task), setting=str(setting), note=coverage_note(chosen))
+        if task != "open":
+            yield from _by_group(_ACCURACY, rows, MACRO)
+        yield from _OF_KIND[str(task)](rows, samples)
+        yield Measure(definition=_UNREADABLE, parts=(rows,))
+
+
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+    """Compute all metrics of one model; `scores` as of `Reporter.reduce`."""
+    return with_intervals(estimates(_measures(scores, samples)))
+
+
+def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+    """Yield the metrics of two models that are no mean of a score: F1 of yes, all rotations right, corpus BLEU."""
+    return compared(_measures, a, b, samples)

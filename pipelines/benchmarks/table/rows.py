@@ -1,0 +1,244 @@
+"""One row of a table as a sample: checked by its kind, or rejected with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+from typing import Any, Final
+
+from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.benchmarks.readers.option_letters import MAX_OPTIONS
+from pipelines.benchmarks.readers.short_answers import normalized, parse_number
+from pipelines.benchmarks.records import RawSample, Rejection
+from pipelines.benchmarks.table.media import is_empty, media_files
+from pipelines.benchmarks.text_cleaning import collapsed
+
+_LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
+_MAX_ID: Final = 500  # characters
+_YES_NO: Final = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowReader:
+    """Reads the rows of a table by its definition."""
+
+    definition: TableDefinition
+    file: str
+    split: str = ""  # the only one that is read; '': all
+    media_optional: bool = False
+
+    def read(self, where: str, row: Mapping[str, Any] | ValueError) -> RawSample | Rejection | None:
+        """Return the sample of a row, or why it cannot be used; None for one of another split."""
+        try:
+            if isinstance(row, ValueError):
+                raise row
+            if self.split and self._text(row, "split") not in ("", self.split):
+                return None
+            return self._sample(where, row)
+        except ValueError as error:
+            return Rejection(file=self.file, item=self._item(where, row), reason=str(error))
+
+    def _item(self, where: str, row: Mapping[str, Any] | ValueError) -> str:
+        try:
+            name = "" if isinstance(row, ValueError) else self._text(row, "id")
+        except ValueError:
+            name = ""
+        return f"{where}, {name}" if name else where
+
+    def _sample(self, where: str, row: Mapping[str, Any]) -> RawSample:
+        name = unicodedata.normalize("NFC", self._text(row, "id")) or where.rpartition(" ")[2]
+        if len(name) > _MAX_ID:
+            raise ValueError(f"an id of {len(name):,} characters; at most {_MAX_ID} are read")
+        question = self._text(row, "question")
+        if not question and "question" in self.definition.columns:
+            raise ValueError("no question")
+        files = [file for cell in self._cells(row, "media") for file in media_files(cell, f"{self.file}, {where}")]
+        media = tuple(replace(file, role=f"media/{place}") for place, file in enumerate(files))
+        if self.definition.has_media and not media and not self.media_optional:
+            columns = ", ".join(self.definition.columns["media"])
+            raise ValueError(f"no picture or clip in {columns} (`media_optional: true` in the columns file allows it)")
+        data = {"question": question, **self._hint(row), **self._answer(row)}
+        return RawSample(
+            sample_id=name,
+            file=self.file,
+            category=self._text(row, "category"),
+            subset=self._text(row, "subset"),
+            cluster=self._text(row, "cluster"),
+            media=media,
+            data=data,
+        )
+
+    def _cells(self, row: Mapping[str, Any], role: str) -> list[Any]:
+        cells = (row.get(column) for column in self.definition.columns.get(role, ()))
+        return [cell for cell in cells if not is_empty(cell)]
+
+    def _text(self, row: Mapping[str, Any], role: str) -> str:
+        cells = self._cells(row, role)
+        return as_text(cells[0], role) if cells else ""
+
+    def _hint(self, row: Mapping[str, Any]) -> dict[str, str]:
+        hint = self._text(row, "hint")
+        return {"hint": hint} if hint else {}
+
+    def _answer(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        cells = self._cells(row, "answer")
+        if not cells:
+            raise ValueError("no answer")
+        if self.definition.kind == "choice":
+            return _choice(cells[0], options_of(row, self.definition.columns["options"]), self.definition.first_index)
+        answers = answers_of(cells[0])
+        return _ANSWERS[self.definition.kind](answers, self.definition)
+
+
+def as_text(value: Any, what: str) -> str:
+    """Return a value as text; ValueError for a list or an object, or for half a surrogate pair or a damaged byte."""
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")
+    if not isinstance(value, str):
+        raise ValueError(f"{what}: must be text, not {type(value).__name__}")  # noqa: TRY004 - callers catch one class
+    if any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise ValueError(f"{what}: bytes that are no text in the file's encoding")
+    return value.strip()
+
+
+def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    """Return the options of a row, from a column each or from one with a list; ValueError where they are none."""
+    if len(columns) > 1:
+        texts = ["" if is_empty(row.get(name)) else as_text(row.get(name), f"option {name}") for name in columns]
+        while texts and not texts[-1]:
+            texts.pop()
+    else:
+        texts = [as_text(item, "an option") for item in _list_of(row.get(columns[0]))]
+    if len(texts) < 2:
+        raise ValueError(f"{len(texts)} option{'s' if len(texts) != 1 else ''}, a choice has two or more")
+    if len(texts) > MAX_OPTIONS:
+        raise ValueError(f"{len(texts)} options, only {MAX_OPTIONS} have a letter")
+    if "" in texts:
+        letter = ascii_uppercase[texts.index("")]
+        raise ValueError(f"option {letter} is empty, and a later one is not")
+    return texts
+
+
+def _list_of(cell: Any) -> list[Any]:
+    if isinstance(cell, dict):
+        cell = list(cell.values())
+    if isinstance(cell, str):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            raise ValueError("the options are no list, and no JSON text of one") from None
+        cell = list(cell.values()) if isinstance(cell, dict) else cell
+    if is_empty(cell) or not isinstance(cell, list):
+        raise ValueError("no options" if is_empty(cell) else "the options are no list, and no JSON text of one")
+    return cell
+
+
+def answers_of(cell: Any) -> list[Any]:
+    """Return the references of an answer's cell: a value, a list, or the JSON text of a list."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return [cell]
+    if isinstance(cell, list):
+        cell = [item["answer"] if isinstance(item, dict) and "answer" in item else item for item in cell]
+        return [item for item in cell if not is_empty(item)]
+    return [cell]
+
+
+def _choice(cell: Any, options: Sequence[str], first_index: int) -> dict[str, Any]:
+    if isinstance(cell, list) and len(cell) == 1:
+        cell = cell[0]
+    place = option_place(cell, options, first_index)
+    if place is None:
+        text = as_text(cell, "answer") if not isinstance(cell, list | dict) else json.dumps(cell)
+        last = ascii_uppercase[len(options) - 1]
+        raise ValueError(
+            f"answer {text[:80]!r} is none of the options: no letter A to {last}, no index, no option's text"
+        )
+    return {"options": list(options), "gold": place, "answers": [options[place]]}
+
+
+def option_place(cell: Any, options: Sequence[str], first_index: int) -> int | None:
+    """Return which option an answer names: by its letter, by its text, or by its index; None for none."""
+    if isinstance(cell, bool | list | dict):
+        return None
+    if isinstance(cell, int | float):
+        return _indexed(float(cell), options, first_index)
+    text = as_text(cell, "answer")
+    if len(text) == 1 and text in ascii_uppercase:
+        return _lettered(text, options)
+    equal = [place for place, option in enumerate(options) if collapsed(option) == collapsed(text)]
+    equal = equal or [place for place, option in enumerate(options) if normalized(option) == normalized(text)]
+    if equal:
+        return equal[0] if len(equal) == 1 else None
+    if letter := _LETTER.fullmatch(text):
+        return _lettered(letter[1].upper(), options)
+    return _indexed(float(text), options, first_index) if re.fullmatch(r"\d{1,3}(?:\.0+)?", text) else None
+
+
+def _indexed(number: float, options: Sequence[str], first_index: int) -> int | None:
+    place = number - first_index
+    return int(place) if place.is_integer() and 0 <= place < len(options) else None
+
+
+def _lettered(letter: str, options: Sequence[str]) -> int | None:
+    place = ascii_uppercase.index(letter)
+    return place if place < len(options) else None
+
+
+def yes_or_no(value: Any) -> str | None:
+    """Return `yes` or `no` for an answer that is one of them; None for any other."""
+    return None if isinstance(value, list | dict) else _YES_NO.get(as_text(value, "answer").casefold().rstrip("."))
+
+
+def _yes_no(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, Any]:
+    words = {yes_or_no(answer) for answer in answers}
+    if len(words) != 1 or None in words:
+        raise ValueError(f"answer {_shown(answers)} is not yes or no")
+    return {"answers": [*words]}
+
+
+def _label(answers: Sequence[Any], definition: TableDefinition) -> dict[str, Any]:
+    if len(answers) != 1:
+        raise ValueError(f"{len(answers)} answers; one of the labels is expected")
+    form = normalized(as_text(answers[0], "answer"))
+    label = next((label for label in definition.labels if normalized(label) == form), None)
+    if label is None:
+        raise ValueError(f"answer {_shown(answers)} is none of the labels")
+    return {"answers": [label]}
+
+
+def _texts(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, Any]:
+    texts = [text for text in (as_text(answer, "answer") for answer in answers) if text]
+    if not texts:
+        raise ValueError("no answer")
+    return {"answers": texts}
+
+
+def _number(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, Any]:
+    if len(answers) != 1:
+        raise ValueError(f"{len(answers)} answers; one number is expected")
+    number = parse_number(answers[0])
+    return {"answers": [as_text(answers[0], "answer")], "gold": number}
+
+
+def _shown(answers: Sequence[Any]) -> str:
+    return repr(answers[0] if len(answers) == 1 else list(answers))[:80]
+
+
+_ANSWERS: Final[Mapping[Kind, Callable[[Sequence[Any], TableDefinition], dict[str, Any]]]] = {
+    "yes-no": _yes_no,
+    "label": _label,
+    "text": _texts,
+    "number": _number,
+    "open": _texts,
+}

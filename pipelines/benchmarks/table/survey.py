@@ -1,0 +1,218 @@
+"""What a table as a whole must tell before its rows are read: columns, kind, labels, how indices count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
+from pipelines.benchmarks.readers.short_answers import normalized, parse_number
+from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.table.columns import described, find_columns
+from pipelines.benchmarks.table.columns_file import ColumnsFile
+from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles
+from pipelines.benchmarks.table.kinds import KIND_FACTS, check_prompt
+from pipelines.benchmarks.table.media import is_empty
+from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, options_of, yes_or_no
+from pipelines.errors import SourceError
+
+MAX_LABELS: Final = 100
+_COLUMN_ROWS: Final = 1000  # rows whose fields are the columns, where each row names its own
+_SHORT_WORDS, _SHORT_CHARS = 10, 100  # of a short free text
+
+
+@dataclass(slots=True)
+class _Answers:
+    """Counts of the answers of a table."""
+
+    rows: int = 0
+    yes_no: int = 0
+    numbers: int = 0
+    short: int = 0
+    longest: int = 0  # words
+    labels: dict[str, str] = field(default_factory=dict)  # form -> text as first spelled
+    indices: Counter[str] = field(default_factory=Counter)  # of choices: `zero`, `count`, `other`
+
+    def add(self, cell: Any) -> None:
+        """Count the answer of one row."""
+        answers = answers_of(cell)
+        if not answers or isinstance(answers[0], dict | list):
+            return
+        self.rows += 1
+        try:
+            texts = [as_text(answer, "answer") for answer in answers]
+        except ValueError:
+            return
+        words = max(len(text.split()) for text in texts)
+        self.yes_no += all(
+            yes_or_no(answer) and text not in ("0", "1") for answer, text in zip(answers, texts, strict=True)
+        )
+        self.numbers += len(answers) == 1 and _is_number(answers[0])
+        self.short += words <= _SHORT_WORDS and max(map(len, texts)) <= _SHORT_CHARS
+        self.longest = max(self.longest, words)
+        if len(self.labels) <= MAX_LABELS:
+            self.labels.setdefault(normalized(texts[0]), texts[0])
+
+    def add_index(self, cell: Any, options: int) -> None:
+        """Count an index of an option."""
+        if isinstance(cell, bool):
+            return
+        if isinstance(cell, str) and cell.strip().isdigit():
+            cell = int(cell)
+        if isinstance(cell, int):
+            self.indices["zero" if cell == 0 else "count" if cell == options else "other"] += 1
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        parse_number(value)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSource:
+    """A table that was surveyed: its definition, and its rows as samples."""
+
+    definition: TableDefinition
+    files: TableFiles
+    split: str
+    media_optional: bool
+    notices: tuple[str, ...] = ()
+
+    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+        """Yield the rows of the files."""
+        yield from map(Notice, self.notices)
+        for path in self.files.paths:
+            reader = RowReader(
+                definition=self.definition, file=path, split=self.split, media_optional=self.media_optional
+            )
+            for where, row in TableFile(source, path).rows():
+                item = reader.read(where, row)
+                if item is not None:
+                    yield item
+
+
+def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: str, given: ColumnsFile) -> TableSource:
+    """Return the source of a table with its definition; SourceError where it cannot be told."""
+    where = f"{source.uri}/{files.paths[0]}"
+    columns = _columns(source, files)
+    roles = find_columns(columns, given.columns, where)
+    if "answer" not in roles:
+        raise SourceError(
+            f"{where}: no column of answers (answer, answers, label, target, gold); it has the columns "
+            f"{described(columns)}; name it in a columns file (`answer: COLUMN`, --columns FILE.yaml)"
+        )
+    answers = _answers(source, files, roles)
+    chosen = _kind(kind or given.texts.get("kind", ""), roles, answers, where, columns)
+    _check_roles(chosen, roles, given, where, columns)
+    labels = tuple(sorted(answers.labels.values())) if chosen == "label" else ()
+    if len(labels) > MAX_LABELS:
+        raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
+    texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
+    first_index, notices = _first_index(answers) if chosen == "choice" else (0, [])
+    definition = TableDefinition(
+        name=name,
+        kind=chosen,
+        max_new_tokens=given.max_new_tokens,
+        tolerance=given.tolerance,
+        labels=labels,
+        has_media="media" in roles,
+        columns=roles,
+        first_index=first_index,
+        published=tuple(replace(row, task=row.task or chosen) for row in given.published),
+        **texts,
+    )
+    in_rows = split if split and "split" in roles and not files.split else ""
+    if split and not in_rows and not files.split:
+        raise SourceError(f"--split {split}: {where} has no column split; it has the columns {described(columns)}")
+    return TableSource(
+        definition=definition,
+        files=files,
+        split=in_rows,
+        media_optional=given.media_optional,
+        notices=tuple(notices),
+    )
+
+
+def _rows(source: Source, files: TableFiles, columns: Sequence[str] = ()) -> Iterator[FileRow]:
+    for path in files.paths:
+        yield from TableFile(source, path).rows(columns)
+
+
+def _columns(source: Source, files: TableFiles) -> list[str]:
+    detected: dict[str, None] = {}
+    for number, (_, row) in enumerate(_rows(source, files)):
+        if not isinstance(row, ValueError):
+            detected.update(dict.fromkeys(row))
+        if number >= _COLUMN_ROWS:
+            break
+    if not detected:
+        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read")
+    return list(detected)
+
+
+def _answers(source: Source, files: TableFiles, roles: Mapping[str, tuple[str, ...]]) -> _Answers:
+    answers, (column,), options = _Answers(), roles["answer"], roles.get("options", ())
+    for _, row in _rows(source, files, (column, *options)):
+        if isinstance(row, ValueError) or is_empty(row.get(column)):
+            continue
+        answers.add(row[column])
+        if options:
+            try:
+                answers.add_index(row[column], len(options_of(row, options)))
+            except ValueError:
+                continue
+    return answers
+
+
+def _first_index(answers: _Answers) -> tuple[int, list[str]]:
+    counts = answers.indices
+    if counts["zero"] or not counts.total():
+        return 0, []
+    if counts["count"]:
+        return 1, ["indices of options count from 1: none is 0, and some equal the number of options"]
+    return 0, ["indices of options are taken to count from 0, though none is 0"]
+
+
+def _kind(given: str, roles: Mapping[str, Any], answers: _Answers, where: str, columns: Sequence[str]) -> Kind:
+    if given:
+        return next(kind for kind in KINDS if kind == given)
+    if "options" in roles:
+        return "choice"
+    detected: Kind | None = None
+    if answers.rows and answers.yes_no == answers.rows:
+        detected = "yes-no"
+    elif roles["answer"][0].strip().casefold() == "label" and not answers.numbers and len(answers.labels) <= MAX_LABELS:
+        detected = "label"
+    elif answers.rows and answers.numbers == answers.rows:
+        detected = "number"
+    elif answers.rows and answers.short == answers.rows:
+        detected = "text"
+    if detected is None:
+        missing = f"answers have up to {answers.longest} words" if answers.rows else "no row has an answer"
+        raise SourceError(
+            f"{where}: the kind cannot be told: {missing}, and there are no options; it has the columns "
+            f"{described(columns)}; give --kind {', '.join(KIND_FACTS)}"
+        )
+    return detected
+
+
+def _check_roles(
+    kind: Kind, roles: Mapping[str, tuple[str, ...]], given: ColumnsFile, where: str, columns: Sequence[str]
+) -> None:
+    prompt = given.texts.get("prompt", "")
+    if KIND_FACTS[kind].needs_options and "options" not in roles:
+        raise SourceError(
+            f"{where}: kind {kind} needs options, columns A, B, ... or options; it has the columns {described(columns)}"
+        )
+    if "question" not in roles and not prompt:
+        raise SourceError(
+            f"{where}: no column of questions (question, prompt, text, query); it has {described(columns)}; name "
+            "it in a columns file, or give there the `prompt` that all rows share"
+        )
+    if prompt:
+        check_prompt(prompt, kind, tuple(roles), "columns file: prompt")

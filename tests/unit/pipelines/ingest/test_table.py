@@ -1,0 +1,296 @@
+"""A table becomes a benchmark: every form of file, kind, column and bad row."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
+from pipelines.errors import PipelineError, SourceError
+from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.ingest import IngestResult
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
+from pipelines.storage.store import Store
+
+QUESTIONS = [
+    {
+        "id": f"q{number}",
+        "question": f"Which of {number}?",
+        "A": "one",
+        "B": "two",
+        "C": "three",
+        "answer": "ABC"[number % 3],
+    }
+    for number in range(6)
+]
+
+
+def picture(size: int = 40) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (size, 32), "red").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def delimited(rows: list[dict[str, Any]], delimiter: str) -> str:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+def ingest(folder: Path, name: str, content: str | bytes, **options: Any) -> IngestResult:
+    path = folder / "source" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return ingest_table(str(path), Store(str(folder / "data")), name="mine", **options)
+
+
+def samples(folder: Path) -> list[Any]:
+    return list(Dataset.open(Store(str(folder / "data")), "mine").samples())
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink)
+    return sink.getvalue()
+
+
+FORMS = {
+    "q.tsv": delimited(QUESTIONS, "\t"),
+    "q.csv": delimited(QUESTIONS, ","),
+    "semicolon.csv": delimited(QUESTIONS, ";"),
+    "tabs.csv": delimited(QUESTIONS, "\t"),
+    "bom.csv": b"\xef\xbb\xbf" + delimited(QUESTIONS, ",").encode(),
+    "utf16.csv": delimited(QUESTIONS, "\t").encode("utf-16"),
+    "windows.csv": delimited(QUESTIONS, ",").replace("\n", "\r\n"),
+    "mac.csv": delimited(QUESTIONS, ",").replace("\n", "\r"),
+    "q.jsonl": "\n".join(json.dumps(row) for row in QUESTIONS),
+    "commas.jsonl": "[\n" + ",\n".join(json.dumps(row) for row in QUESTIONS) + "\n]",
+    "q.json": json.dumps(QUESTIONS),
+    "nested.json": json.dumps({"info": {"version": 1}, "questions": QUESTIONS}),
+    "q.parquet": parquet(QUESTIONS),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_gives_the_same_samples(tmp_path: Path, name: str) -> None:
+    result = ingest(tmp_path, name, FORMS[name])
+    assert (result.manifest.samples, result.rejections) == (6, ())
+    stored = samples(tmp_path)
+    assert [sample.sample_id for sample in stored] == [f"q{number}" for number in range(6)]
+    assert [sample.data["gold"] for sample in stored] == [0, 1, 2, 0, 1, 2]
+    assert stored[4].data == {
+        "question": "Which of 4?",
+        "options": ["one", "two", "three"],
+        "gold": 1,
+        "answers": ["two"],
+    }
+    assert result.manifest.table is not None
+    assert result.manifest.table.kind == "choice"
+
+
+def test_windows_code_pages_are_read_and_damaged_utf8_is_one_row(tmp_path: Path) -> None:
+    rows = [{"question": "Où est le café?", "answer": "là"}, {"question": "Was ist größer?", "answer": "ÄÖ"}]
+    text = delimited(rows, ";")
+    ingest(tmp_path, "ansi.csv", text.encode("cp1252"))
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["là"], ["ÄÖ"]]
+    damaged = text.encode().replace("größer".encode(), b"gr\xf6\xdfer")
+    result = ingest(tmp_path, "damaged.csv", damaged)
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["là"]]
+    assert [(row.item, "no text" in row.reason) for row in result.rejections] == [("line 3", True)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        (["yes", "No", "YES"], "yes-no"),
+        ([True, False, True], "yes-no"),
+        (["4", "5.5", "1,000"], "number"),
+        ([4, 5.5, 7], "number"),
+        (["red", "a big dog", "7"], "text"),
+        ([["red", "crimson"], ["blue"], ["x"]], "text"),
+    ],
+)
+def test_a_plain_kind_is_recognised(tmp_path: Path, answers: list[Any], kind: str) -> None:
+    rows = [{"question": f"q{number}", "answer": answer} for number, answer in enumerate(answers)]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert result.manifest.table is not None
+    assert (result.manifest.table.kind, result.manifest.samples) == (kind, 3)
+
+
+def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
+    result = ingest(tmp_path, "q.csv", "question,label\na,cat\nb,Dog\nc,dog\n")
+    assert result.manifest.table is not None
+    assert (result.manifest.table.kind, result.manifest.table.labels) == ("label", ("Dog", "cat"))
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["cat"], ["Dog"], ["Dog"]]
+
+
+def test_a_kind_that_cannot_be_told_names_the_columns(tmp_path: Path) -> None:
+    with pytest.raises(
+        SourceError, match=r"kind cannot be told: answers have up to 30 words.*question, answer; give --kind"
+    ):
+        ingest(tmp_path, "q.csv", f"question,answer\nwhy,{'word ' * 30}\n")
+    with pytest.raises(SourceError, match=r"no column of answers.*question, reply"):
+        ingest(tmp_path, "q.csv", "question,reply\nwhy,so\n")
+    with pytest.raises(SourceError, match="kind choice needs options"):
+        ingest(tmp_path, "q.csv", "question,answer\nwhy,A\n", kind="choice")
+    with pytest.raises(SourceError, match=r"2 columns may be the question: question, prompt"):
+        ingest(tmp_path, "q.csv", "question,prompt,answer\nwhy,so,yes\n")
+    with pytest.raises(SourceError, match="no usable row, 2 rejected; first: line 2"):
+        ingest(tmp_path, "q.csv", "question,answer\nwhy,maybe\nhow,so\n", kind="yes-no")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"answer": "D"}, "answer 'D' is none of the options: no letter A to C"),
+        ({"answer": "four"}, "is none of the options"),
+        ({"answer": ""}, "no answer"),
+        ({"question": " "}, "no question"),
+        ({"B": "", "answer": "B"}, "option B is empty"),
+        ({"id": "q0"}, "duplicate id"),
+        ({"answer": 9}, "is none of the options"),
+    ],
+)
+def test_a_bad_row_is_one_rejection_and_the_rest_stays(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
+    bad = {**QUESTIONS[3], "id": "bad", **row}
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, [*QUESTIONS[:3], bad, *QUESTIONS[3:]])))
+    assert result.manifest.samples == 6
+    (rejection,) = result.rejections
+    assert reason in rejection.reason
+    assert rejection.file == "q.jsonl"
+    assert "duplicate" in reason or rejection.item.startswith("line 4")
+
+
+@pytest.mark.parametrize(
+    ("damage", "lines"),
+    [
+        ('3,"Which,A,b,c,A', [4]),
+        ("3,too,few", [4]),
+        ('3,"two\nlines",x,y,z,B', []),
+        ("3,a,b,c,d,e,f,g", [4]),
+    ],
+)
+def test_a_damaged_line_of_csv_takes_no_other_with_it(tmp_path: Path, damage: str, lines: list[int]) -> None:
+    text = delimited(QUESTIONS, ",").splitlines()
+    result = ingest(tmp_path, "q.csv", "\n".join([*text[:3], damage, *text[3:]]) + "\n")
+    assert [row.item for row in result.rejections] == [f"line {line}" for line in lines]
+    assert result.manifest.samples == 7 - len(lines)
+
+
+def test_thirty_options_and_damaged_json_lines_are_rejected(tmp_path: Path) -> None:
+    many = {"question": "x", "options": [str(number) for number in range(30)], "answer": "3"}
+    good = {"question": "x", "options": ["yes", "no"], "answer": 1}
+    result = ingest(tmp_path, "q.jsonl", "\n".join([json.dumps(many), '{"question": ', json.dumps(good), "7"]))
+    assert [row.item for row in result.rejections] == ["line 1", "line 2", "line 4"]
+    assert "30 options" in result.rejections[0].reason
+    assert samples(tmp_path)[0].data["gold"] == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "golds"), [([0, 1, 2], [0, 1, 2]), ([1, 2, 3], [0, 1, 2]), (["one", "(b)", "3"], [0, 1, 2])]
+)
+def test_answers_name_options_by_index_text_or_letter(tmp_path: Path, answers: list[Any], golds: list[int]) -> None:
+    rows = [{"question": "x", "choices": ["one", "two", "three"], "answer": answer} for answer in answers]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+
+
+def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
+    content = picture()
+    (tmp_path / "source" / "a").mkdir(parents=True)
+    (tmp_path / "source" / "a" / "x.png").write_bytes(content)
+    text = base64.b64encode(content).decode()
+    cells = ["a/x.png", f"data:image/png;base64,{text}", text, {"bytes": text, "path": "x.png"}, ["a/x.png", "a/x.png"]]
+    bad = ["a/absent.png", "data:image/png;base64,AAAA", text[:100], "https://example.org/x.png", ""]
+    rows = [{"question": "q", "image": cell, "answer": "yes"} for cell in [*cells, *bad]]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (result.manifest.samples, result.manifest.media, len(result.rejections)) == (5, 1, 5)
+    assert [len(sample.media) for sample in samples(tmp_path)] == [1, 1, 1, 1, 2]
+    assert len({sample.cluster for sample in samples(tmp_path)}) == 1
+    reasons = " | ".join(row.reason for row in result.rejections)
+    for part in ("no such file", "cannot be decoded", "not fetched", "no picture"):
+        assert part in reasons
+
+
+def test_parquet_structs_of_the_hub_and_splits(tmp_path: Path) -> None:
+    folder = tmp_path / "hub" / "data"
+    folder.mkdir(parents=True)
+    rows = [{"image": {"bytes": picture(40 + n), "path": None}, "question": f"q{n}", "answer": "yes"} for n in range(3)]
+    (folder / "train-00000-of-00001.parquet").write_bytes(parquet(rows[:1]))
+    (folder / "test-00000-of-00002.parquet").write_bytes(parquet(rows[:2]))
+    (folder / "test-00001-of-00002.parquet").write_bytes(parquet(rows[2:]))
+    data = Store(str(tmp_path / "data"))
+    assert ingest_table(str(tmp_path / "hub"), data, name="mine").manifest.samples == 2
+    with pytest.raises(SourceError, match="has the splits test, train"):
+        ingest_table(str(tmp_path / "hub"), data, name="mine", split="tset")
+    assert ingest_table(str(tmp_path / "hub"), data, name="mine", split="train").manifest.media == 1
+
+
+def test_a_columns_file_maps_names_and_words(tmp_path: Path) -> None:
+    path = tmp_path / "columns.yaml"
+    path.write_text(
+        "question: Frage\nanswer: Antwort\ncluster: Text\nkind: number\ntolerance: 0.2\nprompt: 'Zahl? {question}'\n"
+    )
+    text = "Frage,Antwort,Text\nWie viele?,12,a\nUnd?,13,a\n"
+    result = ingest(tmp_path, "q.csv", text, columns=read_columns_file(path))
+    table = result.manifest.table
+    assert table is not None
+    assert (table.kind, table.tolerance, table.prompt) == ("number", 0.2, "Zahl? {question}")
+    assert {sample.cluster for sample in samples(tmp_path)} == {"a"}
+    other = ingest(
+        tmp_path, "q.csv", text, columns=ColumnsFile(columns={"question": ("Frage",), "answer": ("Antwort",)})
+    )
+    assert other.manifest.dataset_fingerprint != result.manifest.dataset_fingerprint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("qestion: x\n", "unknown key 'qestion'; did you mean 'question'"),
+        ("kind: chioce\n", "unknown kind 'chioce'; did you mean 'choice'"),
+        ("tolerance: much\n", "tolerance must be a number"),
+        ("question: [a, b]\n", "question must be one column"),
+        ("- a\n", "not a mapping"),
+        ("prompt: 'Look: {qestion}'\n", "unknown placeholder {qestion}; did you mean 'question'"),
+        ("prompt: 'Look.'\n", "lacks {question}"),
+        ("question: Frage\n", "no column 'Frage'"),
+    ],
+)
+def test_a_wrong_columns_file_says_what_and_which(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "columns.yaml"
+    path.write_text(text)
+    with pytest.raises(PipelineError) as raised:
+        ingest(tmp_path, "q.csv", "question,answer\nwhy,yes\n", columns=read_columns_file(path))
+    assert message in str(raised.value)
+
+
+def test_ids_that_differ_in_unicode_form_alone_are_one(tmp_path: Path) -> None:
+    rows = [{"id": name, "question": "q", "answer": "no"} for name in ("caf\u00e9", "cafe\u0301", "other")]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (result.manifest.samples, [row.reason[:9] for row in result.rejections]) == (2, ["duplicate"])
+
+
+def test_a_name_is_known_wherever_its_data_root_is(tmp_path: Path) -> None:
+    ingest(tmp_path, "q.csv", "question,answer\nwhy,yes\n")
+    load_tables(str(tmp_path / "data"), ["mine"])
+    assert "mine" in benchmark_names()
+    assert dict(benchmark("mine").tasks) == {"yes-no": ("default",)}
+
+
+@pytest.mark.parametrize("name", ["maia", "table", "a b", "../x", "", "-x"])
+def test_a_name_that_cannot_be(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PipelineError, match="--as"):
+        ingest_table(str(tmp_path), Store(str(tmp_path / "data")), name=name)
