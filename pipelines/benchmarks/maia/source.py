@@ -48,8 +48,13 @@ def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[Ra
     beside = [path for path in source.glob("*.json") if path not in {*files["gen"], *files["mc"]}]
     samples = [s for path in beside[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
     ids = {(s.data["video"], s.data["question"]): s.data["category"] for s in samples}
+    places = {
+        statements: (str(s.data["video"]), str(s.data["question"]), index)
+        for s in samples
+        for index, statements in enumerate(zip(s.data["true"], s.data["false"], strict=True))
+    }
     seen: Counter[tuple[str, str]] = Counter()
-    for number, (path, video, entry, letters) in enumerate(read_hub(source, files), start=1):
+    for number, (path, video, entry, letters) in enumerate(read_hub(source, files, places), start=1):
         category, question = str(entry["category"]), str(entry["question"]).strip()
         if not category.endswith(("_A", "_B")):
             seen[video, category] += 1

@@ -14,6 +14,7 @@ from pipelines import Folder
 from pipelines.benchmarks.maia.prompts import true_letter
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
+from pipelines.errors import SourceError
 
 QUESTIONS = [(5, "Sentiment", "Come sta?"), (5, "Sentiment", "Chi ride?"), (8, "OutofScope", "Dov'è il cane?")]
 TARGETS = [0, 1, 1, 0, 1, 0, 0, 1]
@@ -86,6 +87,33 @@ def test_ids_are_the_repositorys_where_texts_are_equal(tmp_path: Path) -> None:
     (tmp_path / "data_20%.json").write_text(json.dumps([{"video": "video5", **entries}]), encoding="utf-8")
     ids = {sample.data["question"]: sample.sample_id for sample in samples(tmp_path)}
     assert (ids["Chi ride?"], ids["Come sta?"]) == ("video5/Sentiment_A", "video5/Sentiment_B")
+
+
+def test_pairs_that_name_no_question_are_joined_by_the_repositorys_texts(tmp_path: Path) -> None:
+    write(tmp_path, "json")
+    columns = ("answer1", "answer2", "target")
+    rows = [{name: row[name] for name in columns} for row in reversed(mc_rows(with_question=True))]
+    (tmp_path / "mc.json").write_text(json.dumps(rows), encoding="utf-8")
+    with pytest.raises(SourceError, match=r"lay the repository's data_20%.json beside them"):
+        samples(tmp_path)
+    halves = {
+        f"question_categories_{half}": [
+            {
+                "category": f"{category}_{half}",
+                "question": question,
+                "answer": ["r"] * 8,
+                "true_statement": [f"vera {index}: {question}" for index in range(8)],
+                "false_statement": [f" falsa {index}: {question}" for index in range(8)],
+            }
+        ]
+        for half, (_, category, question) in zip("AB", QUESTIONS, strict=False)
+    }
+    (tmp_path / "data_20%.json").write_text(json.dumps([{"video": "video5", **halves}]), encoding="utf-8")
+    read = samples(tmp_path)
+    assert [sample.sample_id for sample in read] == ["video5/Sentiment_A", "video5/Sentiment_B"]
+    for sample, (_, _, question) in zip(read, QUESTIONS, strict=False):
+        assert sample.data["true"] == [f"vera {index}: {question}" for index in range(8)]
+        assert sample.data["letters"] == "".join("AB"[target] for target in TARGETS)
 
 
 def test_a_question_without_its_eight_pairs_is_rejected_alone(tmp_path: Path) -> None:
