@@ -13,7 +13,6 @@ A failed request is wrong. One never run makes metrics over its setting's questi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +23,8 @@ from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_
 from pipelines.benchmarks.maia.prompts import BLACK_FRAME
 from pipelines.benchmarks.maia.results import BASELINES, FULL, MEASURES, gain_key
 from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
+from pipelines.benchmarks.maia.similarity import BY_CATEGORY, WITH_MACRO, similarity_measures
 from pipelines.benchmarks.metrics_kernel.definitions import (
-    Grouping,
     Measure,
     MetricDef,
     compared,
@@ -35,37 +34,20 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.bleu import (
-    bleu_counts,
-    bleu_of_counts,
-    bleu_of_sums,
-    plain_bleu_of_counts,
-    plain_bleu_of_sums,
-)
-from pipelines.metrics.cider import cider
-from pipelines.metrics.text import tokens_ptb, words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal")  # in the paper's order
 
-_NO_WORDNET: Final = "no WordNet in /usr/share/wordnet: install Debian's wordnet-base and score again"
-_MEASURED_BY_CATEGORY: Final = ("rouge", "bertscore", "meteor")
 _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
-_BY_CATEGORY: Final = Grouping(names=COLUMNS)
-_WITH_MACRO: Final = Grouping(names=COLUMNS, mean_suffix="_macro")
 
 
 def _unjudged(rows: ScoredRows) -> str:
     """Return why answers have no verdict."""
     failed = int((rows["verdict_state"] == "failed").sum())
     return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge"
-
-
-def _unscored(rows: ScoredRows) -> str:
-    return f"answers without a score: {len(rows):,}"
 
 
 _over_questions: Final = partial(MetricDef, counted=every)
@@ -106,30 +88,6 @@ _OPEN_GAP: Final = _over_questions(
     missing=_unjudged,
     unit="",
 )
-_BLEUS: Final = tuple(
-    MetricDef(
-        name=f"bleu_{order}" if order < 4 else "bleu",
-        value="bleu_counts",
-        statistic=partial(bleu_of_sums, order=order),
-        of_totals=partial(bleu_of_counts, order=order),
-        form="single" if order < 4 else "both",
-    )
-    for order in (4, 1, 2, 3)
-)
-_BLEU_SHORTEST: Final = MetricDef(
-    name="bleu_shortest",
-    value="bleu_shortest_counts",
-    statistic=plain_bleu_of_sums,
-    of_totals=plain_bleu_of_counts,
-)
-_CIDER: Final = MetricDef(
-    name="cider",
-    value="cider",
-    missing="one question alone has no document frequencies",
-    unit="score",
-    form="both",
-)
-_CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
 
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
@@ -142,7 +100,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         return []
     frame = prepare(scores)
     is_people = frame["setting"] == LEAVE_ONE_OUT
-    metrics = with_intervals(estimates(leave_one_out_measures(frame[is_people], _WITH_MACRO)))
+    metrics = with_intervals(estimates(leave_one_out_measures(frame[is_people], WITH_MACRO)))
     settings = _settings(frame[~is_people])
     for setting in settings.values():
         check_pools(setting.pairs)
@@ -174,10 +132,10 @@ def _settings(frame: pd.DataFrame) -> dict[str, SettingRows]:
 
 def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
     if setting.is_planned("vsv"):
-        yield from _WITH_MACRO.measures(_STATEMENTS, setting.pairs)
+        yield from WITH_MACRO.measures(_STATEMENTS, setting.pairs)
         if not np.isnan(setting.pairs.floats("correct_authors")).all():  # answers are letters
             yield Measure(definition=_STATEMENTS_AUTHORS, parts=(setting.pairs,))
-        yield from _WITH_MACRO.measures(_POOLS, setting.pools)
+        yield from WITH_MACRO.measures(_POOLS, setting.pools)
         yield Measure(definition=_GAP, parts=(setting.pools,))
         for definition in (_NONE_RATE, *_SIDES):
             yield Measure(definition=definition, parts=(setting.pairs,))
@@ -212,42 +170,10 @@ def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Meas
     if not setting.is_planned("oevqa"):
         return
     answers = setting.answers
-    yield from _WITH_MACRO.measures(_OPEN, answers)
+    yield from WITH_MACRO.measures(_OPEN, answers)
     if not np.isnan(answers.floats("accepted_authors")).all():
         yield Measure(definition=_OPEN_AUTHORS, parts=(answers,))
-    measured = answers.named(blocked="")
-    for name in ("rouge", "bertscore", "meteor", "rouge1", "meteor_wordnet"):
-        lacks_all = bool(np.isnan(answers.floats(name)[answers.ok]).all())
-        missing = _NO_WORDNET if name == "meteor_wordnet" else "no scorer gave it"
-        definition = MetricDef(name=name, value=name, missing=missing if lacks_all else _unscored)
-        if name in _MEASURED_BY_CATEGORY:
-            yield from _WITH_MACRO.measures(definition, measured)
-        else:
-            yield Measure(definition=definition, parts=(measured,))
-    if samples:
-        compared = _compared(measured, samples)
-        for definition in _BLEUS:
-            yield from _BY_CATEGORY.measures(definition, compared)
-        yield from _WITH_MACRO.measures(_CIDER, compared)
-        for definition in (_BLEU_SHORTEST, _CIDER_PTB):
-            yield Measure(definition=definition, parts=(compared,))
-
-
-def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
-    """Return the rows with the n-gram counts and the CIDEr-D of the answered ones, compared with people's answers."""
-    answered = np.flatnonzero(rows.ok)
-    texts = [answer or "" for answer in rows.texts("answer")[answered]]
-    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]]
-    columns: dict[str, np.ndarray] = {}
-    for name, is_shortest in (("bleu_counts", False), ("bleu_shortest_counts", True)):
-        counts = bleu_counts(texts, references, shortest=is_shortest)
-        columns[name] = np.zeros((len(rows), counts.shape[1]))
-        columns[name][answered] = counts
-    for name, tokenizer in (("cider", words), ("cider_ptb", tokens_ptb)):
-        columns[name] = np.full(len(rows), np.nan)
-        if len(answered) > 1:
-            columns[name][answered] = cider(texts, references, tokenizer)
-    return rows.with_columns(**columns)
+    yield from similarity_measures(answers.named(blocked=""), samples)
 
 
 def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
@@ -266,7 +192,7 @@ def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Itera
 
 def _aggregate(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
     if setting.is_planned("vsv") and setting.is_planned("oevqa"):
-        yield from _WITH_MACRO.measures(_AGGREGATE, setting.joint)
+        yield from WITH_MACRO.measures(_AGGREGATE, setting.joint)
         yield Measure(definition=_OPEN_GAP, parts=(setting.joint,))
 
 
@@ -275,7 +201,7 @@ def _contingency(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterat
     if not (setting.is_planned("vsv") and setting.is_planned("oevqa")):
         return
     kinds = {"both": (1, 1), "pool_only": (1, 0), "judge_only": (0, 1), "neither": (0, 0)}
-    for rows in (setting.joint, *_BY_CATEGORY.groups(setting.joint)):
+    for rows in (setting.joint, *BY_CATEGORY.groups(setting.joint)):
         aggregate = _AGGREGATE.estimate(rows).metric
         pool, judged = rows.floats("pool"), rows.floats("judged")
         for name, (in_pool, by_judge) in kinds.items():
@@ -308,7 +234,7 @@ def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
                 unit="",
             )
             blocked = not_run_note(full.not_run + base.not_run)
-            yield from _WITH_MACRO.measures(definition, compared.named(note="", blocked=blocked))
+            yield from WITH_MACRO.measures(definition, compared.named(note="", blocked=blocked))
 
 
 def _check_identities(metrics: list[Metric]) -> None:
