@@ -137,8 +137,6 @@ def _is_plain(image: Image.Image, path: str) -> bool:
 
 def _to_eight_bits(image: Image.Image) -> Image.Image:
     """Scale grey of 16 or 32 bits by its range to eight bits: Pillow's conversion clips values above 255 to white."""
-    if image.mode == "F":
-        raise ValueError("grey as floating-point numbers has no stated range; convert it to 8 or 16 bits")
     if not image.mode.startswith("I"):
         return image
     bits = 32 if image.format != "PNG" and image.mode == "I" else 16

@@ -33,6 +33,7 @@ MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or
 
 
 DECODERS = ("decord", "pyav")  # of videos, in the order in which they are tried
+_TOO_LONG = "no result after"
 _MOST_DIFFERENCE = 8  # of a colour value between the same frame by two decoders, which may round otherwise
 
 
@@ -87,15 +88,16 @@ class Decoder:
 
         decord, the faster one, returns other frames than asked for where it cannot seek exactly (edit lists, open
         groups of pictures, transport streams), without an error: it is trusted where both agree, else PyAV alone is,
-        which decodes from the start. Where PyAV fails, decord is what is left.
+        which decodes from the start. Of damaged files, which PyAV refuses, decord shows frames in any order; only where
+        PyAV takes too long is decord what is left.
         """
         reference = self._frames_by(path, media, None, ["pyav"])
         fast = self._frames_by(path, media, None, ["decord"])
-        if isinstance(fast, Frames) and (isinstance(reference, str) or _agree(fast, reference)):
-            return fast, DECODERS
         if isinstance(reference, str):
-            raise DecodeError("; ".join(filter(None, (fast if isinstance(fast, str) else "", reference))))
-        return reference, DECODERS[-1:]
+            if isinstance(fast, str) or _TOO_LONG not in reference:
+                raise DecodeError("; ".join(filter(None, (fast if isinstance(fast, str) else "", reference))))
+            return fast, DECODERS
+        return (fast, DECODERS) if isinstance(fast, Frames) and _agree(fast, reference) else (reference, DECODERS[-1:])
 
     def decode_file(
         self, path: Path, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
@@ -154,7 +156,7 @@ class Decoder:
             pixels = np.frombuffer(reader.read_exactly(header["bytes"]), np.uint8).reshape(header["shape"])
         except TimeoutError:
             self.close()
-            return {"error": f"no result after {self._timeout_s:g} s"}, None
+            return {"error": f"{_TOO_LONG} {self._timeout_s:g} s"}, None
         except (BrokenPipeError, EOFError):
             code = child.wait()
             self.close()

@@ -41,6 +41,14 @@ def test_sound_with_a_cover_is_no_clip(tmp_path: Path) -> None:
         decoder.checked_decoders(path, Media("video", "", CHECKED))
 
 
+def test_a_damaged_file_is_refused_where_decord_mixes_its_frames(tmp_path: Path) -> None:
+    path = write(next(clip for clip in CLIPS if clip.name == "h264.avi"), tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 8 // 10])
+    with Decoder() as decoder, pytest.raises(DecodeError, match="the file is truncated"):
+        decoder.checked_decoders(path, Media("video", "", CHECKED))
+
+
 def test_decord_is_trusted_where_it_is_right(tmp_path: Path) -> None:
     trusted = {}
     with Decoder() as decoder:

@@ -121,12 +121,6 @@ def test_a_transparent_value_of_sixteen_bits_shows_white(tmp_path: Path) -> None
     assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255] * 3, [40_000 >> 8] * 3)
 
 
-def test_a_picture_of_floating_point_numbers_is_refused(tmp_path: Path) -> None:
-    path = save(tmp_path / "float.tif", Image.fromarray(np.full((4, 8), 0.25, np.float32)))
-    with Decoder() as decoder, pytest.raises(DecodeError, match="convert it to 8 or 16 bits"):
-        decoder.decode_file(path, Media("image", ""))
-
-
 def test_changed_file_is_refused(picture: Path) -> None:
     with Decoder() as decoder, pytest.raises(DecodeError, match="its hash differs"):
         decoder.decode(Store(str(picture.parent)), picture.name, Media("image", "0" * 64))
