@@ -133,7 +133,7 @@ class Row:
     variant: str
     status: Status
     output: str | None  # without what `dropped` names
-    dropped: tuple[str, ...] = ()  # what `reply_cleaning` removed from the model's reply
+    dropped: tuple[str, ...] = ()  # what `replies.cleaning` removed from the model's reply
     finish_reason: str = ""
     steps: tuple[str, ...] = ()
     given: Mapping[str, float] = field(default_factory=dict)  # float columns of the predictions or of scorers

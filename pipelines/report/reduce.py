@@ -13,7 +13,7 @@ from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.records import Metric, Sample, is_person
-from pipelines.benchmarks.reply_cleaning import DROPPED
+from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry

@@ -17,7 +17,7 @@ from models.message_codec import dump_steps, load_steps
 from models.messages import Request, Step, prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
-from pipelines.benchmarks.reply_cleaning import clean_reply
+from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader

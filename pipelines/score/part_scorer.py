@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
-from pipelines.benchmarks.reply_cleaning import CLEANING_VERSION
+from pipelines.benchmarks.replies.cleaning import CLEANING_VERSION
 from pipelines.errors import DamagedPartError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset

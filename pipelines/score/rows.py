@@ -12,7 +12,7 @@ import pyarrow as pa
 from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
-from pipelines.benchmarks.reply_cleaning import clean_reply
+from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan

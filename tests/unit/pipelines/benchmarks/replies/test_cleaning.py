@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.letters import read_letter
-from pipelines.benchmarks.reply_cleaning import DROPPED, clean_reply
+from pipelines.benchmarks.replies.cleaning import DROPPED, clean_reply
 from tests.support.paths import GOLDEN
 from tests.support.processor_time import LONG_TEXT, assert_not_quadratic
 

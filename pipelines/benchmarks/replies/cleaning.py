@@ -7,7 +7,7 @@ is named. Every function takes time linear in the text. What a benchmark's own r
 import re
 from typing import Final
 
-from pipelines.benchmarks.announcements import without_announcement
+from pipelines.benchmarks.replies.announcements import without_announcement
 
 CLEANING_VERSION: Final = 2
 """Part of the inputs of a score: scores of another version are computed anew."""

@@ -1,0 +1,1 @@
+"""What models send around their answers, removed before any benchmark or judge reads them."""
