@@ -145,9 +145,9 @@ class ReportFlags(SweepFlags):
 class NightlyFlags(SweepFlags):
     """Flags of `nightly`."""
 
-    benchmarks: Annotated[str, Option("--benchmarks", help="Benchmarks, comma-separated.")] = (
-        "vague,vflute,maia,mate,unpie"
-    )
+    benchmarks: Annotated[
+        str, Option("--benchmarks", help="Benchmarks, comma-separated. [all installed]", show_default=False)
+    ] = ""
     text_models: Annotated[
         str | None,
         Option("--text-models", help="Models that answer without pictures or clips, for MAIA's joint Unimodal row."),

@@ -27,7 +27,7 @@ class LogFormat(StrEnum):
 
 app = typer.Typer(
     name="vlmsweep",
-    help="Batch evaluation of vision-language models on VAGUE, V-FLUTE, MAIA, MATE and UNPIE.",
+    help="Batch evaluation of vision-language models; `vlmsweep list benchmarks` names what they are asked.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -54,15 +54,18 @@ def nightly(flags: NightlyFlags) -> int:
 def _specs(flags: NightlyFlags) -> list[RunSpec]:
     """Return the sweep of the models, and that of the text models in the settings that make their joint row."""
     from jobs.spec_builder import build_run_spec
-    from pipelines.benchmarks import benchmark
+    from pipelines.benchmarks import benchmark, code_benchmarks
 
+    flags = replace(flags, benchmarks=flags.benchmarks or ",".join(code_benchmarks()))
     spec = build_run_spec(flags)
     if not flags.text_models:
         return [spec]
     chosen = {name: benchmark(name) for name in spec.benchmarks}
     joint = {name: entry.ensemble_settings for name, entry in chosen.items() if entry.ensemble}
     if not any(joint.values()):
-        raise UsageError("--text-models: none of these benchmarks has a row that text models make together; maia has")
+        able = ", ".join(name for name in code_benchmarks() if benchmark(name).ensemble)
+        problem = "none of these benchmarks has a row that text models make together"
+        raise UsageError(f"--text-models: {problem}; {able} has")
     settings = ",".join(setting for explicit in joint.values() for setting in explicit)
     benchmarks = ",".join(name for name, explicit in joint.items() if explicit)
     text = replace(flags, models=flags.text_models, benchmarks=benchmarks, tasks=None, settings=settings)
