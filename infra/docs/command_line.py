@@ -20,9 +20,10 @@ from jobs.failures import DONE, INTERNAL, INTERRUPTED, UNREACHABLE, USAGE
 
 _CODES = {
     DONE: "Done.",
-    1: "Done, but more rows failed than `--fail-on-error` allows; `nightly`: somebody should look.",
+    1: "Done, but more rows failed than `--fail-on-error` allows; `nightly`: somebody should look; `gate`: NO-GO.",
     USAGE: "A flag, a file or the configuration cannot be used. The message says what and how to fix it.",
     UNREACHABLE: "The cluster, the store or a model could not be reached or died. The same command resumes.",
+    4: "`gate` cannot decide: its numbers neither keep the policy nor break it.",
     INTERNAL: "A bug, with its traceback. Finished work is kept.",
     INTERRUPTED: "Interrupted. The same command resumes.",
 }

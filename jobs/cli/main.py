@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit.
 
     Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
-    unreachable; 70 a bug, with its traceback; 130 interrupted.
+    unreachable; 4 `gate` cannot decide; 70 a bug, with its traceback; 130 interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
     open_streams()

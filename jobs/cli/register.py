@@ -14,11 +14,13 @@ from jobs.cli.compare import compare
 from jobs.cli.demo import demo
 from jobs.cli.doctor import doctor
 from jobs.cli.export import export
+from jobs.cli.gate import gate
 from jobs.cli.generate import generate
 from jobs.cli.ingest import ingest
 from jobs.cli.leaderboard import leaderboard
 from jobs.cli.list import list_
 from jobs.cli.nightly import nightly
+from jobs.cli.power import power
 from jobs.cli.run import predict, report, run, score
 from jobs.cli.serve import serve
 from jobs.cli.status import status
@@ -36,6 +38,8 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (report, f"report {_SWEEP}"),
     (status, "status out"),
     (compare, "compare out other-out"),
+    (gate, "gate out --policy policy.yaml --baseline last-release"),
+    (power, "power out --difference 0.02"),
     (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
     (leaderboard, "leaderboard out --to leaderboard"),
     (audit, "audit mate"),

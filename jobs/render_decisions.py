@@ -1,0 +1,58 @@
+"""What `gate` and `power` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from jobs.output import print_json, print_line, table
+from pipelines.decisions.gate import GateResult, LineResult
+from pipelines.decisions.power import PowerRow
+
+_GATE = ("verdict", "benchmark", "model", "number", "rule", "value", "95%", "n", "p, Holm", "rows needed")
+_POWER = ("benchmark", "models", "number", "value", "n", "clusters", "can show", "rows needed", "clusters needed")
+
+
+def show_gate(result: GateResult, *, as_json: bool) -> None:
+    """Print a decision: the lines, then the decision."""
+    if as_json:
+        print_json({**asdict(result), "lines": [asdict(line) for line in result.lines]})
+        return
+    print_line(table(_GATE, [_line(line) for line in result.lines]))
+    for line in result.lines:
+        if line.note:
+            print_line(f"{line.benchmark} {line.task} {line.setting} {line.metric}: {line.note}")
+    print_line("")
+    print_line(result.decision)
+
+
+def _line(line: LineResult) -> list[str]:
+    number = " ".join(filter(None, (line.task, line.setting, line.subset, line.category, line.metric)))
+    ends = "-" if line.ci_low is None or line.ci_high is None else f"[{line.ci_low:.4g}, {line.ci_high:.4g}]"
+    value = "-" if line.value is None else f"{line.value:.4g}"
+    return [
+        *(line.verdict, line.benchmark, line.model, number, line.rule),
+        value if line.baseline is None else f"{line.value:+.4g} to {line.baseline:.4g}",
+        *(ends, f"{line.n:,}", "-" if line.p_holm is None else f"{line.p_holm:.2g}"),
+        "-" if line.rows_needed is None else f"{line.rows_needed:,}",
+    ]
+
+
+def show_power(rows: Sequence[PowerRow], difference: float, *, as_json: bool) -> None:
+    """Print what the numbers of an output can show."""
+    if as_json:
+        print_json([asdict(row) for row in rows])
+        return
+    print_line(table(_POWER, [_power(row) for row in rows]))
+    print_line(
+        f"Rows and clusters needed to find a difference of {difference:g} in 80% of cases, two-sided at 5%. Of two "
+        "models of this output as a pair; of one model against another of the same spread, not paired."
+    )
+
+
+def _power(row: PowerRow) -> list[str]:
+    return [
+        *(row.benchmark, f"{row.model} / {row.other}" if row.other else row.model),
+        *(f"{row.task} {row.setting} {row.metric}", f"{row.value:.4g}", f"{row.n:,}", f"{row.clusters:,}"),
+        *(f"{row.detectable:.4f}", f"{row.rows_needed:,}", f"{row.clusters_needed:,}"),
+    ]

@@ -1,0 +1,78 @@
+"""What an interval says about a limit: how far above it the number lies, on the scale on which the interval was made.
+
+A report keeps of a number its value and 95% interval. Both ends of Wilson's interval of a share solve one equation, as
+those of a logit interval do, and ends of a mean are equally far from it: so the scale is recognised from the ends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+NORMAL: Final = NormalDist()
+Z95: Final = NORMAL.inv_cdf(0.975)
+POWER: Final = 0.8
+_SAME: Final = 1e-6  # relative difference of two numbers that are equal but for rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A number with its 95% interval over `n` rows."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def deviations_above(self, limit: float, *, continuous: bool = True) -> float:
+        """Return by how many standard deviations the number lies above a limit; below 0 where it lies below.
+
+        Not continuous: a share lies half a row nearer, since it takes steps of a row (Yates 1934).
+        """
+        if self.value == limit:
+            return 0.0
+        end = self.low if limit < self.value else self.high
+        if self._is_wilson:
+            spread = limit * (1 - limit)
+            distance = max(0.0, abs(self.value - limit) - (0.0 if continuous else 0.5 / self.n))
+            squared = distance**2 / spread / self._wilson_width if spread > 0 else math.inf
+            return math.copysign(Z95 * math.sqrt(squared), self.value - limit)
+        reach = abs(self.value - end)
+        return math.copysign(math.inf, self.value - limit) if reach == 0 else Z95 * (self.value - limit) / reach
+
+    @property
+    def standard_error(self) -> float:
+        """The standard error of a normal number whose interval is as wide."""
+        return (self.high - self.low) / 2 / Z95
+
+    @property
+    def _wilson_width(self) -> float:
+        """Squared quantile by rows, which both ends of Wilson's interval solve (value - x)^2 / (x (1 - x)) for."""
+        end = self.low if self.low > 0 else self.high
+        return (self.value - end) ** 2 / (end * (1 - end))
+
+    @property
+    def _is_wilson(self) -> bool:
+        ends = [end for end in (self.low, self.high) if 0 < end < 1 and end != self.value]
+        if not 0 <= self.value <= 1 or not ends or not 0 <= self.low <= self.high <= 1:
+            return False
+        widths = [(self.value - end) ** 2 / (end * (1 - end)) for end in ends]
+        touches = self.value in (0.0, 1.0)
+        return touches or (len(ends) == 2 and math.isclose(*widths, rel_tol=_SAME))
+
+
+def p_below(deviations: float) -> float:
+    """Return how often a number whose truth is the limit would lie so far below it, or further."""
+    return NORMAL.cdf(deviations)
+
+
+def quantile(alpha: float) -> float:
+    """Return the standard deviations within which 1 - alpha of a normal distribution lie."""
+    return NORMAL.inv_cdf(1 - alpha / 2)
+
+
+def rows_for(n: int, deviations: float, needed: float) -> int | None:
+    """Return the rows with which the same distance would be `needed` deviations; None at a distance of 0."""
+    return None if not deviations else max(n + 1, math.ceil(n * (needed / deviations) ** 2))

@@ -1,0 +1,178 @@
+"""May this model be released: the numbers of an output against a policy.
+
+GO where every line holds at its bound of the interval, NO-GO where some line is significantly broken (one-sided, Holm
+over all lines), INCONCLUSIVE otherwise, with the rows that would tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Final, Literal, TypeAlias
+
+from models.errors import suggest
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.records import is_person
+from pipelines.decisions.evidence import NORMAL, Evidence, p_below, quantile, rows_for
+from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
+from pipelines.decisions.policy import Line, Policy
+from pipelines.errors import UsageError
+from pipelines.metrics.paired import holm
+from pipelines.plan.run_manifest import load_existing_run
+from pipelines.plan.selection import check_names
+from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import load_metrics
+from pipelines.storage.store import Store
+
+Decision: TypeAlias = Literal["GO", "NO-GO", "INCONCLUSIVE"]
+_Read: TypeAlias = Callable[[str, str, str], ScoredEntry]
+_ROUNDING: Final = 1e-9
+EXIT_CODES: Final[dict[Decision, int]] = {"GO": 0, "NO-GO": 1, "INCONCLUSIVE": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineResult:
+    """One line of a policy applied to one number of one model."""
+
+    benchmark: str
+    model: str
+    task: str
+    setting: str
+    subset: str
+    category: str
+    metric: str
+    rule: str  # the limit in words
+    value: float | None  # of the number; for a baseline new minus old
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n: int = 0
+    baseline: float | None = None
+    p: float | None = None  # one-sided, that the line is kept
+    p_holm: float | None = None
+    verdict: Literal["holds", "broken", "undecided"] = "undecided"
+    rows_needed: int | None = None  # at this distance, where undecided
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A line that is to be decided, and what is known: the evidence is to lie above the limit, or below it."""
+
+    line: LineResult
+    evidence: Evidence | None = None
+    limit: float = 0.0
+    sign: int = 1  # -1 where less is better
+
+    def deviations(self, *, continuous: bool = True) -> float | None:
+        """Return by how many standard deviations the line is kept; below 0 where it is not."""
+        if self.evidence is None:
+            return None
+        return self.sign * self.evidence.deviations_above(self.limit, continuous=continuous)
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """The decision, and what it rests on."""
+
+    decision: Decision
+    alpha: float
+    lines: tuple[LineResult, ...]
+
+
+def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResult:
+    """Decide by a policy; UsageError where a line names what the output has not, or needs a baseline."""
+    numbers = _numbers(out)
+    read = cache(partial(_entry, {out.uri: out} | ({baseline.uri: baseline} if baseline else {})))
+    found = [(line, number) for line in policy.lines for number in _matching(line, numbers)]
+    return decide([_claim(line, number, out, baseline, read) for line, number in found], policy.alpha)
+
+
+def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
+    """Decide from claims; each p-value is one-sided, and corrected by Holm for all of them."""
+    known = [p_below(z) for claim in claims if (z := claim.deviations(continuous=False)) is not None]
+    p_values = iter(zip(known, holm(known), strict=True))
+    lines: list[LineResult] = []
+    for claim in claims:
+        line, deviations = claim.line, claim.deviations()
+        if claim.evidence is not None and deviations is not None:
+            p, p_holm = next(p_values)
+            line = replace(line, p=p, p_holm=p_holm)
+            if deviations >= quantile(alpha) - _ROUNDING:
+                line = replace(line, verdict="holds")
+            elif p_holm < alpha:
+                line = replace(line, verdict="broken")
+            else:
+                needed = quantile(alpha) if deviations > 0 else NORMAL.inv_cdf(1 - alpha / len(known))
+                line = replace(line, rows_needed=rows_for(claim.evidence.n, deviations, needed))
+        lines.append(line)
+    verdicts = {line.verdict for line in lines}
+    decision: Decision = "NO-GO" if "broken" in verdicts else "INCONCLUSIVE" if "undecided" in verdicts else "GO"
+    return GateResult(decision, alpha, tuple(lines))
+
+
+def _numbers(out: Store) -> list[Measured]:
+    numbers = load_metrics(out)
+    if numbers is None:
+        load_existing_run(out)
+        raise UsageError(f"{out.uri} has no report yet; run `vlmsweep report` first")
+    return [number for number in numbers if not is_person(number.model)]
+
+
+def _matching(line: Line, numbers: Sequence[Measured]) -> Iterator[Measured]:
+    """Yield the numbers that a line is about; UsageError for the first of its names that the output has not."""
+    check_names("benchmark", [line.benchmark], benchmark_names())
+    here = [number for number in numbers if number.benchmark == line.benchmark]
+    if not here:
+        raise UsageError(f"the policy names {line.benchmark}, and the output has no number of it")
+    wanted = {"metric": line.metric or benchmark(line.benchmark).headline}
+    wanted |= {name: getattr(line, name) for name in ("model", "task", "setting") if getattr(line, name)}
+    wanted |= {"subset": line.subset, "category": line.category}
+    for name, value in wanted.items():
+        names = {str(getattr(number, name)) for number in here}
+        here = [number for number in here if getattr(number, name) == value and not any(number.source)]
+        if not here:
+            raise UsageError(f"the policy's {line.benchmark} line: no {name} {value!r}{suggest(value, names - {''})}")
+    yield from here
+
+
+def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, read: _Read) -> Claim:
+    names = ("benchmark", "model", "task", "setting", "subset", "category", "metric", "value", "ci_low", "ci_high", "n")
+    fields: dict[str, Any] = {name: getattr(number, name) for name in names}
+    result = LineResult(**fields, rule=_rule(line))
+    if line.not_worse_than:
+        if baseline is None:
+            raise UsageError("the policy compares with a baseline; give its output with --baseline OUT")
+        new = read(out.uri, number.benchmark, number.model)
+        gap, old = paired_gap(new, read(baseline.uri, number.benchmark, _counterpart(number, baseline)), number.key)
+        result = replace(result, value=gap.value, ci_low=gap.low, ci_high=gap.high, n=gap.n, baseline=old)
+        sign = -1 if number.metric in benchmark(number.benchmark).lower_is_better else 1
+        return Claim(result, gap, -sign * float(line.margin or 0.0), sign)
+    if number.value is None or number.ci_low is None or number.ci_high is None:
+        return Claim(replace(result, note=number.note or "it has no interval"))
+    evidence = Evidence(number.value, number.ci_low, number.ci_high, number.n)
+    if line.at_least is not None:
+        return Claim(result, evidence, line.at_least)
+    return Claim(result, evidence, float(line.at_most or 0.0), -1)
+
+
+def _counterpart(number: Measured, baseline: Store) -> str:
+    """Return the baseline's model of the same name, or its only one."""
+    models = sorted(e.model for e in load_existing_run(baseline).entries if e.benchmark == number.benchmark)
+    if number.model in models or len(models) == 1:
+        return number.model if number.model in models else models[0]
+    names = ", ".join(models) or "no model"
+    raise UsageError(f"{baseline.uri} has {names} on {number.benchmark}, and not {number.model!r} to compare with")
+
+
+def _entry(stores: Mapping[str, Store], uri: str, name: str, model: str) -> ScoredEntry:
+    entries = load_existing_run(stores[uri]).entries
+    return ScoredEntry.read(stores[uri], next(e for e in entries if (e.benchmark, e.model) == (name, model)))
+
+
+def _rule(line: Line) -> str:
+    if line.at_least is not None:
+        return f"at least {line.at_least:g}"
+    return (
+        f"at most {line.at_most:g}" if line.at_most is not None else f"at most {line.margin:g} worse than the baseline"
+    )
