@@ -20,7 +20,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.decisions.evidence import Evidence
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Datasets
-from pipelines.metrics.intervals import share_interval, student_quantile
+from pipelines.metrics.intervals import student_quantile, wilson
 from pipelines.metrics.stats import SEED
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
@@ -84,8 +84,7 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
     error = math.sqrt((len(gaps) - 1) / len(gaps) * float(((gaps - gaps.mean()) ** 2).sum()))
     reach = student_quantile(len(gaps) - 1) * error
     if not error:  # no row differs: as many may as Wilson's upper end of none says
-        end = share_interval(0, len(shared))
-        reach = end.high if end else 1.0
+        reach = wilson(0.0, len(shared), student_quantile(len(gaps) - 1)).high
     return Evidence(whole, whole - reach, whole + reach, len(shared)), float(values[1] or 0.0)
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from pipelines.decisions.evidence import NORMAL, Z95, Evidence, p_below, quantile, rows_for
-from pipelines.metrics.intervals import FRACTION, Term, interval, share_interval
+from pipelines.metrics.intervals import FRACTION, Term, interval
 
 
 def share(right: int, n: int) -> Evidence:
-    ends = share_interval(right, n)
+    rows = np.stack([np.arange(n) < right, np.ones(n)], axis=1).astype(float)
+    ends = interval([Term(rows, np.arange(n))], FRACTION)
     assert ends is not None
     return Evidence(right / n, ends.low, ends.high, n)
 
