@@ -14,18 +14,18 @@ from jobs.cli.compare import compare
 from jobs.cli.demo import demo
 from jobs.cli.doctor import doctor
 from jobs.cli.export import export
-from jobs.cli.gate import gate
 from jobs.cli.generate import generate
 from jobs.cli.ingest import ingest
 from jobs.cli.leaderboard import leaderboard
 from jobs.cli.list import list_
 from jobs.cli.nightly import nightly
-from jobs.cli.power import power
 from jobs.cli.run import predict, report, run, score
 from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
 from jobs.cli.view import view
+from jobs.decisions.gate import gate
+from jobs.decisions.power import power
 from jobs.finetune.command import finetune
 
 _SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"

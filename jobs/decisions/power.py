@@ -20,7 +20,7 @@ def power(
     json: Json = False,
 ) -> None:
     """Tell how many rows and clusters a difference needs, and what difference this data can show."""
-    from jobs.render_decisions import show_power
+    from jobs.decisions.render import show_power
     from pipelines.decisions.power import power as estimate
     from pipelines.storage.store import Store
 

@@ -21,7 +21,7 @@ def gate(
     json: Json = False,
 ) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
-    from jobs.render_decisions import show_gate
+    from jobs.decisions.render import show_gate
     from pipelines.decisions.gate import EXIT_CODES
     from pipelines.decisions.gate import gate as decide
     from pipelines.decisions.policy import read_policy

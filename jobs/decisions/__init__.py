@@ -1,0 +1,1 @@
+"""`gate` and `power`: what follows from the numbers of an output."""
