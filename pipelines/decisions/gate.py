@@ -84,14 +84,14 @@ def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResul
     """Decide by a policy; UsageError where a line names what the output has not, or needs a baseline."""
     numbers = _numbers(out)
     read = cache(partial(_entry, {out.uri: out} | ({baseline.uri: baseline} if baseline else {})))
-    found = [(line, number) for line in policy.lines for number in _matching(line, numbers)]
-    return decide([_claim(line, number, out, baseline, read) for line, number in found], policy.alpha)
+    pairs = [(line, number) for line in policy.lines for number in _matching(line, numbers)]
+    return decide([_claim(line, number, out, baseline, read) for line, number in pairs], policy.alpha)
 
 
 def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
     """Decide from claims; each p-value is one-sided, and corrected by Holm for all of them."""
-    known = [p_below(z) for claim in claims if (z := claim.deviations(continuous=False)) is not None]
-    p_values = iter(zip(known, holm(known), strict=True))
+    raw = [p_below(z) for claim in claims if (z := claim.deviations(continuous=False)) is not None]
+    p_values = iter(zip(raw, holm(raw), strict=True))
     lines: list[LineResult] = []
     for claim in claims:
         line, deviations = claim.line, claim.deviations()
@@ -103,7 +103,7 @@ def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
             elif p_holm < alpha:
                 line = replace(line, verdict="broken")
             else:
-                needed = quantile(alpha) if deviations > 0 else NORMAL.inv_cdf(1 - alpha / len(known))
+                needed = quantile(alpha) if deviations > 0 else NORMAL.inv_cdf(1 - alpha / len(raw))
                 line = replace(line, rows_needed=rows_for(claim.evidence.n, deviations, needed))
         lines.append(line)
     verdicts = {line.verdict for line in lines}
@@ -125,14 +125,14 @@ def _matching(line: Line, numbers: Sequence[Measured]) -> Iterator[Measured]:
     here = [number for number in numbers if number.benchmark == line.benchmark]
     if not here:
         raise UsageError(f"the policy names {line.benchmark}, and the output has no number of it")
-    wanted = {"metric": line.metric or benchmark(line.benchmark).headline}
-    wanted |= {name: getattr(line, name) for name in ("model", "task", "setting") if getattr(line, name)}
-    wanted |= {"subset": line.subset, "category": line.category}
-    for name, value in wanted.items():
-        names = {str(getattr(number, name)) for number in here}
+    names = {"metric": line.metric or benchmark(line.benchmark).headline}
+    names |= {name: getattr(line, name) for name in ("model", "task", "setting") if getattr(line, name)}
+    names |= {"subset": line.subset, "category": line.category}
+    for name, value in names.items():
+        present = {str(getattr(number, name)) for number in here}
         here = [number for number in here if getattr(number, name) == value and not any(number.source)]
         if not here:
-            raise UsageError(f"the policy's {line.benchmark} line: no {name} {value!r}{suggest(value, names - {''})}")
+            raise UsageError(f"the policy's {line.benchmark} line: no {name} {value!r}{suggest(value, present - {''})}")
     yield from here
 
 

@@ -55,8 +55,8 @@ class ScoredEntry:
     def value(self, key: MetricKey, frame: pd.DataFrame) -> float | None:
         """Return a number of some of the rows; None where it has none."""
         reduced = benchmark(self.name).reporter.reduce(frame, self.samples)
-        found = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
-        return next((metric.value for metric in found), None)
+        matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
+        return next((metric.value for metric in matches), None)
 
 
 def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evidence, float]:

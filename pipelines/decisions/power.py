@@ -98,18 +98,18 @@ def _pairs(out: Store, singles: Sequence[PowerRow], difference: float) -> Iterat
     """Yield the rows of models in pairs, each with the next, where a score's means are the metric's values."""
     models = sorted({row.model for row in singles})
     for first, second in pairwise(models):
-        for found in compare(out, out, (first, second)).differences:
-            row = next((row for row in singles if _is_of(row, found)), None)
-            if row is not None and found.ci_low is not None and found.ci_high is not None:
-                error = (found.ci_high - found.ci_low) / 2 / Z95
-                yield replace(row, other=second, **_needed((found.n, found.clusters), error, difference))
+        for pair in compare(out, out, (first, second)).differences:
+            row = next((row for row in singles if _is_of(row, pair)), None)
+            if row is not None and pair.ci_low is not None and pair.ci_high is not None:
+                error = (pair.ci_high - pair.ci_low) / 2 / Z95
+                yield replace(row, other=second, **_needed((pair.n, pair.clusters), error, difference))
 
 
-def _is_of(row: PowerRow, found: Difference) -> bool:
+def _is_of(row: PowerRow, pair: Difference) -> bool:
     """Return whether a difference is of a row's metric: of its name, or of a score with the same mean over its rows."""
     is_cell = (row.benchmark, row.model, row.task, row.setting) == (
-        *(found.benchmark, found.model_a, found.task, found.setting),
+        *(pair.benchmark, pair.model_a, pair.task, pair.setting),
     )
-    is_whole = not found.subset and not found.category
-    is_mean = found.value == row.metric or (found.value == "correct" and row.metric in ("accuracy", "exact_match"))
-    return is_cell and is_whole and is_mean and abs(found.mean_a - row.value) < _SAME
+    is_whole = not pair.subset and not pair.category
+    is_mean = pair.value == row.metric or (pair.value == "correct" and row.metric in ("accuracy", "exact_match"))
+    return is_cell and is_whole and is_mean and abs(pair.mean_a - row.value) < _SAME

@@ -54,9 +54,9 @@ def decisions(claims: object, n_lines: int) -> Counter[str]:
 @pytest.mark.parametrize("n_lines", [1, 4])
 def test_at_the_limit_at_most_one_in_twenty_is_refused(n_lines: int) -> None:
     rng = np.random.default_rng(1)
-    found = decisions(lambda: share_claim(rng.random(400) < 0.7, 0.7), n_lines)
-    assert found["NO-GO"] / DRAWS <= 0.05
-    assert found["GO"] / DRAWS <= 0.035
+    counts = decisions(lambda: share_claim(rng.random(400) < 0.7, 0.7), n_lines)
+    assert counts["NO-GO"] / DRAWS <= 0.05
+    assert counts["GO"] / DRAWS <= 0.035
 
 
 def test_at_the_margin_at_most_one_in_twenty_is_refused() -> None:
@@ -68,9 +68,9 @@ def test_at_the_margin_at_most_one_in_twenty_is_refused() -> None:
         shift = float(0.7 - (0.7 * 0.9 + 0.3 * 0.1))
         return gap_claim(new, old, shift)
 
-    found = decisions(claim, 1)
-    assert found["NO-GO"] / DRAWS <= 0.06
-    assert found["GO"] / DRAWS <= 0.035
+    counts = decisions(claim, 1)
+    assert counts["NO-GO"] / DRAWS <= 0.06
+    assert counts["GO"] / DRAWS <= 0.035
 
 
 def test_a_loss_of_twice_the_margin_is_refused_and_none_passes() -> None:
@@ -81,9 +81,9 @@ def test_a_loss_of_twice_the_margin_is_refused_and_none_passes() -> None:
         new = old & (rng.random(1_600) > 0.08 / 0.7)
         return gap_claim(new, old, 0.04)
 
-    found = decisions(claim, 1)
-    assert found["NO-GO"] / DRAWS >= 0.95
-    assert found["GO"] == 0
+    counts = decisions(claim, 1)
+    assert counts["NO-GO"] / DRAWS >= 0.95
+    assert counts["GO"] == 0
 
 
 def test_better_worse_and_too_few() -> None:
@@ -121,9 +121,9 @@ def test_gap_of_a_mean_is_that_of_the_comparison(out: Store) -> None:
     """By other code: the jackknife of the comparison leaves out one clip at a time, here each is a group."""
     entries = {entry.model: ScoredEntry.read(out, entry) for entry in load_existing_run(out).entries}
     gap, old = paired_gap(entries["b"], entries["a"], MetricKey("statement_accuracy", "vsv", "1-frame"))
-    (found,) = (d for d in compare(out, out, ("a", "b")).differences if d.value == "correct")
-    assert (gap.value, old) == (pytest.approx(found.delta), pytest.approx(found.mean_a))
-    assert (gap.low, gap.high) == (pytest.approx(found.ci_low), pytest.approx(found.ci_high))
+    (counts,) = (d for d in compare(out, out, ("a", "b")).differences if d.value == "correct")
+    assert (gap.value, old) == (pytest.approx(counts.delta), pytest.approx(counts.mean_a))
+    assert (gap.low, gap.high) == (pytest.approx(counts.ci_low), pytest.approx(counts.ci_high))
 
 
 def test_limits_and_baseline_of_a_sweep(out: Store) -> None:

@@ -45,10 +45,10 @@ def test_difference_must_be_a_fraction_and_the_metric_known(out: Store) -> None:
 
 
 def test_pair_has_the_spread_of_the_comparison(out: Store) -> None:
-    found = {d.value: d for d in compare(out, out, ("a", "b")).differences}
+    by_value = {d.value: d for d in compare(out, out, ("a", "b")).differences}
     pairs = [row for row in power(out, 0.02, "pool_accuracy") if row.other]
     for row in pairs:
-        ends = found["pool_accuracy"]
+        ends = by_value["pool_accuracy"]
         assert ends.ci_low is not None
         assert ends.ci_high is not None
         assert row.standard_error == pytest.approx((ends.ci_high - ends.ci_low) / 2 / 1.959964)
