@@ -24,7 +24,9 @@ COMMANDS = {
     "demo": {"out", "all"},
     "doctor": {"models", "models-file", "data", "out", "address"},
     "generate": {"examples", "out", "objects", "seed", "workers"},
-    "ingest": {"data", "column-map"},
+    "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
+    "gate": {"policy", "baseline"},
+    "power": {"difference", "metric"},
     "leaderboard": {"to", "benchmarks", "allow-mixed"},
     "list": {"models-file", "check"},
     "nightly": {
