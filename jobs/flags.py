@@ -123,7 +123,17 @@ class ScoreFlags(SweepFlags):
         Path | None,
         Option(
             "--predictions",
-            help="Answers made elsewhere: FILE.jsonl, FILE.parquet, or the authors' files of MATE and V-FLUTE.",
+            help="Answers made elsewhere: FILE.jsonl, FILE.parquet, the authors' files of MATE and V-FLUTE, or logs of "
+            "lmms-eval, lm-eval, VLMEvalKit, Inspect or EvalScope.",
+        ),
+    ] = None
+    tool: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="TOOL",
+            help="The harness that wrote --predictions, where it is not recognised: lm-eval, lmms-eval, vlmevalkit, "
+            "inspect or evalscope.",
         ),
     ] = None
     models: Annotated[str, Option("--models", help=_MODELS_HELP, show_default=False)] = ""

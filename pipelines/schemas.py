@@ -48,6 +48,8 @@ PREDICTIONS = pa.schema(
             pa.int64(),
         ),  # of the prompt, where a provider bills them by themselves; null in old parts
         ("device", pa.string()),  # type of GPU, or `cpu`, that computed the answer; null where no weights were loaded
+        ("their_correct", pa.float64()),  # verdict of the harness that logged the answer; null where it has none
+        *_columns(pa.string(), "their_answer", "their_rule"),  # what its reader took, and the reader's name
     ]
 )
 SCORES = pa.schema(

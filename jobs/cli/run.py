@@ -49,9 +49,11 @@ def score(flags: ScoreFlags) -> int:
     if flags.dry_run:
         from jobs.dry_run.command import show_file
 
-        show_file(spec, path, as_json=flags.json)
+        show_file(spec, path, tool=flags.tool, as_json=flags.json)
         return 0
-    return _execute(spec, lambda progress: score_external(spec, path, progress=progress), as_json=flags.json)
+    return _execute(
+        spec, lambda progress: score_external(spec, path, progress=progress, tool=flags.tool), as_json=flags.json
+    )
 
 
 @takes(ReportFlags)

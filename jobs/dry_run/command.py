@@ -76,9 +76,9 @@ def _show_counts(
     print_line("Nothing was run. What is done or failed would be scored; scores that are up to date are kept.")
 
 
-def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
+def show_file(spec: RunSpec, path: Path, *, tool: str | None = None, as_json: bool) -> None:
     """Print how many answers of a file would be scored; UsageError for an unusable file."""
-    rejected, groups = usable_rows(spec, path)
+    rejected, groups = usable_rows(spec, path, tool)
     rows = [
         {"benchmark": name, "model": model, "task": task, "setting": setting, "answers": n}
         for (name, model), answers in sorted(groups.items())
@@ -90,6 +90,6 @@ def show_file(spec: RunSpec, path: Path, *, as_json: bool) -> None:
     heads = ("benchmark", "model", "task", "setting", "answers")
     print_line(table(heads, [[row[head] for head in heads] for row in rows]))
     print_line(
-        f"Nothing was run. {len(rejected)} rows of {path} cannot be read. Whether the samples of the others exist, and "
+        f"Nothing was run. {len(rejected)} rows of {path} cannot be used. Whether the samples of the others exist, and "
         "which --limit and --sample-id select, is checked when they are scored."
     )

@@ -16,10 +16,14 @@ class CsvRows:
     Raises csv.Error, here or while it yields, where the text is no CSV.
     """
 
-    def __init__(self, text: str, *, strict: bool = True, max_chars: int = MAX_FIELD_CHARS) -> None:
+    def __init__(
+        self, text: str, *, strict: bool = True, max_chars: int = MAX_FIELD_CHARS, delimiter: str = ","
+    ) -> None:
         # A row with a longer field than this process-wide limit takes the lines that its quotes span with it.
         csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
-        self._reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=strict)
+        self._reader = csv.DictReader(
+            io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=strict, delimiter=delimiter
+        )
         self._max_chars = max_chars
         self.columns: Collection[str] = tuple(self._reader.fieldnames or ())
 

@@ -22,6 +22,7 @@ from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntr
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
+from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
@@ -55,6 +56,8 @@ def reduce_entry(
     agreement = judge_agreement(frame)
     frame = without_verdicts(frame)
     metrics = definition.reporter.reduce(frame, requests.samples) + agreement + _cleaned_replies(frame)
+    verdicts = compared_verdicts(out, entry, frame)
+    metrics += verdict_metrics(verdicts)
     if (files or people) and not is_person(entry.model):
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
@@ -83,6 +86,7 @@ def reduce_entry(
         prompts=frozenset() if entry.external else frozenset(requests.prompts),
         prompt_sets=names.prompt_sets,
         captioners=names.captioners,
+        verdicts=verdicts,
         by_prompt_set=others.metrics,
         counts_by_prompt_set=others.counts,
     )

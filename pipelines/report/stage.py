@@ -26,6 +26,7 @@ from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCel
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
+from pipelines.report.tables.other_verdicts import verdict_table
 from pipelines.report.tables.overview import mark_people
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.reproduction import summary_table
@@ -212,8 +213,12 @@ def _with_agreement(
 
 
 def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
-    """Add the tables of metrics by set of prompts and by captioner, where a model was asked with several."""
-    tables = (prompt_set_table(section.name, reduced), captioner_table(section.name, reduced))
+    """Add the tables by set of prompts and by captioner, where a model has several, and of logged verdicts."""
+    tables = (
+        prompt_set_table(section.name, reduced),
+        captioner_table(section.name, reduced),
+        verdict_table(section.name, [verdicts for results in reduced for verdicts in results.verdicts]),
+    )
     return replace(section, tables=(*section.tables, *filter(None, tables)))
 
 

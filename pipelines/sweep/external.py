@@ -33,18 +33,19 @@ log = logging.getLogger(__name__)
 _NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
 
 
-def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener) -> SweepResult:
+def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener, tool: str | None = None) -> SweepResult:
     """Score, reduce and report the answers of a file; the models of `spec` are ignored, its other names filter.
 
     `path` is `.jsonl` or `.parquet` with the columns benchmark, model, task, setting, sample_id, variant, output; or a
-    file or folder in the form in which a benchmark's authors distribute predictions.
+    file or folder in the form in which a benchmark's authors distribute predictions; or logs of another harness, which
+    `tool` names where they are not recognised.
 
     Raises:
         LockedError: another run writes this output.
         UsageError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
         UnknownRevisionError: the hub does not know the judge or its revision.
     """
-    rejections, groups = usable_rows(spec, path)
+    rejections, groups = usable_rows(spec, path, tool)
     names = sorted({name for (name, _), rows in groups.items() if rows})
     with open_sweep(spec, (Stage.SCORE, Stage.REPORT), benchmarks=names, progress=progress) as sweep:
         return _evaluate(sweep, _import_rows(sweep.context, path, rejections, groups))

@@ -22,6 +22,9 @@ GIVEN = ("bertscore_f1", "bertscore_f1_rescaled", "bertscore_0", "bertscore_1", 
 """Columns that stand in for a scorer's output or a person's label; others of the file are ignored."""
 
 
+OTHER_VERDICT = ("their_correct", "their_answer", "their_rule")
+"""Columns of the verdict of the harness that logged an answer."""
+
 PART_ROWS = 4096
 _Key = tuple[str, str, str, str]
 """Task, setting, sample id, variant."""
@@ -113,6 +116,7 @@ def _prediction(columns: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str,
         "finish_reason": "",
         "steps": [],
         "given": scorer_values,
+        **{name: row.get(name) for name in OTHER_VERDICT},
     }
 
 

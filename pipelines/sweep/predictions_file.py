@@ -14,6 +14,8 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
+from pipelines.import_logs.matching import match_logs
+from pipelines.import_logs.tools import TOOL_NAMES, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
 from pipelines.storage.parts import read_parquet
@@ -22,9 +24,15 @@ REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
 
 
 def usable_rows(
-    spec: RunSpec, path: Path
+    spec: RunSpec, path: Path, tool: str | None = None
 ) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
-    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones."""
+    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones.
+
+    Logs of other harnesses are matched to the ingested benchmarks; `tool` names the harness where it is not recognised.
+    """
+    logs = tool_files(path, tool) if tool or (path.exists() and not _is_ours(path)) else []
+    if logs:
+        return match_logs(spec, [record for log_tool, file in logs for record in log_tool.read(file)])
     rejections: list[Rejection] = []
     groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
     for file in _files(path):
@@ -33,6 +41,12 @@ def usable_rows(
             if row["benchmark"] in spec.benchmarks:
                 groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
     return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file, or one in a folder, is in the form of a benchmark's authors."""
+    files = (path,) if path.is_file() else (*path.glob("*"), *path.glob("*/*"))
+    return any(file.is_file() and _reader(file) for file in files)
 
 
 def _files(path: Path) -> list[Path]:
@@ -44,8 +58,8 @@ def _files(path: Path) -> list[Path]:
     files = sorted(file for file in (*path.glob("*"), *path.glob("*/*")) if file.is_file() and _reader(file))
     if not files:
         raise UsageError(
-            f"--predictions {path}: holds no file in the form of a benchmark's authors; "
-            "give one .jsonl or .parquet file instead"
+            f"--predictions {path}: holds no log of {', '.join(TOOL_NAMES)} and no file in the form of a benchmark's "
+            "authors; give one .jsonl or .parquet file instead"
         )
     return files
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.support.log_fuzzing import LOG_PARSERS
+
 __all__ = ["PARSERS", "Outcome", "fuzz", "mutate"]
 
 _NUMBERS = (0, 1, 0xFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
@@ -320,6 +322,7 @@ def _models_file(content: bytes, folder: Path) -> None:
 
 
 PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]] = {
+    **LOG_PARSERS,
     "GGUF header": (_gguf_seed, _gguf),
     "safetensors header": (_safetensors_seed, _safetensors),
     "config.json of a model": (_config_seed, _config),

@@ -44,8 +44,8 @@ COMMANDS = {
         "human",
     },
     "score": {
-        "predictions", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file",
-        "judge", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "seed", "prompts",
+        "predictions", "from", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out",
+        "models-file", "judge", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run",
     },
