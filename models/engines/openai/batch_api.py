@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, TypeVar
 
-from models.engines.openai.endpoint import Endpoint
-from models.engines.openai.failures import FailedAttempt, reply_text
+from models.engines.endpoints.failures import FailedAttempt, reply_text
+from models.engines.openai.endpoint import OpenAIEndpoint
 from models.errors import BatchApiError
 from models.spec import ModelSpec
 
@@ -63,7 +63,7 @@ class BatchApi:
         """Read the key (`MissingSecretError` without one)."""
         import openai
 
-        self.endpoint, self._window = Endpoint(spec), spec.batch_window
+        self.endpoint, self._window = OpenAIEndpoint(spec), spec.batch_window
         timeout = openai.Timeout(spec.timeout_s, connect=min(10.0, spec.timeout_s / 2))
         http = openai.DefaultHttpxClient(**self.endpoint.http_options)
         self._client = openai.OpenAI(

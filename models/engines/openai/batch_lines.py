@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from models.engines.openai.endpoint import Endpoint, rejects_max_tokens
+from models.engines.endpoints.endpoint import Endpoint
+from models.engines.openai.endpoint import rejects_max_tokens
 from models.messages import Answer, Failure
 
 CHAT_PATH = "/v1/chat/completions"

@@ -6,39 +6,22 @@ dropped is named. What tells a failure, also with status 200, is never an answer
 
 from __future__ import annotations
 
-import codecs
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
+from models.engines.endpoints.replies import NoCompletionError, ReportedFailure, decoded, texts, token_count
 from models.messages import Answer
 
 FAILED_REASONS: Final = frozenset(
     {"error", "abort", "aborted", "network_error", "insufficient_system_resource", "cancelled", "model_error"}
 )
 """Finish reasons with which a provider ends a reply that it could not complete."""
-_MOST_TOKENS = 2**53
 _CACHED = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 """Names of tokens read from a cache and written into it, in `usage` or its `prompt_tokens_details`."""
 _FILTERS = ("prompt_filter_results", "content_filter_results", "prompt_feedback", "promptFeedback")
-
-
-class NoCompletionError(ValueError):
-    """A reply that is no chat completion."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedFailure:
-    """A failure that a reply with status 200 tells."""
-
-    error: object
-    """The error object, or the finish reason."""
-    reason: str = ""
-    """The finish reason, where that alone tells it."""
 
 
 def read_reply(content: bytes) -> Answer | ReportedFailure:
@@ -47,7 +30,7 @@ def read_reply(content: bytes) -> Answer | ReportedFailure:
     Raises:
         NoCompletionError: it is no chat completion.
     """
-    reply, repairs = _decoded(content)
+    reply, repairs = decoded(content)
     if reply.get("error"):
         return ReportedFailure(reply["error"])
     choices = reply.get("choices")
@@ -69,34 +52,13 @@ def read_reply(content: bytes) -> Answer | ReportedFailure:
     return _answer(choice, message, reply.get("usage"), repairs)
 
 
-def _decoded(content: bytes) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the reply as an object, and what had to be repaired in its bytes."""
-    text = content.decode("utf-8-sig", "replace")
-    try:
-        reply = json.loads(text, strict=False)
-    except (ValueError, RecursionError) as error:
-        raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
-    if not isinstance(reply, Mapping):
-        raise NoCompletionError("it is no JSON object")
-    repaired = {"byte_order_mark": content.startswith(codecs.BOM_UTF8), "bytes": not _is_utf8(content)}
-    return reply, [name for name, is_repaired in repaired.items() if is_repaired]
-
-
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object, repairs: Sequence[str]) -> Answer:
-    parts = list(_texts(message.get("content")))
+    parts = list(texts(message.get("content")))
     counts = usage if isinstance(usage, Mapping) else {}
     details = counts.get("prompt_tokens_details")
     names = {**counts, **details} if isinstance(details, Mapping) else counts
     fields = (("prompt_tokens",), ("completion_tokens",), _CACHED, _WRITTEN)
-    tokens = [_token_count(next((names[name] for name in group if names.get(name)), None)) for group in fields]
+    tokens = [token_count(next((names[name] for name in group if names.get(name)), None)) for group in fields]
     read, output, cached_tokens, write_tokens = (count or 0 for count in tokens)
     if cached_tokens + write_tokens > read:  # a server that counts apart what its cache holds
         read += cached_tokens + write_tokens
@@ -108,7 +70,7 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
         "finish_reason": not isinstance(reason, str | None),
     }
     return Answer(
-        text="".join(part for part in parts if part) or next(filter(None, _texts(message.get("refusal"))), ""),
+        text="".join(part for part in parts if part) or next(filter(None, texts(message.get("refusal"))), ""),
         finish_reason=str(reason) if isinstance(reason, str | int | float) and reason != "" else "stop",
         input_tokens=read,
         output_tokens=output,
@@ -118,28 +80,6 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
         reasoning=next((text for text in thoughts if isinstance(text, str) and text), None),
         repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
     )
-
-
-def _texts(content: object) -> Iterator[str | None]:
-    """Yield the texts of a content, which is one text, or parts; None for a part without text."""
-    if isinstance(content, list):
-        for part in content:
-            yield from (None,) if part is None else _texts(part)
-    elif isinstance(content, Mapping):
-        yield from _texts(content.get("text"))
-    elif content is not None:
-        yield content if isinstance(content, str) else None
-
-
-def _token_count(value: object) -> int | None:
-    """Return a count of tokens, 0 where there is none; None for what is no count, such as NaN, 10^20 or a list."""
-    if value is None:
-        return 0
-    try:
-        number = float(value) if isinstance(value, str | int | float) else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return int(number) if 0 <= number < _MOST_TOKENS else None
 
 
 def _mean_logprob(logprobs: object) -> float | None:

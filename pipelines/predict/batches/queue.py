@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import IO, Any
 
+from models.engines.endpoints.budget import cost_limit_failure, estimate_tokens
+from models.engines.endpoints.failures import backoff_s
 from models.engines.openai.batch_api import BatchApi, BatchState, describe
 from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
-from models.engines.openai.budget import cost_limit_failure, estimate_tokens
-from models.engines.openai.failures import backoff_s
 from models.engines.openai.messages import call_messages, request_body
 from models.errors import BatchApiError, UnlistedBatchError
 from models.messages import Answer, Call, Failure, Frames, Media
@@ -117,7 +117,8 @@ class BatchQueue:
             self.outcomes[custom_id] = Failure(type="too_large", message=text)
             return True
         price, limit = self._spec.billed_price, self._spec.cost_limit
-        dollars = price.dollars(estimate_tokens(messages), call.generation.max_new_tokens) if price else 0.0
+        tokens = estimate_tokens(self._spec, call, pictures)
+        dollars = price.dollars(tokens, call.generation.max_new_tokens) if price else 0.0
         if limit is not None and self._spent + self._reserved() + dollars > limit:
             if self._reserved():
                 return False

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from models.engines import wrap_engine
-from models.engines.openai.messages import UNSCORED
+from models.engines.endpoints.engine import UNSCORED
 from models.fingerprint import answer_fingerprint
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Step, decoding_name, prompt_sha256
 from pipelines.hashing import stable_id

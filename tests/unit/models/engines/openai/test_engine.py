@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from models.engines.endpoints.pictures import data_uris
 from models.engines.openai.engine import OpenAIEngine
-from models.engines.openai.messages import data_uris
 from models.entry_fields import Limits
 from models.errors import MissingSecretError
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
 from tests.support.endpoint_script import Action, EndpointRequest, Raw, Say, Status, always
-from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
+from tests.unit.models.engines.endpoints.rig import KEY, kinds, many, rig
 
 
 class TestRequests:
@@ -48,7 +48,7 @@ class TestRequests:
             encoded.append(media)
             return data_uris(media, frames, limits)
 
-        monkeypatch.setattr("models.engines.openai.engine.data_uris", counting)
+        monkeypatch.setattr("models.engines.endpoints.engine.data_uris", counting)
         with rig(always("A")) as at:
             at.ask(*(call(f"{index}/0", CLIP, PICTURE, f"{index}?") for index in range(5)))
             assert sorted(encoded, key=repr) == [PICTURE, CLIP]

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
-from models.engines.openai.failures import FailedAttempt, FailureScope
-from models.engines.openai.messages import data_uris
-from models.engines.openai.rate_limit import AdaptiveConcurrency
+from models.engines.endpoints.failures import FailedAttempt, FailureScope
+from models.engines.endpoints.pictures import data_uris
+from models.engines.endpoints.rate_limit import AdaptiveConcurrency
 from models.entry_fields import Limits
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import ModelSpec
 from tests.support.endpoint_script import EndpointRequest, Half, Say, Status
 from tests.support.storm import figures
-from tests.unit.models.engines.openai.rig import kinds, many, rig
+from tests.unit.models.engines.endpoints.rig import kinds, many, rig
 
 PRICE = {"input_per_million": 1_000_000.0, "output_per_million": 1_000_000.0}
 """A dollar a token."""

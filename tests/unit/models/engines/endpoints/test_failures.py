@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.openai.failures import (
+from models.engines.endpoints.failures import (
     FailedAttempt,
     FailureScope,
     backoff_s,
@@ -14,8 +14,8 @@ from models.engines.openai.failures import (
     clip,
     retry_after_s,
 )
-from models.engines.openai.health import STREAK_LIMIT, Health
-from models.engines.openai.rate_limit import RateLimiter
+from models.engines.endpoints.health import STREAK_LIMIT, Health
+from models.engines.endpoints.rate_limit import RateLimiter
 from models.errors import EngineUnreachableError
 from models.messages import Failure
 from tests.support.fake_time import FakeTime

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from models.engines.openai.failures import FailedAttempt
+from models.engines.endpoints.failures import FailedAttempt
 from models.entry_fields import Price
-from models.messages import Answer, Failure
+from models.messages import Answer, Call, Failure, Media, Text
+from models.spec import ModelSpec
 
 _CHARS_PER_TOKEN = 3.5
 TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only
@@ -28,11 +28,11 @@ class Budget:
         self._ratio = 0.0  # maximum share of its reservation that an answer cost
         self.spent = 0.0  # dollars
 
-    async def reserve(self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int) -> float | None:
-        """Reserve dollars for a call, for `settle` to release; None when the limit is reached."""
+    async def reserve(self, tokens: float, max_new_tokens: int) -> float | None:
+        """Reserve dollars for a call by its prompt tokens, for `settle` to release; None when the limit is reached."""
         if self._price is None or self._limit is None:
             return 0.0
-        estimate = self._price.dollars(estimate_tokens(messages), max_new_tokens)
+        estimate = self._price.dollars(tokens, max_new_tokens)
         while True:
             expected = estimate * (self._ratio or 1.0)
             if self.spent >= self._limit:
@@ -65,11 +65,8 @@ def cost_limit_failure(spent: float, limit: float) -> Failure:
     return Failure(type="cost_limit", message=f"not sent: ${spent:.4f} of the limit of ${limit:.4f} are spent")
 
 
-def estimate_tokens(messages: Sequence[Mapping[str, Any]]) -> float:
-    """Estimate the tokens of chat messages."""
-    tokens = 0.0
-    for message in messages:
-        content = message["content"]
-        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            tokens += len(part["text"]) / _CHARS_PER_TOKEN if part["type"] == "text" else TOKENS_PER_PICTURE
-    return tokens
+def estimate_tokens(spec: ModelSpec, call: Call, pictures: Mapping[Media, Sequence[str]]) -> float:
+    """Estimate the prompt tokens of a call."""
+    texts = (part.text for turn in call.turns for part in turn.parts if isinstance(part, Text))
+    characters = len(spec.system or "") + sum(map(len, texts))
+    return characters / _CHARS_PER_TOKEN + TOKENS_PER_PICTURE * sum(len(pictures[medium]) for medium in call.media)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.engines.openai.budget import TOKENS_PER_PICTURE
+from models.engines.endpoints.budget import TOKENS_PER_PICTURE
 from models.entry_fields import EndpointSettings
 from models.messages import Answer, Call, Failure, Media
 

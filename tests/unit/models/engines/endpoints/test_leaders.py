@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from models.engines.openai.budget import Budget
+from models.engines.endpoints.budget import Budget
+from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.openai.cache_fields import cache_fields
-from models.engines.openai.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.entry_fields import Price
 from models.messages import Answer, Call, Frames, Generation, Media, Text, Turn, user
 from models.spec import ModelSpec
 from tests.support.calls import MEDIA, OTHER_PICTURE, PICTURE, call, noise
 from tests.support.endpoint_script import Action, EndpointRequest, Status, always
 from tests.support.prompt_cache import CachingProvider
-from tests.unit.models.engines.openai.rig import Rig, kinds, rig
+from tests.unit.models.engines.endpoints.rig import Rig, kinds, rig
 
 PRICE = {"input_per_million": 10.0, "cached_input_per_million": 1.0, "output_per_million": 10.0}
 CLIP = Media("video", "9" * 64, 32)

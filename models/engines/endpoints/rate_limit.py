@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from models.engines.openai.failures import FailedAttempt
+from models.engines.endpoints.failures import FailedAttempt
 from models.messages import Answer
 
 _CATCH_UP_S = 1.0  # lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together

@@ -5,14 +5,14 @@ import socket
 
 import pytest
 
+from models.engines.endpoints.health import REFUSAL_LIMIT, STREAK_LIMIT
 from models.engines.openai.engine import OpenAIEngine
-from models.engines.openai.health import REFUSAL_LIMIT, STREAK_LIMIT
 from models.errors import EngineUnreachableError
 from models.messages import Answer, CallReply, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call
 from tests.support.endpoint_script import Action, Raw, Status, always, by_rules
-from tests.unit.models.engines.openai.rig import KEY, kinds, many, rig
+from tests.unit.models.engines.endpoints.rig import KEY, kinds, many, rig
 
 
 class TestUnreachable:

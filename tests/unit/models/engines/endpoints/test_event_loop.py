@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.engines.openai.event_loop import BackgroundLoop
+from models.engines.endpoints.event_loop import BackgroundLoop
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from models.engines.openai.failures import FailedAttempt, FailureScope
+from models.engines.endpoints.failures import FailedAttempt, FailureScope
 from models.errors import EngineUnreachableError
 
 STREAK_LIMIT = 64  # consecutive calls without an answer, caused by the endpoint, after which the run ends

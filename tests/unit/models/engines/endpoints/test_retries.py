@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.engines.openai.failures import LONGEST_WAIT_S
+from models.engines.endpoints.failures import LONGEST_WAIT_S
 from models.messages import Answer, Failure
 from tests.support.endpoint_script import Drop, EndpointRequest, Hang, Say, always
 from tests.support.fake_time import FakeTime
-from tests.unit.models.engines.openai.rig import kinds, many, rig
+from tests.unit.models.engines.endpoints.rig import kinds, many, rig
 
 
 class TestRetries:

@@ -1,0 +1,89 @@
+"""An endpoint of a model: its key, and how its failures are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from models.engines.endpoints.failures import (
+    FailedAttempt,
+    classify_status,
+    clip,
+    is_content_filter,
+    reply_text,
+    reported_failure,
+    transient_failure,
+)
+from models.engines.endpoints.replies import NoCompletionError, ReplyReader
+from models.environment import secret
+from models.messages import Answer
+from models.shell.connections import http_options
+from models.spec import ModelSpec
+
+
+class Endpoint:
+    """The endpoint of one model."""
+
+    def __init__(self, spec: ModelSpec, read_reply: ReplyReader, *, now: Callable[[], float] = time.time) -> None:
+        """Read the key (`MissingSecretError` without one); `now` is Unix time, for Retry-After."""
+        self.spec, self._read_reply, self._now = spec, read_reply, now
+        self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
+
+    @property
+    def key(self) -> str | None:
+        """The key; None where the entry names none."""
+        return self._key.get_secret_value() if self._key else None
+
+    @property
+    def http_options(self) -> dict[str, Any]:
+        """Return the options of its HTTP client; `ShellSettingError` where a variable of the shell is wrong."""
+        return http_options(str(self.spec.base_url))
+
+    def read_completion(self, content: bytes) -> Answer | FailedAttempt:
+        """Return the answer in the body of a reply; `bad_reply` where it is no completion.
+
+        A failure that the body tells is one, whatever the status was.
+        """
+        try:
+            reply = self._read_reply(content)
+        except NoCompletionError as error:
+            start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200)
+            return transient_failure("bad_reply", f"the reply is no chat completion ({error}): {start}")
+        if isinstance(reply, Answer):
+            return reply
+        if is_content_filter(reply.error):
+            return Answer(text="", finish_reason="content_filter")
+        return reported_failure(reply.error, reply.reason, self.redact)
+
+    def failed_status(
+        self, status: int, error: object, text: str, headers: Mapping[str, str] | None = None
+    ) -> Answer | FailedAttempt:
+        """Return the outcome of an error status; `error` is the error object of the reply, `text` the raw reply."""
+        if is_content_filter(error):
+            return Answer(text="", finish_reason="content_filter")
+        names = {name.lower(): value for name, value in (headers or {}).items()}
+        return classify_status(status, names, body=error, text=text, now=self._now(), redact=self.redact)
+
+    def redact(self, text: str) -> str:
+        """Return the text without the key: some endpoints quote it in errors."""
+        return text.replace(self._key.get_secret_value(), "***") if self._key else text
+
+    @property
+    def address(self) -> str:
+        """Return the address without its query, for messages."""
+        address = urlsplit(str(self.spec.base_url))
+        return f"{address.scheme}://{address.netloc}{address.path}"
+
+    def unreachable_message(self, reason: str) -> str:
+        """Return a sentence that names the model, the address, the reason and what to check."""
+        key = (
+            f"that {self.spec.api_key_env} holds a valid key with quota left"
+            if self.spec.api_key_env
+            else "whether it needs a key (api_key_env)"
+        )
+        return (
+            f"model {self.spec.model!r} at {self.address} is unavailable: {reason}. Check that base_url is right and "
+            f"the endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
+        )

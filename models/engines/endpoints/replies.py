@@ -1,0 +1,75 @@
+"""Replies of endpoints: bytes to objects, counts and texts, all read leniently, and the failures that they tell."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from models.messages import Answer
+
+_MOST_TOKENS = 2**53
+
+
+class NoCompletionError(ValueError):
+    """A reply that is no chat completion."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFailure:
+    """A failure that a reply with status 200 tells."""
+
+    error: object
+    """The error object, or the finish reason."""
+    reason: str = ""
+    """The finish reason, where that alone tells it."""
+
+
+ReplyReader: TypeAlias = Callable[[bytes], Answer | ReportedFailure]
+"""Returns the answer or failure in the body of a reply, or raises `NoCompletionError`."""
+
+
+def decoded(content: bytes) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the reply as an object, and what had to be repaired in its bytes."""
+    text = content.decode("utf-8-sig", "replace")
+    try:
+        reply = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
+    if not isinstance(reply, Mapping):
+        raise NoCompletionError("it is no JSON object")
+    repaired = {"byte_order_mark": content.startswith(codecs.BOM_UTF8), "bytes": not _is_utf8(content)}
+    return reply, [name for name, is_repaired in repaired.items() if is_repaired]
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def texts(content: object) -> Iterator[str | None]:
+    """Yield the texts of a content, which is one text, or parts; None for a part without text."""
+    if isinstance(content, list):
+        for part in content:
+            yield from (None,) if part is None else texts(part)
+    elif isinstance(content, Mapping):
+        yield from texts(content.get("text"))
+    elif content is not None:
+        yield content if isinstance(content, str) else None
+
+
+def token_count(value: object) -> int | None:
+    """Return a count of tokens, 0 where there is none; None for what is no count, such as NaN, 10^20 or a list."""
+    if value is None:
+        return 0
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return int(number) if 0 <= number < _MOST_TOKENS else None
