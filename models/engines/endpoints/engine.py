@@ -57,7 +57,7 @@ class EndpointEngine(ABC):
     ) -> None:
         """Start the thread."""
         spec = endpoint.spec
-        self._spec, self._endpoint = spec, endpoint
+        self.spec, self.endpoint = spec, endpoint
         self._clock, self._sleep = clock, sleep
         self._omitted: list[str] = []
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
@@ -68,23 +68,24 @@ class EndpointEngine(ABC):
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
     @abstractmethod
-    def _body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
+    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
         """Return a request without the `omitted` parameters; `prefix` is what other calls begin with too."""
 
     @abstractmethod
-    async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
+    async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         """Send a request once."""
 
     @abstractmethod
-    async def _disconnect(self) -> None:
+    async def disconnect(self) -> None:
         """Close the connections."""
 
-    def _adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
+    def adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
         """Learn from a refusal how requests must be; return whether the call is to be sent again."""
         del failure, body
         return False
 
-    def _decoding(self, call: Call, omitted: Collection[str]) -> str:
+    def decoding(self, call: Call, omitted: Collection[str]) -> str:
+        """Return how the answer to a call sent without the `omitted` parameters was decoded."""
         return decoding_name(call.generation, beams=False) if "temperature" not in omitted else "sampled"
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
@@ -92,7 +93,7 @@ class EndpointEngine(ABC):
         if not calls:
             return
         items = dict.fromkeys(part for call in calls for part in call.media)
-        pictures = {part: data_uris(part, media[part], self._spec.limits) for part in items}
+        pictures = {part: data_uris(part, media[part], self.spec.limits) for part in items}
 
         async def produce(put: Callable[[CallReply], None]) -> None:
             await self._answer_all(calls, pictures, put)
@@ -102,7 +103,7 @@ class EndpointEngine(ABC):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return what the endpoint refused and is no longer sent."""
-        return tuple(f"{self._spec.model}: the endpoint refuses {name}, which is not sent" for name in self._omitted)
+        return tuple(f"{self.spec.model}: the endpoint refuses {name}, which is not sent" for name in self._omitted)
 
     @property
     def spent(self) -> float:
@@ -111,7 +112,7 @@ class EndpointEngine(ABC):
 
     def close(self) -> None:
         """Cancel running calls, close the connections, end the thread."""
-        self._loop.close(self._disconnect)
+        self._loop.close(self.disconnect)
 
     async def _answer_all(self, calls: Sequence[Call], pictures: Pictures, put: Callable[[CallReply], None]) -> None:
         prefixes = [shared_prefix(call, lambda medium: len(pictures[medium])) for call in calls]
@@ -124,7 +125,7 @@ class EndpointEngine(ABC):
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._spec.concurrency, len(calls))):
+                for _ in range(min(self.spec.concurrency, len(calls))):
                     group.create_task(work())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
@@ -133,7 +134,7 @@ class EndpointEngine(ABC):
         call, prefix = taken
         if call.scored:
             return CallReply(call_id=call.call_id, outcome=UNSCORED)
-        tokens = estimate_tokens(self._spec, call, pictures)
+        tokens = estimate_tokens(self.spec, call, pictures)
         answers_before = self._health.answers
         attempt = 0
         while True:
@@ -142,12 +143,12 @@ class EndpointEngine(ABC):
                 return CallReply(call_id=call.call_id, outcome=self._budget.failure())
             outcome: Answer | FailedAttempt | None = None
             omitted = tuple(self._omitted)
-            body = self._body(call, pictures, omitted, prefix if prefix in queue.shared else None)
+            body = self.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
             try:
                 async with self._concurrency:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
-                    outcome = await self._attempt(body)
+                    outcome = await self.attempt(body)
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
@@ -155,9 +156,9 @@ class EndpointEngine(ABC):
                 self._health.record_answer()
                 self._cache.record(prefix, outcome)
                 queue.end_attempt(call, prefix, outcome)
-                outcome = replace(outcome, decoding=self._decoding(call, omitted))
+                outcome = replace(outcome, decoding=self.decoding(call, omitted))
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
-            if self._adapt(outcome.failure, body):
+            if self.adapt(outcome.failure, body):
                 continue
             refused = refused_parameter(outcome.failure, self.optional_parameters)
             if refused is not None and refused not in omitted:
@@ -165,7 +166,7 @@ class EndpointEngine(ABC):
                 continue
             queue.end_attempt(call, prefix, outcome.failure)
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
-            if not outcome.is_transient or attempt >= self._spec.retries or wait > LONGEST_WAIT_S:
+            if not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
                 break
             if outcome.wait_s:
                 self._rate_limiter.pause(outcome.wait_s)
@@ -178,4 +179,4 @@ class EndpointEngine(ABC):
     def _omit(self, parameter: str, reason: str) -> None:
         if parameter not in self._omitted:
             self._omitted.append(parameter)
-            log.warning("%s refuses %s, which is left out from now on: %s", self._spec.model, parameter, reason)
+            log.warning("%s refuses %s, which is left out from now on: %s", self.spec.model, parameter, reason)

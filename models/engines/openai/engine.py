@@ -45,47 +45,51 @@ class OpenAIEngine(EndpointEngine):
         self.optional_parameters = (*get_args(OptionalParameter), *self._cache_fields)
         super().__init__(endpoint, clock=clock, sleep=sleep)
 
-    def _body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
-        messages = chat_messages(call, pictures, self._spec.system, self._spec.detail)
-        body = request_body(self._spec, call, messages, self._limit_name, omitted)
+    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
+        """Return the arguments of the client."""
+        messages = chat_messages(call, pictures, self.spec.system, self.spec.detail)
+        body = request_body(self.spec, call, messages, self._limit_name, omitted)
         if prefix is None:
             return body
         return with_cache_fields(body, prefix.key, prefix.pictures, self._cache_fields, omitted)
 
-    def _adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
+    def adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
+        """Learn the name of the limit."""
         if "max_tokens" not in body or not rejects_max_tokens(failure):
             return False
         self._limit_name = "max_completion_tokens"
         return True
 
-    async def _disconnect(self) -> None:
+    async def disconnect(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
-    async def _attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
+    async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
+        """Send a request once."""
         import openai
 
         try:
-            async with asyncio.timeout(self._spec.timeout_s):
+            async with asyncio.timeout(self.spec.timeout_s):
                 reply = await self._create(**body)
         except openai.APIStatusError as error:
-            return self._endpoint.failed_status(
+            return self.endpoint.failed_status(
                 error.status_code, error.body, error.response.text, error.response.headers
             )
         except (TimeoutError, openai.APITimeoutError) as error:
             if _is_connect_error(error):
                 return transient_failure("connection", "no connection in time", FailureScope.NO_CONNECTION)
-            return transient_failure("timeout", f"no reply within {self._spec.timeout_s:g} s")
+            return transient_failure("timeout", f"no reply within {self.spec.timeout_s:g} s")
         except openai.APIConnectionError as error:
             scope = FailureScope.NO_CONNECTION if _is_connect_error(error) else FailureScope.ENDPOINT
             cause = error.__cause__ or error
-            return transient_failure("connection", self._endpoint.redact(f"{type(cause).__name__}: {cause}"), scope)
-        return self._endpoint.read_completion(reply.content)
+            return transient_failure("connection", self.endpoint.redact(f"{type(cause).__name__}: {cause}"), scope)
+        return self.endpoint.read_completion(reply.content)
 
 
 def _make_client(endpoint: OpenAIEndpoint) -> openai.AsyncOpenAI:
     import openai
 
-    # `_attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
+    # `attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
     timeout = openai.Timeout(None, connect=min(10.0, endpoint.spec.timeout_s / 2))
     http = openai.DefaultAsyncHttpxClient(**endpoint.http_options)
     client = openai.AsyncOpenAI(**endpoint.client_options, timeout=timeout, max_retries=0, http_client=http)
