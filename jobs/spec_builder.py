@@ -104,7 +104,7 @@ def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
 
 
 def _in_batches(spec: ModelSpec) -> ModelSpec:
-    return spec.model_copy(update={"batch": True}) if spec.is_endpoint else spec
+    return spec.model_copy(update={"batch": True}) if spec.has_batches else spec
 
 
 def _spec(
@@ -115,7 +115,7 @@ def _spec(
     captioner_names, own_captions = _captioners(flags)
     captioners = tuple(named_models(captioner_names, catalog, "--captioner").items())
     named = {**models, **dict((*judges, *captioners))}
-    if flags.batch and named and not any(spec.is_endpoint for spec in named.values()):
+    if flags.batch and named and not any(spec.has_batches for spec in named.values()):
         raise UsageError("--batch: no model of this run has engine openai; the others have no batch endpoint")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
     return RunSpec(

@@ -31,13 +31,14 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
 
     runs_locally: ClassVar[bool] = False  # weights are loaded and answers computed on machines of the cluster
     is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
+    has_batches: ClassVar[bool] = False  # its endpoint may answer requests in batches
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
     builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
     ranks_builder: ClassVar[str] = ""  # the same where a replica has a process for each rank; '' where it has one
     can_offload: ClassVar[bool] = False  # layers that do not fit can be kept in CPU memory or on disk
 
-    engine: Literal["auto", "transformers", "vllm", "openai", "random"]
+    engine: Literal["auto", "transformers", "vllm", "openai", "anthropic", "gemini", "random"]
     engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
     model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
     revision: str | None = None
@@ -71,12 +72,12 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         if not self.is_random and not self.model:
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
         if self.is_endpoint and not self.base_url:
-            raise ValueError("engine openai needs `base_url`, such as https://api.openai.com/v1")
+            raise ValueError(f"engine {self.engine} needs `base_url`, such as https://api.openai.com/v1")
         unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
         if unsent and not self.is_endpoint:
-            raise ValueError(f"{', '.join(unsent)}: only engine openai sends requests")
-        if self.batch and not self.is_endpoint:
-            raise ValueError("batch: only engine openai has a batch endpoint")
+            raise ValueError(f"{', '.join(unsent)}: only engines of endpoints send requests")
+        if self.batch and not self.has_batches:
+            raise ValueError("batch: only engine openai sends batches")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.offload and not self.can_offload:
@@ -155,7 +156,26 @@ class OpenAIEntry(ModelSpec):
 
     engine: Literal["openai"]
     is_endpoint = True
+    has_batches = True
     builder = "models.engines.openai.engine:OpenAIEngine"
+
+
+class AnthropicEntry(ModelSpec):
+    """An entry behind the Anthropic Messages API."""
+
+    engine: Literal["anthropic"]
+    base_url: str | None = "https://api.anthropic.com"
+    is_endpoint = True
+    builder = "models.engines.anthropic.engine:AnthropicEngine"
+
+
+class GeminiEntry(ModelSpec):
+    """An entry behind the Gemini API."""
+
+    engine: Literal["gemini"]
+    base_url: str | None = "https://generativelanguage.googleapis.com/v1beta"
+    is_endpoint = True
+    builder = "models.engines.gemini.engine:GeminiEngine"
 
 
 class RandomEntry(ModelSpec):
@@ -181,6 +201,8 @@ _CLASSES: Mapping[object, type[ModelSpec]] = {
     "transformers": TransformersEntry,
     "vllm": VLLMEntry,
     "openai": OpenAIEntry,
+    "anthropic": AnthropicEntry,
+    "gemini": GeminiEntry,
     "random": RandomEntry,
 }
 

@@ -27,6 +27,7 @@ MIN_UNIT_REQUESTS = 32
 """Units that are made smaller to balance many replicas get no smaller than this."""
 UNITS_PER_REPLICA = 4
 """The minimum number of units per replica, so that none waits long for the last one."""
+PAID_ENGINES = frozenset({"openai", "anthropic", "gemini"})
 KINDS = {"answer": "predictions", "caption": "captions"}
 """Where parts of each kind go."""
 GroupKey: TypeAlias = tuple[str, str]
@@ -132,7 +133,7 @@ class UnitMaker:
         self.pending += sum(len(sample.ids) for members in pool.values() for sample in members)
         limit, light_limit = self._max_requests(MAX_UNIT_REQUESTS), self._max_requests(MAX_LIGHT_UNIT_REQUESTS)
         pack_limit = min(PACK_REQUESTS, limit)
-        small_limit = pack_limit if self.target.fingerprint.get("engine") == "openai" else light_limit
+        small_limit = pack_limit if self.target.fingerprint.get("engine") in PAID_ENGINES else light_limit
         packed: list[tuple[MediaGroupSlice, list[str]]] = []
         size = pixels = 0
         for key, members in pool.items():

@@ -1,4 +1,6 @@
-"""A scripted OpenAI-compatible endpoint over real HTTP, in a thread of the test or as a process of its own.
+"""A scripted endpoint over real HTTP, in a thread of the test or as a process of its own.
+
+It speaks chat completions as OpenAI-compatible servers, the Anthropic Messages API and the Gemini API, by path.
 
 In a thread: `with ScriptedEndpoint(always("A")) as endpoint: ... endpoint.base_url`.
 As a process: `python -m tests.support.endpoint --port 0 --record FILE --script RULES`; the first line it prints is its
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.endpoint_batches import BatchScript, BatchServer
+from tests.support.endpoint_protocols import ChatProtocol, RefusedBodyError, protocol_of
 from tests.support.endpoint_script import (
     Action,
     Drop,
@@ -75,14 +78,19 @@ class _Handler(BaseHTTPRequestHandler):
         if self._is_batch_path():
             self._batch("POST", content)
             return
-        body = json.loads(content)
-        if not self.path.endswith("/chat/completions"):
+        raw, protocol, endpoint = json.loads(content), protocol_of(self.path), self.server.endpoint
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if protocol is None:
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
             return
-        endpoint = self.server.endpoint
-        request = endpoint.note(body, {name.lower(): value for name, value in self.headers.items()})
         try:
-            self._follow(request, endpoint.script(request))
+            body = protocol.to_chat(raw, self.path, headers)
+        except RefusedBodyError as error:
+            self._send(400, protocol.error(400, str(error), None))
+            return
+        request = endpoint.note(body, raw, headers)
+        try:
+            self._follow(request, endpoint.script(request), protocol)
         finally:
             endpoint.done()
 
@@ -96,16 +104,16 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send_bytes(*batches.handle(method, path, content, self.headers.get("Content-Type", "")), {})
 
-    def _follow(self, request: EndpointRequest, action: Action | str) -> None:
+    def _follow(self, request: EndpointRequest, action: Action | str, protocol: ChatProtocol) -> None:
         if isinstance(action, str):
             action = Say(text=action)
         if isinstance(action, Say):
             self.server.endpoint.stopping.wait(action.delay_s)
             action.on_end()
-            self._send(200, _completion(request, action))
+            self._send(200, protocol.reply(_completion(request, action)))
         elif isinstance(action, Status):
-            error = {"message": action.message, "type": "scripted", "code": action.code}
-            self._send(action.status, {"error": error}, action.headers)
+            error = protocol.error(action.status, action.message, action.code)
+            self._send(action.status, error, action.headers)
         elif isinstance(action, Raw):
             self._send_bytes(200, action.body, {})
         elif isinstance(action, Half):
@@ -151,7 +159,7 @@ def _completion(request: EndpointRequest, say: Say) -> dict[str, Any]:
             "prompt_tokens": prompt_tokens,
             "completion_tokens": len(words),
             "total_tokens": prompt_tokens + len(words),
-            "prompt_tokens_details": {"cached_tokens": say.cached_tokens},
+            "prompt_tokens_details": {"cached_tokens": say.cached_tokens, "cache_write_tokens": say.cache_write_tokens},
         },
     }
 
@@ -203,7 +211,12 @@ class ScriptedEndpoint:
 
     @property
     def base_url(self) -> str:
-        return "http://{}:{}/v1".format(*self._server.server_address[:2])
+        return f"{self.address}/v1"
+
+    @property
+    def address(self) -> str:
+        """The address of all protocols."""
+        return "http://{}:{}".format(*self._server.server_address[:2])
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -222,9 +235,11 @@ class ScriptedEndpoint:
         self._server.hang_up()
         self._thread.join()
 
-    def note(self, body: dict[str, Any], headers: dict[str, str]) -> EndpointRequest:
+    def note(self, body: dict[str, Any], raw: dict[str, Any], headers: dict[str, str]) -> EndpointRequest:
         with self._lock:
-            request = EndpointRequest(number=len(self.requests), body=body, headers=headers, at=time.monotonic())
+            request = EndpointRequest(
+                number=len(self.requests), body=body, raw=raw, headers=headers, at=time.monotonic()
+            )
             self.requests.append(request)
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
@@ -248,7 +263,7 @@ class BatchEndpoint(ScriptedEndpoint):
         self.batches = BatchServer(self._answer, batch_script)
 
     def _answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        request = EndpointRequest(number=0, body=body, headers={}, at=0.0)
+        request = EndpointRequest(number=0, body=body, raw=body, headers={}, at=0.0)
         action = self.script(request)
         if isinstance(action, Status):
             return action.status, {"error": {"message": action.message, "code": action.code}}

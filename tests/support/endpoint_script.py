@@ -35,6 +35,9 @@ class EndpointRequest:
     number: int
     """Chat requests that came before it."""
     body: dict[str, Any]
+    """Of chat completions, into which other protocols are translated."""
+    raw: dict[str, Any]
+    """As received."""
     headers: dict[str, str]
     """Names in lower case."""
     at: float
@@ -66,6 +69,7 @@ class Say:
     text: str | None
     finish_reason: str = "stop"
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     prompt_tokens: int | None = None
     """None: the words, and 100 for each picture."""
     delay_s: float = 0.0

@@ -21,6 +21,7 @@ ALLOWED = {
     "cluster/connect.py": {"socket"},  # whether --address answers
     "jobs/serve/address.py": {"socket"},  # whether the port is free
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
+    "models/engines/endpoints/http_engine.py": {"httpx2"},  # base_url of the user's models file
     "models/engines/openai/batch_api.py": {"openai"},  # as the engine
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
     "models/engines/transformers/model_config.py": {"huggingface_hub"},  # names its errors and looks into its cache

@@ -52,10 +52,11 @@ class EndpointEngine(ABC):
         self,
         endpoint: Endpoint,
         *,
+        caches: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Start the thread."""
+        """Start the thread; `caches`: the provider is known to keep prefixes."""
         spec = endpoint.spec
         self.spec, self.endpoint = spec, endpoint
         self._clock, self._sleep = clock, sleep
@@ -63,7 +64,7 @@ class EndpointEngine(ABC):
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
-        self._cache = PrefixCache(spec, clock)
+        self._cache = PrefixCache(spec, clock, caches=caches)
         self._health = Health(endpoint.unreachable_message)
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 

@@ -97,7 +97,7 @@ def classify_status(
         failure=Failure(type=kind, message=message),
         scope=scope,
         is_transient=is_transient,
-        wait_s=retry_after_s(headers, now) if is_transient else None,
+        wait_s=(retry_after_s(headers, now) or _retry_delay_s(fields)) if is_transient else None,
     )
 
 
@@ -120,7 +120,7 @@ def refused_parameter(failure: Failure, sent: Collection[str]) -> str | None:
     """Return the parameter, of those `sent`, that a refusal names as one that the model does not take."""
     if failure.type not in ("http_400", "http_422") or not _REFUSED.search(failure.message):
         return None
-    words = re.findall(r"[a-z_]+", failure.message)
+    words = re.findall(r"[a-z_]+", failure.message.lower())
     return next((name for name in sent if name in words), None)
 
 
@@ -156,6 +156,16 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
     # A date without a zone is UTC by RFC 9110; Python would read it as local time.
     return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
+
+
+def _retry_delay_s(fields: Mapping[str, Any]) -> float | None:
+    """Return the seconds that an error of Google's asks for in its details, as `34.07s`; None where there are none."""
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else []:
+        delay = str(detail.get("retryDelay")) if isinstance(detail, Mapping) else ""
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?s", delay):
+            return float(delay[:-1])
+    return None
 
 
 def backoff_s(call_id: str, attempt: int) -> float:

@@ -51,14 +51,14 @@ class PrefixCache:
     """What is known of a provider's cache: which prefixes it may hold, and whether waiting for a leader pays.
 
     A leader always pays where it delays nothing, and for a size of prefix of which tokens were cached before; for each
-    other size it is tried twice where the entry has a price for cached tokens. Else the time that all calls wait for
-    leaders must be at most a tenth of the run's, in rounds of `concurrency` calls: a provider that caches nothing must
-    not slow a run down.
+    other size it is tried twice where the provider `caches`, or the entry has a price for cached tokens. Else the time
+    that all calls wait for leaders must be at most a tenth of the run's, in rounds of `concurrency` calls: a provider
+    that caches nothing must not slow a run down.
     """
 
-    def __init__(self, settings: EndpointSettings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: EndpointSettings, clock: Callable[[], float], *, caches: bool = False) -> None:
         self._is_on = settings.prompt_cache == "auto"
-        self._is_priced = settings.reads_cache
+        self._is_known = caches or settings.reads_cache
         self._concurrency, self._clock = settings.concurrency, clock
         self._used: dict[Hashable, float] = {}
         self._caching: set[int] = set()
@@ -101,7 +101,7 @@ class PrefixCache:
         return used is not None and self._clock() - used < _KEPT_S
 
     def _may_lead(self, prefix: Prefix, calls: int) -> bool:
-        if prefix.size in self._caching or (self._is_priced and self._misses[prefix.size] < _MOST_MISSES):
+        if prefix.size in self._caching or (self._is_known and self._misses[prefix.size] < _MOST_MISSES):
             return True
         rounds = (self._answers + calls) / self._concurrency
         return self._waits + 1 <= _MOST_DELAY * rounds

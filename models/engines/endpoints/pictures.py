@@ -41,6 +41,12 @@ def data_uris(media: Media, frames: Frames, limits: Limits) -> list[str]:
     return uris
 
 
+def split_uri(uri: str) -> tuple[str, str]:
+    """Return MIME type and base64 data of a data URI."""
+    mime_type, _, data = uri.removeprefix("data:").partition(";base64,")
+    return mime_type, data
+
+
 def _encode_within(image: Image.Image, max_bytes: int | None) -> tuple[str, bytes]:
     """Return MIME type and bytes of a picture, shrunk repeatedly until it fits a number of bytes."""
     from PIL import Image as Pictures

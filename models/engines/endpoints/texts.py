@@ -1,8 +1,14 @@
-"""Texts of turns as endpoints get them."""
+"""Texts of turns as endpoints get them, and the mark that ends what a provider is to cache."""
 
 from __future__ import annotations
 
-from models.messages import Text, Turn
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from models.messages import Call, Text, Turn
+from models.spec import ModelSpec
+
+MARK: Final = "cache_control"
 
 
 def turn_text(turn: Turn) -> str:
@@ -17,3 +23,17 @@ def turn_text(turn: Turn) -> str:
             is_split = True
     # Half a surrogate pair, which JSON files can hold, cannot be encoded in UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def system_text(spec: ModelSpec, call: Call) -> str | None:
+    """Return the system prompt of an entry and the system turns of a call, for APIs that have it beside the turns."""
+    texts = [spec.system, *(turn_text(turn) for turn in call.turns if turn.role == "system")]
+    return "\n\n".join(filter(None, texts)) or None
+
+
+def marked_messages(messages: Sequence[Mapping[str, Any]], pictures: int) -> list[Mapping[str, Any]]:
+    """Return messages with a mark on the last of the first `pictures` pictures, which come first in their message."""
+    first = next(number for number, message in enumerate(messages) if not isinstance(message["content"], str))
+    content = list(messages[first]["content"])
+    content[pictures - 1] = {**content[pictures - 1], MARK: {"type": "ephemeral"}}
+    return [*messages[:first], {**messages[first], "content": content}, *messages[first + 1 :]]

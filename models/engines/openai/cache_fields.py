@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from models.engines.endpoints.texts import MARK, marked_messages
 from models.spec import ModelSpec
 
 KEY: Final = "prompt_cache_key"
-MARK: Final = "cache_control"
 
 _KEYED_HOSTS: Final = frozenset({"api.openai.com", "api.mistral.ai"})
 _MARKED: Final = {"openrouter.ai": ("anthropic/", "google/")}
@@ -35,12 +35,5 @@ def with_cache_fields(
     if KEY in sent:
         result[KEY] = key
     if MARK in sent and pictures:
-        result["messages"] = _marked(body["messages"], pictures)
+        result["messages"] = marked_messages(body["messages"], pictures)
     return result
-
-
-def _marked(messages: Sequence[Mapping[str, Any]], pictures: int) -> list[Mapping[str, Any]]:
-    first = next(number for number, message in enumerate(messages) if not isinstance(message["content"], str))
-    content = list(messages[first]["content"])
-    content[pictures - 1] = {**content[pictures - 1], MARK: {"type": "ephemeral"}}
-    return [*messages[:first], {**messages[first], "content": content}, *messages[first + 1 :]]

@@ -43,7 +43,7 @@ class OpenAIEngine(EndpointEngine):
         self._limit_name = "max_tokens"
         self._cache_fields = cache_fields(spec)
         self.optional_parameters = (*get_args(OptionalParameter), *self._cache_fields)
-        super().__init__(endpoint, clock=clock, sleep=sleep)
+        super().__init__(endpoint, caches=bool(self._cache_fields), clock=clock, sleep=sleep)
 
     def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
         """Return the arguments of the client."""

@@ -13,6 +13,7 @@ from models.spec import ModelSpec
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import EndpointRequest, Status, always
 from tests.unit.models.engines.contract import BAD, EngineContract
+from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
 
 class TestRandom(EngineContract):
@@ -37,27 +38,28 @@ class TestRandomInReverse(TestRandom):
         engine.close()
 
 
-def endpoint_spec(base_url: str) -> ModelSpec:
-    return ModelSpec(engine="openai", model="scripted", base_url=base_url)
-
-
-class TestOpenAI(EngineContract):
+@pytest.mark.parametrize("name", ENGINES)
+class TestEndpoints(EngineContract):
     @pytest.fixture
-    def engine(self) -> Iterator[Engine]:
+    def engine(self, name: str) -> Iterator[Engine]:
         with ScriptedEndpoint(always("one two three four five six seven")) as endpoint:
-            engine = build_engine("scripted", endpoint_spec(endpoint.base_url))
+            engine = build_engine("scripted", endpoint_spec(name, endpoint))
             yield engine
             engine.close()
 
     @pytest.fixture
-    def failing(self) -> Iterator[Engine]:
+    def failing(self, name: str) -> Iterator[Engine]:
         def script(request: EndpointRequest) -> Status | str:
             return Status(status=400, message="I will not") if BAD in request.text else "A"
 
         with ScriptedEndpoint(script) as endpoint:
-            engine = build_engine("scripted", endpoint_spec(endpoint.base_url))
+            engine = build_engine("scripted", endpoint_spec(name, endpoint))
             yield engine
             engine.close()
+
+
+def endpoint_spec(name: str, endpoint: ScriptedEndpoint) -> ModelSpec:
+    return ModelSpec.model_validate({"engine": name, "model": "scripted", "base_url": endpoint.address + PATHS[name]})
 
 
 def _missing() -> list[str]:

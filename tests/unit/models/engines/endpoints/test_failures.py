@@ -251,3 +251,13 @@ class TestHealth:
             state.record_answer()
         for _ in range(3 * STREAK_LIMIT):
             state.record_failure(bad(scope), answers_before=answers, attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [("34.07s", 34.07), ("2s", 2.0), ("soon", None), (None, None), ("-1s", None)]
+)
+def test_pause_that_google_asks_for_is_read_from_the_details(delay: object, seconds: float | None) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.Help"}, {"@type": "google.rpc.RetryInfo", "retryDelay": delay}]
+    body = {"error": {"code": 429, "message": "quota", "details": details}}
+    failed = classify_status(429, {}, body=body, text="", now=0.0)
+    assert failed.wait_s == seconds

@@ -1,0 +1,75 @@
+"""A message as the Anthropic API returns it, and the answer in it. A refusal is an answer that a filter stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from models.engines.endpoints.failures import error_fields
+from models.engines.endpoints.replies import NoCompletionError, ReportedFailure, decoded, texts, token_count
+from models.messages import Answer
+
+_REASONS: Final = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+_STATUSES: Final = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+
+
+def read_message(content: bytes) -> Answer | ReportedFailure:
+    """Return the answer in a reply, or the failure that it tells.
+
+    Raises:
+        NoCompletionError: it is no message.
+    """
+    reply, repairs = decoded(content)
+    if reply.get("error") or reply.get("type") == "error":
+        return reported_error(reply)
+    blocks = reply.get("content")
+    if not isinstance(blocks, list):
+        raise NoCompletionError("it holds no content")
+    kinds = [(block.get("type"), block) for block in blocks if isinstance(block, Mapping)]
+    parts = [part for kind, block in kinds if kind == "text" for part in texts(block)]
+    thoughts = "\n".join(str(block.get("thinking") or "") for kind, block in kinds if kind == "thinking").strip()
+    usage = reply.get("usage")
+    counts = usage if isinstance(usage, Mapping) else {}
+    tokens = [token_count(counts.get(name)) for name in _COUNTS]
+    fresh, cached, written, output = (count or 0 for count in tokens)
+    reason = reply.get("stop_reason")
+    repaired = {
+        "content": None in parts or len(kinds) < len(blocks),
+        "usage": None in tokens or not isinstance(usage, Mapping | None),
+        "finish_reason": not isinstance(reason, str | None),
+    }
+    return Answer(
+        text="".join(part for part in parts if part),
+        finish_reason=_REASONS.get(str(reason), str(reason)) if reason else "stop",
+        input_tokens=fresh + cached + written,
+        output_tokens=output,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning=thoughts or None,
+        repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
+    )
+
+
+def reported_error(reply: Mapping[str, Any]) -> ReportedFailure:
+    """Return the failure in an error object, with the status that its type has elsewhere as its code."""
+    fields = error_fields(reply)
+    status = _STATUSES.get(str(fields.get("type")))
+    return ReportedFailure({**fields, "code": status} if status else dict(fields) or "an error without a message")

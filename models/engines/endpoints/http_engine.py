@@ -1,0 +1,71 @@
+"""Engines of protocols in which a request is one JSON body to one address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx2
+
+from models.engines.endpoints.endpoint import Endpoint
+from models.engines.endpoints.engine import EndpointEngine
+from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
+from models.messages import Answer
+
+
+class HttpEngine(EndpointEngine):
+    """Answers calls as an `EndpointEngine`: each attempt posts a body, and the endpoint reads the reply.
+
+    The providers of these protocols keep prefixes.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        address: str,
+        headers: Mapping[str, str],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Open the client; `headers` hold the key."""
+        spec = endpoint.spec
+        # `attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
+        timeout = httpx2.Timeout(None, connect=min(10.0, spec.timeout_s / 2))
+        limits = httpx2.Limits(max_connections=spec.concurrency, max_keepalive_connections=spec.concurrency)
+        headers = {**headers, "Content-Type": "application/json"}
+        self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, headers=headers, **endpoint.http_options)
+        self._address = address
+        super().__init__(endpoint, caches=True, clock=clock, sleep=sleep)
+
+    async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
+        """Send a request once."""
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            async with asyncio.timeout(self.spec.timeout_s):
+                reply = await self._client.post(self._address, content=content)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            message = self.endpoint.redact(f"{type(error).__name__}: {error}")
+            return transient_failure("connection", message, FailureScope.NO_CONNECTION)
+        except TimeoutError:
+            return transient_failure("timeout", f"no reply within {self.spec.timeout_s:g} s")
+        except httpx2.HTTPError as error:
+            return transient_failure("connection", self.endpoint.redact(f"{type(error).__name__}: {error}"))
+        if reply.is_success:
+            return self.endpoint.read_completion(reply.content)
+        text = reply.content.decode("utf-8", "replace")
+        return self.endpoint.failed_status(reply.status_code, _error_object(text), text, dict(reply.headers))
+
+    async def disconnect(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+
+def _error_object(text: str) -> object:
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""Engine for models behind the Gemini API."""
