@@ -82,6 +82,7 @@ class CatalogFacts(StrictModel):
     source: str | None = None  # where size, context, license and price were looked up
     checked: date | None = None  # when that was
     withdrawn: bool = False  # no longer offered by its maker: kept for its published numbers, left out by selectors
+    variant_of: str | None = None  # the entry of the same model that selectors choose
     notes: str | None = None
 
 

@@ -21,7 +21,8 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:GB)?", re.IGNORECASE)
 def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | None:
     """Return the names that a selector stands for, in the catalog's order; None if `text` is none.
 
-    Withdrawn models and those that no engine runs as listed are left out, which the log tells.
+    Withdrawn models, those that no engine runs as listed, and second entries of a model are left out, which the log
+    tells.
 
     Raises:
         UnknownModelError: the part after the colon cannot be read, or no model is left.
@@ -29,12 +30,18 @@ def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | N
     members = group_members(text, models)
     if members is None:
         return None
-    usable = [name for name in members if not (models[name].withdrawn or models[name].unsupported)]
+    usable = [name for name in members if not _is_left_out(models[name])]
     if not usable:
         raise UnknownModelError(f"--models {text}: no model that can be run is among them; see `vlmsweep list models`")
     if left_out := [name for name in members if name not in usable]:
-        logger.info("%s leaves out what is withdrawn or cannot run as listed: %s", text, ", ".join(left_out))
+        logger.info(
+            "%s leaves out what is withdrawn, cannot run as listed or is listed twice: %s", text, ", ".join(left_out)
+        )
     return usable
+
+
+def _is_left_out(spec: ModelSpec) -> bool:
+    return bool(spec.withdrawn or spec.unsupported or spec.variant_of)
 
 
 def is_group(text: str) -> bool:

@@ -228,7 +228,10 @@ models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is
         ("a:\n  engine: random\n  form: odd", "models.yaml:3: model 'a': form: Input should be 'plain' or 'vicuna'"),
         ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; the nearest known key is '"),
         ("\n\na: {model: x}", "models.yaml:3: model 'a': engine: Field required"),
-        ("a: {engine: vlm}", "model 'a': engine: Input should be 'auto', 'transformers', 'vllm', 'openai' or 'random'"),
+        (
+            "a: {engine: vlm}",
+            "model 'a': engine: Input should be 'auto', 'transformers', 'vllm', 'openai', 'anthropic', 'gemini' or",
+        ),
         (
             "a: {engine: random, price: {input_per_million: -1, output_per_million: 2}}",
             "models.yaml:1: model 'a': price.input_per_million: Input should be greater than or equal to 0",

@@ -75,3 +75,9 @@ def test_catalog_splits_into_open_closed_and_chance() -> None:
     assert groups["all"] - groups["open"] - groups["closed"] == {"random"}
     assert "gemini-1.5-pro" not in groups["closed"]
     assert {"gpt-4o", "claude-opus-5.5"} <= groups["closed"]
+
+
+def test_second_entry_of_a_model_is_chosen_by_name_alone() -> None:
+    models = {"a": ModelSpec(**REMOTE), "b": ModelSpec(**REMOTE, variant_of="a")}
+    assert list(select_models(["closed"], models)) == ["a"]
+    assert list(select_models(["b"], models)) == ["b"]
