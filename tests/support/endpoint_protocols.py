@@ -155,8 +155,8 @@ def _gemini_part(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{data['mimeType']};base64,{data['data']}"}}
 
 
-def _check_fields(body: Mapping[str, Any], known: set[str]) -> None:
-    unknown = sorted(body.keys() - known)
+def _check_fields(body: Mapping[str, Any], allowed: set[str]) -> None:
+    unknown = sorted(body.keys() - allowed)
     if unknown:
         raise RefusedBodyError(f"{unknown[0]}: Extra inputs are not permitted")
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
 
 import pytest
 
 from models.engines import wrap_engine
 from models.errors import EngineUnreachableError
-from models.messages import Answer, Failure, Frames, Media, Text, Turn, user
+from models.messages import Answer, Call, Failure, Frames, Generation, Media, Text, Turn, user
 from models.spec import ModelSpec
 from tests.support.calls import CLIP, MEDIA, PICTURE, call, noise
 from tests.support.endpoint_script import Action, EndpointRequest, Half, Hang, Raw, Say, Status, always
@@ -54,7 +53,7 @@ def test_picture_clip_system_and_turns_arrive_in_order(engine: str) -> None:
         user(PICTURE, "And now?"),
     )
     with rig(always("A"), engine=engine, system="Be brief.") as at:
-        at.ask(call("a/0") if not turns else _of(turns))
+        at.ask(Call(call_id="a/0", turns=turns, generation=Generation()))
         (request,) = at.endpoint.requests
     system, first, second, third = request.body["messages"]
     assert "".join(system["content"]) == "Be brief.\n\nBe kind."
@@ -63,11 +62,6 @@ def test_picture_clip_system_and_turns_arrive_in_order(engine: str) -> None:
     assert second["role"] == "assistant"
     assert [part["type"] for part in third["content"]] == ["image_url", "text"]
     assert len(set(request.pictures)) == 5
-
-
-def _of(turns: tuple[Turn, ...]) -> Any:
-    asked = call("a/0", "?")
-    return type(asked)(call_id="a/0", turns=turns, generation=asked.generation)
 
 
 def test_tokens_reason_and_cache_are_read(engine: str) -> None:
