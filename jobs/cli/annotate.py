@@ -41,11 +41,12 @@ def annotate(
     """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
     from pipelines.annotation.create import AnnotationSpec, create_forms
     from pipelines.benchmarks import benchmark_names
+    from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.selection import check_names
+    from pipelines.storage.store import Store
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
-    check_names("benchmark", [benchmark], benchmark_names())
     if ":/" in str(to):  # of `s3://`, which has lost a slash as a path
         raise UsageError(f"--to {to}: only local folders are supported")
     spec = AnnotationSpec(
@@ -59,6 +60,8 @@ def annotate(
         settings=names(settings),
         seed=seed,
     )
+    load_existing_run(Store(out))  # its table benchmarks are known from then on
+    check_names("benchmark", [benchmark], benchmark_names())
     paths = create_forms(spec, to)
     if json:
         print_json({"forms": [str(path) for path in paths], "draw": str(to / "draw.json")})

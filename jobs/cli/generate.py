@@ -1,4 +1,4 @@
-"""`vlmsweep generate`: a synthetic benchmark in the distributed format, ready for `ingest`."""
+"""`vlmsweep generate`: a synthetic benchmark in the distributed format, or a sample table, ready for `ingest`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from pipelines.errors import UsageError
 if TYPE_CHECKING:
     from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
 
+_MAX_ROWS = 10_000  # of a sample table
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 def generate(
-    benchmark: Annotated[str, typer.Argument(help="The style: mate.")],
-    examples: Annotated[int, typer.Option("--examples", help="Number of scenes; each has two questions.")],
+    benchmark: Annotated[str, typer.Argument(help="mate, a benchmark in that style; or table, rows to start from.")],
     out: Annotated[str, typer.Option("--out", help="A local folder, empty or new.")],
+    examples: Annotated[
+        int | None, typer.Option("--examples", help="Of mate: scenes, each with two questions. Of table: rows, 20.")
+    ] = None,
+    origin: Annotated[str, typer.Option("--from", help="Of table: what the rows are about: mate.")] = "mate",
     objects: Annotated[str, typer.Option("--objects", help="Objects per scene: A-B, taken in turn, or one number.")] = (
         "3-10"
     ),
@@ -35,16 +39,21 @@ def generate(
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Generate a MATE-style benchmark, ready for `ingest`."""
+    """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name
     from pipelines.benchmarks.mate.generator.generate import generate as generate_mate
 
     del config  # read by its callback before the other flags
     logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
-    if benchmark != "mate":
-        raise unknown_name("benchmark to generate", benchmark, ["mate"])
+    if benchmark not in ("mate", "table"):
+        raise unknown_name("benchmark to generate", benchmark, ["mate", "table"])
     if "://" in out:
         raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
+    if benchmark == "table":
+        _sample_table(Path(out), origin, 20 if examples is None else examples, seed, as_json=json)
+        return
+    if examples is None:
+        raise UsageError("generate mate: give the number of scenes, such as --examples 100")
     try:
         summary = generate_mate(Path(out), _range(objects), examples, seed, workers)
     except OSError as error:
@@ -55,6 +64,24 @@ def generate(
         print_line(
             f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {summary.out}"
         )
+
+
+def _sample_table(out: Path, origin: str, rows: int, seed: int, *, as_json: bool) -> None:
+    from pipelines.benchmarks import unknown_name
+    from pipelines.ingest.sample_table import write_sample_table
+
+    if origin != "mate":
+        raise unknown_name("origin of a table", origin, ["mate"])
+    if not 1 <= rows <= _MAX_ROWS:
+        raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")
+    try:
+        pictures = write_sample_table(out, rows, seed)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror or error}") from error
+    if as_json:
+        print_json({"out": str(out), "rows": rows, "pictures": pictures, "seed": seed})
+    else:
+        print_line(f"{rows} rows, {pictures} pictures -> {out}")
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Readers of answers that several benchmarks share: the letter of an option, and short answers."""
+"""Readers of answers that benchmarks share: the letter of an option, and short answers."""

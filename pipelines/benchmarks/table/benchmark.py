@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from string import ascii_uppercase
 from typing import Final
 
 from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput, lazy_part
 from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.benchmarks.people.annotation import AnnotationForm
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,
@@ -111,6 +113,12 @@ class _Table:
         return (gold_letter(data, row.variant),)
 
 
+def _annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+    from pipelines.benchmarks.table.people import annotation_form
+
+    return annotation_form(definition, samples, rows)
+
+
 def _medium(sample: Sample, place: int) -> Media:
     ref = sample.media[place]
     return Media(ref.kind, ref.sha256, FRAMES if ref.kind == "video" else 0)
@@ -142,4 +150,6 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         expected=parts.expected,
         reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
         paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),
+        human=lazy_part("pipelines.benchmarks.table.people:human_baseline", definition),
+        annotation_form=partial(_annotation_form, definition),
     )

@@ -12,7 +12,7 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final
 
 MAX_LINE_CHARS: Final = 256 << 20  # of a row in one line: a picture as base64 may have tens of millions
@@ -46,7 +46,7 @@ def encoding_of(file: BinaryIO) -> str:
     return "utf-8-sig" if has_signs or not invalid else "cp1252"
 
 
-def iter_lines(file: BinaryIO, encoding: str) -> Iterator[Line]:
+def iter_lines(file: BinaryIO, encoding: str) -> Generator[Line]:
     """Yield the lines of a text, each with a line feed; bytes that cannot be decoded become half surrogates."""
     file.seek(0)
     errors = "replace" if encoding == "utf-16" else "surrogateescape"
@@ -118,14 +118,24 @@ class DelimitedRows:
             if len(fields) == (columns or len(fields)):
                 return fields
             problem = f"{len(fields)} columns, the header has {columns}"
-        raw = line.rstrip("\n").split(self._delimiter)
-        is_one_line = len(raw) == columns
-        if is_one_line or "column" not in problem:
+        is_damaged, has_next = "readable" in problem, len(lines) > 1 and self._is_row(lines[-1], columns)
+        if is_damaged and len(lines) > 1 and not has_next:
+            fields = next(csv.reader(lines, delimiter=self._delimiter))
+            if len(fields) == columns:
+                return fields  # a row of several lines with something behind a closing quotation mark
+        if has_next or "column" not in problem:  # a stray quotation mark took the rows that follow
             self._put_back += reversed(lines[1:])
             self._number -= len(lines) - 1
-        if is_one_line and "readable" in problem:
+        raw = line.rstrip("\n").split(self._delimiter)
+        if is_damaged and len(lines) == 1 and len(raw) == columns:
             return raw  # text that begins with a quotation and goes on after it, not quoted at all
         return ValueError(problem)
+
+    def _is_row(self, line: str, columns: int) -> bool:
+        try:
+            return len(next(csv.reader([line], delimiter=self._delimiter, strict=True))) == columns
+        except csv.Error:
+            return False
 
     def _extend(self, lines: list[str]) -> bool:
         """Add lines up to one with a quotation mark; return whether there is one."""

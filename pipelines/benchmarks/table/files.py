@@ -6,6 +6,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -84,8 +85,8 @@ class TableFile:
 
 
 def _delimited(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:
-    with source.open(path) as file:
-        rows = DelimitedRows(iter_lines(file, encoding_of(file)), is_tsv=path.lower().endswith(".tsv"))
+    with source.open(path) as file, closing(iter_lines(file, encoding_of(file))) as lines:
+        rows = DelimitedRows(lines, is_tsv=path.lower().endswith(".tsv"))
         named = [name for name in rows.columns if name]
         if repeated := next((name for name in named if named.count(name) > 1), ""):
             raise SourceError(f"{path}: two columns are named {repeated!r}; rename one")
@@ -96,8 +97,8 @@ def _delimited(source: Source, path: str, _columns: Sequence[str]) -> Iterator[F
 
 
 def _json_lines(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:
-    with source.open(path) as file:
-        for number, line in enumerate(iter_lines(file, encoding_of(file)), start=1):
+    with source.open(path) as file, closing(iter_lines(file, encoding_of(file))) as lines:
+        for number, line in enumerate(lines, start=1):
             where = f"line {number}"
             text = "" if line is None else line.strip().removesuffix(",").rstrip()
             if line is None:

@@ -20,6 +20,7 @@ from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
+from pipelines.ingest.table import ingest_table
 from pipelines.storage.store import Store
 
 
@@ -117,3 +118,26 @@ def test_range_may_be_a_single_number(tmp_path: Path) -> None:
     run("mate", "--objects", "4", "--examples", "2", "--out", str(tmp_path / "s"))
     rows = [json.loads(line) for line in (tmp_path / "s" / "um_0shot.jsonl").read_text().splitlines()]
     assert [row["object_count"] for row in rows] == [4, 4]
+
+
+def test_a_sample_table_is_ingested_whole(tmp_path: Path) -> None:
+    for name in "ab":
+        run("table", "--from", "mate", "--examples", "6", "--out", str(tmp_path / name))
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.*")} for name in "ab"]
+    assert files[0] == files[1]
+    result = ingest_table(str(tmp_path / "a"), Store(str(tmp_path / "data")), name="sample")
+    assert (result.manifest.samples, result.manifest.media, result.rejections) == (6, 3, ())
+    assert result.manifest.counts == {"colour": 3, "count": 3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("table", "--from", "maia"), "unknown origin of a table"),
+        (("table", "--examples", "0"), "--examples 0"),
+        (("mate",), "number of scenes"),
+    ],
+)
+def test_a_wrong_flag_of_a_sample_table(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run(*arguments, "--out", str(tmp_path / "x"))

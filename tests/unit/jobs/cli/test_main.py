@@ -23,7 +23,7 @@ COMMANDS = {
     "compare": {"models", "published"},
     "demo": {"out", "all"},
     "doctor": {"models", "models-file", "data", "out", "address"},
-    "generate": {"examples", "out", "objects", "seed", "workers"},
+    "generate": {"from", "examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},
     "power": {"difference", "metric"},

@@ -181,6 +181,7 @@ def test_a_bad_row_is_one_rejection_and_the_rest_stays(tmp_path: Path, row: dict
         ("3,too,few", [4]),
         ('3,"two\nlines",x,y,z,B', []),
         ("3,a,b,c,d,e,f,g", [4]),
+        ('3,"two\nlines" more,x,y,z,B', []),
     ],
 )
 def test_a_damaged_line_of_csv_takes_no_other_with_it(tmp_path: Path, damage: str, lines: list[int]) -> None:

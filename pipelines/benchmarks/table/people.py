@@ -1,0 +1,87 @@
+"""People on a table benchmark: a form with the questions as models get them, and files of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pipelines.benchmarks.human import HumanKind
+from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.results import Key
+from pipelines.benchmarks.table.kinds import DEFAULT
+
+if TYPE_CHECKING:
+    from pipelines.benchmarks.human import HumanBaseline
+
+_MAX_CHOICES: Final = 12  # labels that a form shows to be clicked; more are typed
+
+
+def human_baseline(definition: TableDefinition) -> HumanBaseline:
+    """Return what is known of people on a table: the answers of files, scored like a model's."""
+    kind = definition.kind
+
+    class TableBaseline(FileBaseline):
+        """People's answers in the setting `default`."""
+
+        name = definition.name
+        title = definition.title or definition.name
+        kinds = (
+            HumanKind(
+                name="answers",
+                columns=("sample_id", "annotator", "answer"),
+                about="A person's answer to a question, as a model answers: a letter, a word, a number.",
+                item=("sample_id",),
+                may_be_empty=("answer",),
+                sample=lambda row: row["sample_id"],
+                answer=lambda row: {"task": kind, "setting": DEFAULT, "output": row["answer"]},
+            ),
+        )
+        measures: ClassVar = {} if kind == "open" else {Key("accuracy", kind): "correct"}
+        agreement_headings: ClassVar = {} if kind in ("open", "text") else {kind: kind}
+        people_columns: ClassVar = (
+            {"ROUGE-L": Key("rouge", kind)} if kind == "open" else {"Accuracy": Key("accuracy", kind)}
+        )
+        people_settings = (DEFAULT,)
+
+    return TableBaseline()
+
+
+def annotation_form(definition: TableDefinition, samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
+    """Return a form with one item per row; its answers are a file of kind `answers`."""
+    return AnnotationForm(
+        kind="answers",
+        annotator="annotator",
+        title=definition.title or definition.name,
+        instructions=("Look at the picture where there is one, and answer the question.",),
+        items=[_item(definition, sample) for sample in samples],
+        default_strata=("category",),
+    )
+
+
+def _item(definition: TableDefinition, sample: Sample) -> AnnotationItem:
+    hint, question = sample.data.get("hint", ""), sample.data.get("question", "") or definition.prompt
+    return AnnotationItem(
+        item_id=sample.sample_id,
+        strata={"task": definition.kind, "setting": DEFAULT, "category": sample.category, "subset": sample.subset},
+        texts=(*((("Hint", hint),) if hint else ()), ("Question", question)),
+        picture=next((ref for ref in sample.media if ref.kind == "image"), None),
+        parts=(
+            AnnotationPart(
+                fields={"sample_id": sample.sample_id},
+                questions=(Question(column="answer", label="Answer", options=_options(definition, sample)),),
+            ),
+        ),
+    )
+
+
+def _options(definition: TableDefinition, sample: Sample) -> Sequence[tuple[str, str]]:
+    if definition.kind == "choice":
+        pairs = zip(ascii_uppercase, sample.data["options"], strict=False)
+        return [(letter, f"{letter}. {text}") for letter, text in pairs]
+    if definition.kind == "yes-no":
+        return (("yes", "Yes"), ("no", "No"))
+    return [(label, label) for label in definition.labels] if len(definition.labels) <= _MAX_CHOICES else ()

@@ -1,0 +1,52 @@
+"""People on a table benchmark: forms hold the options, and files of answers are scored like a model's."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.benchmarks import table_benchmark
+from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.benchmarks.records import Sample
+
+CHOICE = Sample(
+    sample_id="a",
+    category="x",
+    data={"question": "q?", "hint": "h", "options": ["red", "blue"], "gold": 0, "answers": ["red"]},
+)
+
+
+def test_a_form_asks_with_the_options_of_the_row() -> None:
+    benchmark = table_benchmark(TableDefinition(name="t", kind="choice", title="T"))
+    assert benchmark.annotation_form is not None
+    form = benchmark.annotation_form([CHOICE], [])
+    (item,) = form.items
+    (question,) = item.parts[0].questions
+    assert (form.title, item.texts) == ("T", (("Hint", "h"), ("Question", "q?")))
+    assert list(question.options) == [("A", "A. red"), ("B", "B. blue")]
+
+
+@pytest.mark.parametrize(
+    ("definition", "values"),
+    [
+        (TableDefinition(name="t", kind="yes-no"), ["yes", "no"]),
+        (TableDefinition(name="t", kind="label", labels=("cat", "dog")), ["cat", "dog"]),
+        (TableDefinition(name="t", kind="label", labels=tuple(map(str, range(30)))), []),
+        (TableDefinition(name="t", kind="number"), []),
+    ],
+)
+def test_what_a_form_offers(definition: TableDefinition, values: list[str]) -> None:
+    sample = Sample(sample_id="a", data={"question": "q?", "answers": ["yes"]})
+    make_form = table_benchmark(definition).annotation_form
+    assert make_form is not None
+    (item,) = make_form([sample], []).items
+    assert [value for value, _ in item.parts[0].questions[0].options] == values
+
+
+def test_a_file_of_answers_is_checked_and_becomes_predictions() -> None:
+    human = table_benchmark(TableDefinition(name="t", kind="choice")).human
+    text = "annotator,sample_id,answer\nann,a,B\n"
+    human.check("answers", text, {"a": CHOICE})
+    (row,) = human.predictions("answers", text)
+    assert (row["model"], row["task"], row["setting"], row["output"]) == ("human:ann", "choice", "default", "B")
+    with pytest.raises(ValueError, match=r"line 2: the data has no sample 'a'"):
+        human.check("answers", text, {})
