@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.hashing import stable_id
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -21,14 +22,22 @@ def captioner_name(key: str) -> str:
 
 
 def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
-    """Load a captioner's captions of this output, by picture hash; none where the key is ''."""
+    """Load a captioner's captions of this output, cleaned, by picture hash; none where the key is ''.
+
+    One whose thoughts never end is empty: it describes nothing.
+    """
     if not key:
         return {}
     columns = ["variant", "prompt_version", "status", "output"]
     folder = part_folder("captions", benchmark_name, captioner_name(key))
     return {
-        row["variant"]: row["output"]
+        row["variant"]: _caption(row["output"])
         for _, table in iter_parts(out, folder, columns)
         for row in table.to_pylist()
         if row["status"] == "ok" and row["prompt_version"] == key
     }
+
+
+def _caption(reply: str) -> str:
+    text, dropped = clean_reply(reply)
+    return "" if "open_thoughts" in dropped else text
