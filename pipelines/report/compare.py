@@ -80,7 +80,7 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
     for name_a, name_b in _model_pairs(entries_a, entries_b, models):
         for name in sorted({key[0] for key in entries_a} & {key[0] for key in entries_b}):
             a, b = entries_a.get((name, name_a)), entries_b.get((name, name_b))
-            if a is None or b is None:
+            if a is None or b is None or not all(map(_has_setting, (a, b), settings)):
                 continue
             pair = ScoredPair.read((out_a, a), (out_b, b), settings)
             if pair.unscored:
@@ -119,6 +119,10 @@ def _side(name: str, entries: Mapping[tuple[str, str], ManifestEntry]) -> tuple[
     cells = [cell for (_, of), entry in entries.items() if of == model for cell in entry.prompts.task_settings]
     check_names("setting", [setting], sorted({cell.setting for cell in cells}))
     return model, setting
+
+
+def _has_setting(entry: ManifestEntry, setting: str) -> bool:
+    return not setting or any(cell.setting == setting for cell in entry.prompts.task_settings)
 
 
 def _model_pairs(

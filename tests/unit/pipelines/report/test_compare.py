@@ -123,6 +123,22 @@ def test_settings_of_two_models_are_compared_on_the_same_items(tmp_path: Path) -
         compare(first, second, ["m:1-frame", "n:7b"])
 
 
+def test_benchmarks_without_the_named_setting_are_left_out_silently(tmp_path: Path) -> None:
+    out = write_output(tmp_path / "a", "m", [1] * 4 + [0] * 36, setting="32-frames")
+    run = load_run(out)
+    target = target_of(
+        benchmark_name="mate", dataset_fingerprint="d", model="m", task_settings=(TaskSetting("img2txt", "0-shot"),)
+    )
+    save_run(
+        out,
+        run,
+        replace(run, entries=(*run.entries, ManifestEntry(benchmark="mate", model="m", data="", target=target))),
+    )
+    comparison = compare(out, out, ["m:32-frames", "m:32-frames"])
+    assert [caveat for caveat in comparison.caveats if caveat.startswith("mate")] == []
+    assert any(caveat.startswith("mate: no scored rows") for caveat in compare(out, out).caveats)
+
+
 def test_p_values_are_corrected_together(tmp_path: Path) -> None:
     first, second = write_output(tmp_path / "a", "m", [0] * 32 + [1] * 8), write_output(tmp_path / "b", "m", [1] * 40)
     (single,) = compare(first, second).differences
