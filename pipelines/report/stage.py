@@ -58,7 +58,8 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     tasks += [partial(reduce_people, group, context.out) for group in persons if len(group) > 1]
     if not is_here:
         cluster.connect()
-    return [result() for result in [submit(task) for task in tasks]]
+    results = [result() for result in [submit(task) for task in tasks]]
+    return sorted(results, key=lambda of: any(is_person(row.model) for row in of.metrics))  # people stand together
 
 
 def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
