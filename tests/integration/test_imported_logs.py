@@ -1,0 +1,51 @@
+"""Logs of another harness on the command line: scored by our rules, with its verdicts beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from tests.integration.conftest import Cli
+from tests.support.log_fuzzing import GOLDEN
+
+
+def test_log_is_scored_and_its_verdicts_are_compared(cli: Cli, tmp_path: Path) -> None:
+    questions = [json.loads(line) for line in (GOLDEN / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [{name: row[name] for name in ("id", "question", "answer")} for row in questions if row["kind"] == "number"]
+    source, data, out = tmp_path / "jar.jsonl", str(tmp_path / "data"), tmp_path / "out"
+    source.write_text("\n".join(map(json.dumps, rows)))
+    cli("ingest", "table", str(source), "--as", "jar", "--kind", "number", "--data", data)
+    flags = ("--data", data, "--out", str(out))
+    result = cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags)
+    assert "160 rows" in result.stderr
+    rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
+    assert {row["reason"] for row in rejected} == {"matches no question of jar, by id or by text"}
+    parts = pq.read_table(next((out / "predictions").rglob("*.parquet"))).to_pylist()
+    planted = {row["id"]: row for row in questions}
+    assert {row["sample_id"]: row["output"] for row in parts} == {
+        row["id"]: planted[row["id"]]["reply"] for row in rows
+    }
+    assert {row["their_rule"] for row in parts} == {"lm-eval: flexible-extract, exact_match"}
+    metrics = json.loads((out / "report" / "metrics.json").read_text())
+    values = {(row["metric"], row["category"]): (row["value"], row["n"]) for row in metrics}
+    assert values["accuracy", ""] == (sum(planted[row["id"]]["right"] for row in rows) / 40, 40)
+    assert values["verdicts_differ", ""] == values["verdicts_differ", "it reads another answer"] == (2, 40)
+    assert sum(row["their_correct"] for row in parts) == 40 * values["accuracy", ""][0] - 2
+    table = (out / "report" / "tables" / "jar_other_verdicts.csv").read_text()
+    assert "it reads another answer,2,40" in table
+    assert "jar: verdicts of other harnesses beside ours" in (out / "report" / "benchmark-jar.html").read_text()
+    before = (out / "report" / "metrics.json").read_bytes()
+    cli("report", str(out), "--data", data)
+    assert (out / "report" / "metrics.json").read_bytes() == before
+
+
+def test_wrong_harness_or_folder_ends_with_a_sentence(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+    flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
+    result = cli("score", "--predictions", str(GOLDEN / "inspect"), "--from", "evalscope", *flags, code=2)
+    assert "holds no log of evalscope" in result.stderr
+    result = cli("score", "--predictions", str(GOLDEN), *flags, code=2)
+    assert "--from says which to read" in result.stderr
+    result = cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags, code=2)
+    assert "no row can be used; the first" in result.stderr
