@@ -63,9 +63,16 @@ class UnlistedBatchError(BatchApiError):
 
 
 class EngineDiedError(ModelError):
-    """Processes of the engine are gone and no call is known to be the cause: the engine must be built again."""
+    """Processes of the engine are gone and no call is known to be the cause: the engine must be built again.
+
+    `max_rows` is the largest batch that may fit into its memory, where one did not.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str = "", *, max_rows: int | None = None) -> None:
+        super().__init__(message)
+        self.max_rows = max_rows
 
 
 class DeviceFailedError(EngineDiedError):

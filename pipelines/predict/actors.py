@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -126,6 +127,8 @@ class EngineActor:
         self._node, self._gpus = replica_gpus()
         if self._gpus and self._state.avoid(self._node, self._gpus):
             os._exit(ENGINE_DIED)  # Ray was faster than what is to hold these GPUs
+        if rows := self._state.max_rows():
+            work = replace(work, spec=work.spec.model_copy(update={"batch_size": rows}))
         self._work = work
         self._pipeline = UnitPipeline(
             work, name, attempts=self._state, on_stall=self._end_stalled, device=replica_device(work.spec, self._gpus)
@@ -193,17 +196,19 @@ class EngineActor:
         """Return whether this unit was stored before a replica died at a later one of its batch."""
         return self._state.was_answered(part) and bool(retry_store(partial(self._out.exists, part)))
 
-    def _end_stalled(self, error: Exception) -> None:
+    def _end_stalled(self, error: EngineDiedError) -> None:
         """End this process from another thread than the one stuck in the engine."""
         self._pipeline.runner.record_stall()
         self._state.give_up(self._end(error))
         os._exit(ENGINE_DIED)
 
-    def _end(self, error: Exception) -> str:
+    def _end(self, error: EngineDiedError) -> str:
         """End this process, so that Ray restarts the replica and its batch; or return why that would not help."""
         deaths = self._state.record_death()
         if deaths >= MAX_ENGINE_DEATHS:
             return f"its processes died {deaths} times in a row with nothing answered; the last time: {error}"
+        if error.max_rows:
+            self._state.record_max_rows(error.max_rows)
         part, request_id = self._pipeline.runner.current_request
         if isinstance(error, DeviceFailedError) and self._gpus:
             self._state.record_device_failure(self._node, self._gpus, part)

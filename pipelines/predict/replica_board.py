@@ -27,6 +27,15 @@ class ReplicaBoard:
         self._warnings: dict[str, None] = {}
         self._progress: dict[str, LoadProgress] = {}
         self._given_up = ""
+        self._max_rows: int | None = None
+
+    def record_max_rows(self, rows: int) -> None:
+        """Record the largest batch that may fit into memory, where one did not."""
+        self._max_rows = min(rows, self._max_rows or rows)
+
+    def max_rows(self) -> int | None:
+        """Return the largest batch that may fit; None where all did."""
+        return self._max_rows
 
     def begin_load(self, replica: str) -> str:
         """Record that a replica loads the model, again after its process died; return why it must not, else ''."""

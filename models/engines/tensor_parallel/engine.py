@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import multiprocessing
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import connection
@@ -38,7 +39,8 @@ def open_tensor_parallel(spec: ModelSpec) -> Engine:
     from models.engines.transformers.engine import TransformersEngine
     from models.engines.transformers.sharding import plan_ranks
 
-    check_memory(LaunchedModel.as_named(spec), *_free_memory(spec))  # by the entry, before anything is fetched
+    if _device(spec) == "cpu":  # by the entry, before anything is fetched; on GPUs ranks check: this process uses none
+        check_memory(LaunchedModel.as_named(spec), free_host_bytes() // spec.tensor_parallel, "memory")
     model = ensure_local(spec)
     warning = plan_ranks(model)
     if warning is None:
@@ -123,8 +125,13 @@ class TensorParallelEngine:
     def _start(self) -> None:
         from torch.distributed import TCPStore
 
-        # The parent binds the store to a port that the system chooses: two groups cannot clash.
-        self._store: Any = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        # The parent binds the store to a port that the system chooses: two groups cannot clash. A store that binds
+        # itself listens on all addresses.
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        self._store: Any = TCPStore(
+            "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
         context = multiprocessing.get_context("spawn")
         self._pipes: list[connection.Connection] = []
         self._processes: list[Any] = []
@@ -216,7 +223,8 @@ class TensorParallelEngine:
         if "bug" in kinds:
             raise RankBugError(f"{self._spec.model}: {detail}")
         if "died" in kinds:
-            raise EngineDiedError(f"{self._spec.model}: {detail}")
+            limits = [end["max_rows"] for end in ends.values() if end.get("max_rows")]
+            raise EngineDiedError(f"{self._spec.model}: {detail}", max_rows=min(limits, default=None))
         if "unreachable" in kinds:
             raise EngineUnreachableError(detail)
         if len(kinds) > 1 or len({end.get("digest") for end in ends.values()}) > 1:
@@ -251,12 +259,3 @@ def _device(spec: ModelSpec) -> str:
             f"and {visible} are visible"
         )
     return "cuda"
-
-
-def _free_memory(spec: ModelSpec) -> tuple[int, str]:
-    """Return the bytes that each rank may use, and the name of the memory."""
-    import torch
-
-    if _device(spec) == "cpu":
-        return free_host_bytes() // spec.tensor_parallel, "memory"
-    return min(int(torch.cuda.mem_get_info(gpu)[0]) for gpu in range(spec.tensor_parallel)), "GPU memory"

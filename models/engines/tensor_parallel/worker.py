@@ -77,7 +77,7 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
         except EngineUnreachableError as error:
             _send(pipe, kind="unreachable", message=str(error))
         except EngineDiedError as error:
-            _send(pipe, kind="died", message=str(error))
+            _send(pipe, kind="died", message=str(error), max_rows=error.max_rows)
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
             _send_error(pipe, error, "failed")
 

@@ -21,9 +21,9 @@ from models.engines.transformers.padded_batch import PaddedBatchModel
 from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_unsupported_reason
 from models.engines.transformers.prompt_records import Prompt, count_distinct_tokens
 from models.engines.transformers.prompts import PromptMaker
-from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory
+from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory, join_ranks
 from models.engines.transformers.sampling import GeneratedTokens
-from models.errors import PrefixSharingUnsupportedError
+from models.errors import EngineDiedError, PrefixSharingUnsupportedError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
 from models.spec import ModelSpec
 
@@ -55,6 +55,7 @@ class TransformersEngine:
             self._stop_sharing("its layers are on several devices")
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
+        self._ranks = join_ranks()
         self._distinct_tokens: dict[str, int] = {}
         self.warnings: tuple[str, ...] = ()
 
@@ -200,7 +201,7 @@ class TransformersEngine:
         """Answer one batch; in halves where memory runs out, in padded batches after any other error."""
         started = perf_counter()
         model = self._shared
-        result = self._attempt(lambda: model.generate(batch)) if model is not None else None
+        result = self._attempt(lambda: model.generate(batch), len(batch)) if model is not None else None
         if isinstance(result, list):
             seconds = perf_counter() - started
             for shared, tokens in zip(batch, result, strict=True):
@@ -232,7 +233,7 @@ class TransformersEngine:
 
     def _padded_batch(self, prompts: Sequence[Prompt]) -> Iterator[CallReply]:
         started = perf_counter()
-        result = self._attempt(lambda: self._padded.generate(prompts))
+        result = self._attempt(lambda: self._padded.generate(prompts), len(prompts))
         if isinstance(result, list):
             seconds = perf_counter() - started
             for prompt, tokens in zip(prompts, result, strict=True):
@@ -271,8 +272,14 @@ class TransformersEngine:
         )
         return CallReply(call_id=prompt.call.call_id, outcome=answer, latency_s=seconds)
 
-    def _attempt(self, action: Callable[[], _T]) -> _T | Exception:
-        return attempt(action, self._model_name)
+    def _attempt(self, action: Callable[[], _T], rows: int = 1) -> _T | Exception:
+        try:
+            return attempt(action, self._model_name, self._ranks)
+        except EngineDiedError as error:
+            if isinstance(error.__cause__, Exception) and is_out_of_memory(error.__cause__):
+                self._memory.shrink(rows)
+            error.max_rows = self._memory.learnt_rows
+            raise
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:

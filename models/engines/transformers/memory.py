@@ -23,6 +23,7 @@ class Memory:
         self._device = checkpoint.device
         self._rows = spec.batch_size or _MAX_ROWS.get(self._device.type, 32)
         self._is_fixed = spec.batch_size is not None
+        self.learnt_rows: int | None = None  # the most that may fit, where a batch did not
         self._token_bytes = _bytes_per_token(checkpoint)
         free = _free_bytes(self._device)
         self._budget = free // 2
@@ -38,7 +39,7 @@ class Memory:
 
     def shrink(self, failed: int) -> None:
         """Lower the limit after a batch of this many rows did not fit."""
-        self._rows = max(1, min(self._rows, failed // 2))
+        self._rows = self.learnt_rows = max(1, min(self._rows, failed // 2))
         self.release()
 
     def release(self) -> None:

@@ -55,3 +55,11 @@ def test_reason_of_three_nodes_is_the_models_fault() -> None:
     assert [failed(board, name, node=name) for name in "abc"] == ["", "", "disk full"]
     board = ReplicaBoard(50)
     assert [failed(board, name, node=name, reason=name) for name in "abc"] == ["", "", ""]
+
+
+def test_smallest_limit_of_a_batch_is_what_was_learnt() -> None:
+    board = ReplicaBoard()
+    assert board.max_rows() is None
+    for rows in (32, 8, 16):
+        board.record_max_rows(rows)
+    assert board.max_rows() == 8

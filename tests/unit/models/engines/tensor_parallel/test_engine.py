@@ -25,6 +25,7 @@ from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpa
 from models.errors import EngineDiedError, EngineUnreachableError, RankBugError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
+from tests.support.rank_limits import rank_main_with_limit, rank_main_with_limit_in_one
 from tests.support.rank_lines import log_as_rank
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import (
@@ -105,6 +106,48 @@ def test_failure_in_all_ranks_is_a_reply(pair: TensorParallelEngine) -> None:
     replies = {reply.call_id: reply.outcome for reply in pair.generate([unknown, good], MEDIA)}
     assert isinstance(replies["0"], Failure)
     assert isinstance(replies["1"], Answer)
+
+
+@pytest.fixture
+def small_memory(checkpoint_of: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkpoint whose ranks run out of memory above 16 rows."""
+    monkeypatch.setattr("models.engines.tensor_parallel.engine.rank_main", rank_main_with_limit)
+    shutil.copytree(checkpoint_of("qwen2_5_vl"), tmp_path / "m")
+    return tmp_path / "m"
+
+
+def numbered(count: int) -> list[Call]:
+    call = calls_about(())[0]
+    return [replace(call, call_id=str(n), turns=(user(f"{n}. Perché?"),)) for n in range(count)]
+
+
+@pytest.mark.parametrize("share_prefix", [True, False])
+def test_ranks_without_memory_go_on_with_smaller_batches_and_one_load(small_memory: Path, share_prefix: bool) -> None:
+    engine = tensor_parallel_engine(small_memory, share_prefix=share_prefix)
+    assert isinstance(engine, TensorParallelEngine)
+    pids = engine.pids
+    replies = [*engine.generate(numbered(64), {}), *engine.generate(numbered(40), {})]
+    assert engine.pids == pids
+    engine.close()
+    assert [reply.outcome for reply in replies if not isinstance(reply.outcome, Answer)] == []
+    assert (len(replies), sorted((small_memory / "loads").read_text().split())) == (104, ["0", "1"])
+
+
+def test_rank_alone_without_memory_ends_the_group_and_tells_what_may_fit(
+    small_memory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.engines.tensor_parallel.engine.rank_main", rank_main_with_limit_in_one)
+    engine = tensor_parallel_engine(small_memory, share_prefix=False)
+    with pytest.raises(EngineDiedError, match="OutOfMemoryError") as raised:
+        list(engine.generate(numbered(64), {}))
+    assert raised.value.max_rows == 32
+
+
+def test_store_of_the_ranks_listens_on_the_loopback_address_alone(pair: TensorParallelEngine) -> None:
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    listening = {line[1].rpartition(":")[0] for line in lines
+                 if line[3] == "0A" and int(line[1].rpartition(":")[2], 16) == pair._store.port}  # fmt: skip
+    assert listening == {"0100007F"}
 
 
 def test_dead_rank_ends_the_group(pair: TensorParallelEngine) -> None:

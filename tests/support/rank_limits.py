@@ -1,0 +1,45 @@
+"""Ranks that run out of memory at batches above a limit, as on a GPU that is too small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+FITTING_ROWS = 16
+
+
+def rank_main_with_limit(config: Any, pipe: connection.Connection) -> None:
+    """Run a rank in which larger batches do not fit; each load is a line of the file `loads` beside the weights."""
+    from models.engines.tensor_parallel import worker
+    from models.engines.transformers.padded_batch import PaddedBatchModel
+    from models.engines.transformers.prefix_sharing import SharedModel
+
+    for model in (SharedModel, PaddedBatchModel):
+        _limit(model, model.generate)
+    with Path(config.model.source, "loads").open("a", encoding="ascii") as file:
+        file.write(f"{config.rank}\n")
+    worker.rank_main(config, pipe)
+
+
+def rank_main_with_limit_in_one(config: Any, pipe: connection.Connection) -> None:
+    """Run a rank whose batches do not fit if it is the second of its group."""
+    from datetime import timedelta
+
+    from models.engines.tensor_parallel import worker
+    from models.engines.transformers import row_errors
+
+    row_errors.RankAgreement.__init__.__defaults__ = (timedelta(seconds=3),)
+    (rank_main_with_limit if config.rank else worker.rank_main)(config, pipe)
+
+
+def _limit(model: Any, generate: Any) -> None:
+    import torch
+
+    def limited(self: Any, batch: Sequence[Any]) -> Any:
+        if len(batch) > FITTING_ROWS:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+        return generate(self, batch)
+
+    model.generate = limited
