@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs pictures test test-fast test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -102,6 +102,10 @@ simulate-intervals: $(STAMP)
 # Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)
 	@$(BIN)/python -m tests.bench.nightly_simulation --repetitions 400
+
+# Builds the environment of a GPU machine (Python 3.12, torch 2.11, 5 GB) and runs tests/gpu and the benchmark in it, on the CPU.
+test-gpu-stack: $(STAMP)
+	@$(BIN)/python -m pytest -q -m gpu_stack tests/integration/test_gpu_stack.py
 
 # Skipped with a message where torch sees no GPU. Needs no Ray.
 bench-gpu: $(STAMP)

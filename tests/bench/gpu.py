@@ -4,9 +4,9 @@
     python -m tests.bench.gpu --device cpu --shape tiny      # does it run at all; a minute
     python -m tests.bench.gpu --device meta --shape 72b      # shapes and memory of each rank, no weights
 
-Needs no Ray and no network: torch, torchvision, transformers, accelerate, pydantic, PyYAML and tabulate. Where vLLM is
-installed, it answers the same questions with random weights of its own. The clip is drawn, its decoding is left out.
-Arithmetic is counted operation by operation. All results go to one file, each shape's when it is done.
+Needs no Ray and no network: see tests/gpu/README.md. Where vLLM is installed, it answers the same questions with random
+weights of its own. The clip is drawn, its decoding is left out. Arithmetic is counted operation by operation. All go to
+one file, each way's result when it is done; a way that fails is recorded with its error, and the next one begins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import importlib.util
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ def questions(count: int, new: int) -> list[Call]:
     ]
 
 
+def attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
+    """Return the operations of attention with shapes (batch, heads, tokens, width), fewer heads in keys or not.
+
+    The counter of torch 2.11 demands as many heads in keys; that of 2.15 gives the same number.
+    """
+    batch, heads, rows, width = query
+    return 2 * batch * heads * rows * key[2] * (width + value[3])
+
+
+def flop_counter() -> FlopCounterMode:
+    """Return a counter that knows grouped heads in any version of torch."""
+    aten = torch.ops.aten
+    names = ("flash_attention", "efficient_attention", "cudnn_attention")
+    kernels = [getattr(aten, f"_scaled_dot_product_{name}") for name in names]
+    return FlopCounterMode(display=False, custom_mapping=dict.fromkeys(kernels, attention_flops))
+
+
 class Way:
     """Measures one way to answer the questions, each time with an engine whose caches are empty."""
 
@@ -76,7 +94,7 @@ class Way:
         self.seconds: list[float] = []
         self.peak_bytes = 0
         self.answers: list[Answer] = []
-        with engine_on(model, spec) as engine, FlopCounterMode(display=False) as counter:
+        with engine_on(model, spec) as engine, flop_counter() as counter:
             self._answer(engine)  # not timed: kernels are chosen and memory is taken
         self.flops = int(counter.get_total_flops())
 
@@ -121,36 +139,55 @@ class Way:
         }
 
 
-def measure(args: argparse.Namespace, shape: str, deadline: float) -> dict[str, Any]:
+Keep = Callable[[Mapping[str, Any]], None]
+"""Stores what is measured of a shape until now."""
+
+
+def measure(args: argparse.Namespace, shape: str, deadline: float, keep: Keep = lambda _: None) -> dict[str, Any]:
     """Measure all ways of one shape in turn, each at least once, until the deadline or `--runs`."""
     calls, clip = questions(args.questions, args.new), frames(args.pixels)
-    counts = {"alone": args.alone, "padded": args.plain, "shared": len(calls)}
     with tempfile.TemporaryDirectory() as folder:
-        model = random_model(write_config(Path(folder), shape), args.device, args.dtype)
+        config = write_config(Path(folder), shape)
         base = ModelSpec(
             engine="transformers", model=folder, dtype=args.dtype, device=args.device,
             limits=Limits(max_pixels=args.pixels),
         )  # fmt: skip
-        ways = {
-            way: Way(model, base.model_copy(update=change), calls[: counts[way]], clip) for way, change in WAYS.items()
-        }
-        done = 0
-        while done < args.runs and (done == 0 or time.monotonic() < deadline):
-            for way, measured in ways.items():
-                measured.run()
-                print(f"{shape} {way}: {len(measured.answers) / measured.seconds[-1]:.3f} questions/s", flush=True)
-            done += 1
-        if done < args.runs:
-            print(f"{shape}: {done} of {args.runs} runs, for the time is up", flush=True)
-        parameters = sum(weight.numel() for weight in model.parameters())
-        peak = peak_tflops()
-        result = {"parameters": parameters, "runs": done, "ways": {w: m.result(peak) for w, m in ways.items()}}
-        ways.clear()
-        del model
-        gc.collect()
+        result = _measure_ways(args, shape, deadline, keep, config, base)
+        gc.collect()  # all of the model: vLLM wants most of the memory
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
             result["vllm"] = run_vllm(base, calls, clip) if time.monotonic() < deadline else "not run: the time is up"
+            keep(result)
+    return result
+
+
+def _measure_ways(
+    args: argparse.Namespace, shape: str, deadline: float, keep: Keep, config: Any, base: ModelSpec
+) -> dict[str, Any]:
+    calls, clip = questions(args.questions, args.new), frames(args.pixels)
+    counts = {"alone": args.alone, "padded": args.plain, "shared": len(calls)}
+    model, peak = random_model(config, args.device, args.dtype), peak_tflops()
+    ways: dict[str, Way] = {}
+    result: dict[str, Any] = {"parameters": sum(weight.numel() for weight in model.parameters()), "runs": 0, "ways": {}}
+    for done in range(args.runs):
+        if done and time.monotonic() > deadline:
+            print(f"{shape}: {done} of {args.runs} runs, for the time is up", flush=True)
+            break
+        for name, change in WAYS.items():
+            if "error" in result["ways"].get(name, {}):
+                continue
+            try:
+                way = ways.get(name) or Way(model, base.model_copy(update=change), calls[: counts[name]], clip)
+                ways[name] = way
+                way.run()
+            except Exception as error:  # the other ways are measured all the same
+                result["ways"][name] = {"error": f"{type(error).__name__}: {error}"}
+                print(f"{shape} {name}: {type(error).__name__}: {error}", flush=True)
+            else:
+                result["ways"][name] = way.result(peak)
+                print(f"{shape} {name}: {len(way.answers) / way.seconds[-1]:.3f} questions/s", flush=True)
+            keep(result)
+        result["runs"] = done + 1
     return result
 
 
@@ -163,7 +200,7 @@ def run_vllm(spec: ModelSpec, calls: Sequence[Call], clip: Frames) -> dict[str, 
     from models.engines.vllm.engine import VLLMEngine
 
     try:
-        engine = VLLMEngine(spec, make=lambda **settings: vllm.LLM(**settings, load_format="dummy"))
+        engine = VLLMEngine(spec, make=lambda **settings: vllm.LLM(**{**settings, "load_format": "dummy"}))
         list(engine.generate(calls[:1], {CLIP: clip}))
         start = time.perf_counter()
         replies = list(engine.generate(calls, {CLIP: clip}))
@@ -208,7 +245,7 @@ def show_ways(shape: str, result: Mapping[str, Any]) -> None:
     rows = [
         [name, way["questions_per_second"]["median"], way["tokens_per_second"]["median"], way["tflops"]["median"],
          way["share_of_peak"], (way["peak_memory_bytes"] or 0) / 1e9]
-        for name, way in result["ways"].items()
+        for name, way in result.get("ways", {}).items() if "error" not in way
     ]  # fmt: skip
     show(f"{shape} on {device_name()}", ["way", "questions/s", "tokens/s", "TFLOP/s", "of peak", "peak GB"], rows)
     print(f"vllm: {result.get('vllm', 'needs a GPU')}", flush=True)
@@ -237,17 +274,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results: dict[str, Any] = {}
     begin, total = time.monotonic(), sum(BUDGET_SHARES.get(shape, 1.0) for shape in args.shape)
     deadline = begin
+    facts = {"device": device_name(), "torch": torch.__version__, "dtype": args.dtype, "new_tokens": args.new}
+    name = "gpu-memory" if args.device == "meta" else "gpu"
+
+    def keep(result: Mapping[str, Any]) -> None:
+        results[shape] = result
+        record(name, {**facts, "shapes": results}, args.out)
+
     for shape in args.shape:
         deadline += args.budget_s * BUDGET_SHARES.get(shape, 1.0) / total
         if args.device == "meta":
             with tempfile.TemporaryDirectory() as folder:
-                results[shape] = memory_by_degree(write_config(Path(folder), shape), args.dtype)
+                keep(memory_by_degree(write_config(Path(folder), shape), args.dtype))
             show_memory(shape, results[shape])
-        else:
-            results[shape] = measure(args, shape, deadline)
-            show_ways(shape, results[shape])
-        facts = {"device": device_name(), "torch": torch.__version__, "dtype": args.dtype, "new_tokens": args.new}
-        record("gpu-memory" if args.device == "meta" else "gpu", {**facts, "shapes": results}, args.out)
+            continue
+        try:
+            keep(measure(args, shape, deadline, keep))
+        except Exception as error:  # the shapes before it are recorded, and those after it begin
+            keep({**results.get(shape, {}), "error": f"{type(error).__name__}: {error}"})
+            traceback.print_exc()
+        show_ways(shape, results[shape])
     print(f"{time.monotonic() - begin:.0f} s, results in {args.out}")
 
 

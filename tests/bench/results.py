@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
-FILE = Path("bench-results.json")
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "bench-results.json"
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
@@ -34,8 +33,16 @@ def record(name: str, result: Mapping[str, Any], file: Path = FILE) -> None:
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table."""
-    print(f"\n{title}\n{tabulate(rows, head, floatfmt='.4g')}", flush=True)
+    """Print a table; this needs no package, as all that a GPU machine runs."""
+    lines = [[*head], *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print(f"\n{title}")
+    for line in (lines[0], ["-" * width for width in widths], *lines[1:]):
+        print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)), flush=True)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _machine() -> dict[str, Any]:

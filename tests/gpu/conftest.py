@@ -1,13 +1,30 @@
-"""Run these tests on a CUDA device; with `--device cpu` their logic runs without one."""
+"""Run these tests on a CUDA device; with `--device cpu` their logic runs without one. Outcomes are recorded at once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.bench.results import FILE, record
+
+_OUTCOMES: dict[str, str] = {}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default="cuda", choices=("cuda", "cpu"), help="where the tests of tests/gpu run")
+    parser.addoption("--results", default=str(FILE), help="results file, written on a CUDA device")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: pytest.TestReport = yield  # type: ignore[assignment]  # what the wrapped hook returns
+    if report.when == "call" and item.config.getoption("--device") == "cuda":
+        message = "" if report.passed else f": {str(report.longrepr)[-2000:]}"
+        _OUTCOMES[item.name] = f"{report.outcome} in {report.duration:.1f} s{message}"
+        facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+        record("gpu-tests", {**facts, "tests": _OUTCOMES}, Path(item.config.getoption("--results")))
+    return report  # type: ignore[return-value]
 
 
 @pytest.fixture(autouse=True)
