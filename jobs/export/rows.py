@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,8 @@ from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.parts import list_parts, part_folder, read_part, score_path
 from pipelines.storage.store import Store
+
+log = logging.getLogger("vlmsweep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,10 @@ class ExportedRun:
         ]
         if not chosen:
             raise UsageError(f"{out.uri}: holds nothing that can be exported")
-        return cls(out, run, tuple(chosen), tuple(load_metrics(out) or ()))
+        metrics = load_metrics(out)
+        if metrics is None:
+            log.warning("%s: has no metrics, so none are exported; `vlmsweep report` writes them", out.uri)
+        return cls(out, run, tuple(chosen), tuple(metrics or ()))
 
     def metrics_of(self, entry: ManifestEntry) -> list[Measured]:
         """Return the metrics of an entry."""
@@ -127,6 +133,7 @@ class RowReader:
             for sample in iter_selected_samples(self.dataset(entry_plan.entry), entry_plan.entry.selection)
         }
         expected = entry_plan.entry.prompts.benchmark.expected
+        missing = unscored = 0
         for planned in entry_plan.plan:
             if task and planned.task != task:
                 continue
@@ -134,7 +141,9 @@ class RowReader:
                 entry_plan.entry.target.request_id(planned), None
             )  # once, where sets of prompts share it
             if answer is None:
+                missing += 1
                 continue
+            unscored += answer[1] is None
             sample, steps = samples[planned.sample_id], planned.steps
             row = answered_row(answer[0], sample, entry_plan.entry.prompts.seed)
             yield ExportRow(
@@ -147,6 +156,19 @@ class RowReader:
                 expected=tuple(expected(row)) if expected else (),
                 prompt_set=prompt_set,
             )
+        self._warn_of(entry_plan.entry, task, missing, unscored)
+
+    def _warn_of(self, entry: ManifestEntry, task: str, missing: int, unscored: int) -> None:
+        where = " ".join(filter(None, (entry.benchmark, entry.model, entry.prompt_set, task)))
+        for count, problem in (
+            (
+                missing,
+                "planned requests have no answer, and are left out; the same `vlmsweep run` sends them",
+            ),
+            (unscored, "answers have no scores; the same `vlmsweep score` writes them"),
+        ):
+            if count:
+                log.warning("%s: %d %s", where, count, problem)
 
 
 def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from models.messages import Frames, Media
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.finetune.records import EXAMPLES, ExampleCounts, ExampleRow, TrainingListener
+from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.storage.store import Store
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from models.finetuning.examples import TrainingExample
+
+log = logging.getLogger(__name__)
 
 _COMPLETE: Final = f"{EXAMPLES}/complete.json"  # written last
 _PICTURES: Final = f"{EXAMPLES}/pictures"
@@ -67,7 +71,8 @@ class ExampleWriter:
             fingerprint=self._digest.hexdigest(),
             skipped=tuple(self.rejections),
         )
-        self._out.put(_COMPLETE, json.dumps({"identity": identity, "counts": asdict(result)}).encode())
+        content = json.loads(json.dumps({"identity": identity, "counts": asdict(result)}))
+        self._out.put(_COMPLETE, dump_checked(content))
         return result
 
     def _usable(self, rows: Iterable[ExampleRow | Rejection]) -> Iterator[dict[str, str]]:
@@ -116,12 +121,22 @@ class ExampleWriter:
 def stored_counts(out: Store, identity: Mapping[str, Any]) -> ExampleCounts | None:
     """Return the counts of a complete copy made from the same sources; None if there is none."""
     try:
-        stored = json.loads(out.get(_COMPLETE))
+        stored = load_checked(out.get(_COMPLETE))
+        if stored["identity"] != identity:
+            return None
+        counts = ExampleCounts(**{**stored["counts"], "skipped": tuple(stored["counts"]["skipped"])})
+        splits = (TRAIN, VALIDATION) if counts.validation else (TRAIN,)
+        rows = [row for split in splits for row in _read_table(out, split).to_pylist()]
     except FileNotFoundError:
         return None
-    if stored["identity"] != identity:
+    except (MalformedError, StoreError, KeyError, TypeError) as error:
+        log.warning("%s/%s is damaged (%s); the examples are copied again", out.uri, EXAMPLES, error)
         return None
-    return ExampleCounts(**{**stored["counts"], "skipped": tuple(stored["counts"]["skipped"])})
+    digest = hashlib.sha256(b"".join(json.dumps(row).encode() for row in rows)).hexdigest()
+    if digest != counts.fingerprint:
+        log.warning("%s/%s holds other examples than were copied; they are copied again", out.uri, EXAMPLES)
+        return None
+    return counts
 
 
 def delete_examples(out: Store) -> None:
@@ -162,7 +177,12 @@ class ExampleSet:
     def _frames(self, media: Media) -> Frames:
         if media.source.startswith("blank:"):
             return blank_frames(media)
-        return self._decoder.decode(self._out, f"{_PICTURES}/{media.source}", media)
+        path = f"{_PICTURES}/{media.source}"
+        try:
+            return self._decoder.decode(self._out, path, media)
+        except DecodeError as error:
+            remedy = f"delete {_COMPLETE}, and the same command copies the examples again"
+            raise StoreError(f"{self._out.uri}/{path}: damaged ({error}); {remedy}") from error
 
 
 def _to_parquet(examples: Sequence[Mapping[str, str]]) -> bytes:
@@ -174,11 +194,10 @@ def _to_parquet(examples: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def _read_table(out: Store, split: str) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pipelines.storage.parts import read_part
 
     try:
-        return pq.read_table(pa.BufferReader(out.get(f"{EXAMPLES}/{split}.parquet")))
+        return read_part(out, f"{EXAMPLES}/{split}.parquet")
     except FileNotFoundError as error:
         raise StoreError(
             f"{out.uri}/{EXAMPLES}/{split}.parquet is not there for this worker; --out must be a folder that all nodes "

@@ -12,6 +12,7 @@ from models.spec import ModelSpec
 EXAMPLES: Final = "examples"
 CHECKPOINTS: Final = "checkpoints"
 ADAPTER: Final = "adapter"
+SETTINGS_FILE: Final = "settings.json"
 TRAINING_FILE: Final = "training.json"
 MODELS_FILE: Final = "models.yaml"
 

@@ -10,7 +10,9 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from models.fingerprint import resolved_revision
+from pipelines.errors import UsageError
 from pipelines.finetune.records import ADAPTER, MODELS_FILE, TRAINING_FILE, ExampleCounts, FinetuneSpec, History
+from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -56,13 +58,15 @@ def write_result(spec: FinetuneSpec, out: Store, record: Mapping[str, Any]) -> N
     import yaml
 
     out.put(MODELS_FILE, yaml.safe_dump({spec.entry_name: model_entry(spec)}, sort_keys=False).encode())
-    out.put(TRAINING_FILE, json.dumps(record, indent=2).encode())
+    out.put(TRAINING_FILE, dump_checked(json.loads(json.dumps(record))))
 
 
 def read_record(out: Store) -> dict[str, Any] | None:
     """Return `training.json` of a finished training, None where there is none."""
     try:
-        record: dict[str, Any] = json.loads(out.get(TRAINING_FILE))
+        return load_checked(out.get(TRAINING_FILE))
     except FileNotFoundError:
         return None
-    return record
+    except MalformedError as error:
+        problem = f"{out.uri}/{TRAINING_FILE}: damaged ({error})"
+        raise UsageError(f"{problem}; restore it, or delete it, and the same command trains again") from error

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from cluster.connect import connect
 from models.fingerprint import answer_fingerprint
@@ -17,13 +17,12 @@ from pipelines.finetune.checkpoints import EXAMPLES_MARK, check_examples, delete
 from pipelines.finetune.example_store import delete_examples
 from pipelines.finetune.prepare import prepare_examples
 from pipelines.finetune.ray_train import train_on_ray
-from pipelines.finetune.records import CHECKPOINTS, EXAMPLES, FinetuneSpec, TrainingListener
+from pipelines.finetune.records import CHECKPOINTS, EXAMPLES, SETTINGS_FILE, FinetuneSpec, TrainingListener
 from pipelines.finetune.result import read_record, training_record, write_result
+from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
-
-_SETTINGS: Final = "settings.json"
 
 
 def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
@@ -79,14 +78,18 @@ def _check_settings(spec: FinetuneSpec, out: Store) -> None:
     }
     present = json.loads(json.dumps(present))
     try:
-        stored: Mapping[str, Any] = json.loads(out.get(_SETTINGS))
+        stored = load_checked(out.get(SETTINGS_FILE))
+    except MalformedError as error:
+        raise UsageError(
+            f"{spec.out}/{SETTINGS_FILE}: damaged ({error}); delete it, and the same command resumes"
+        ) from error
     except FileNotFoundError:
         present_files = [info.path for folder in (CHECKPOINTS, EXAMPLES) for info in out.list(folder)]
         if present_files and not out.exists(EXAMPLES_MARK):
             raise UsageError(
                 f"{spec.out} holds files that no training wrote, such as {present_files[0]}; give an empty --out"
             ) from None
-        out.put(_SETTINGS, json.dumps(present, indent=2).encode())
+        out.put(SETTINGS_FILE, dump_checked(present))
         return
     differing = [name for name in present if stored.get(name) != present[name]]
     if differing:

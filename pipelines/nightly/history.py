@@ -11,7 +11,7 @@ Layout under the history's URI:
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,13 +20,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.errors import DamagedPartError
+from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.nightly.items import ITEMS, CellKey, Items, items_table, read_items
 from pipelines.nightly.regressions import Change, Comparison, Level
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row, read_metric
 from pipelines.schemas import schema_of
 from pipelines.storage.owned_files import is_owned
-from pipelines.storage.parts import read_part, to_parquet
+from pipelines.storage.parts import NO_REMEDY, read_part, to_parquet
 from pipelines.storage.store import Store
 
 MAX_NIGHTS = 100  # searched for a pair; all are read for a new pair
@@ -99,7 +101,7 @@ class History:
 
     def pairs(self, night: str) -> list[Pair]:
         """Return the pairs of a complete night."""
-        rows = read_part(self.store, f"pairs/{night}.parquet").to_pylist()
+        rows = self._rows(f"pairs/{night}.parquet", night)
         return [Pair(**{**row, "parts": dict(row["parts"] or {})}) for row in rows]
 
     def last_pairs(self, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Pair]:
@@ -116,8 +118,13 @@ class History:
     def metrics(self, night: str) -> list[Measured]:
         """Return the metrics measured in one night; [] if there is no such night."""
         path = f"metrics/{night}.parquet"
-        rows = read_part(self.store, path).to_pylist() if night and self.store.exists(path) else []
+        rows = self._rows(path, night) if night and self.store.exists(path) else []
         return [replace(read_metric(row), freedom=row.get("freedom") or 0) for row in rows]
+
+    def check(self) -> None:
+        """Read what the next night is compared with; DamagedPartError before that night costs anything."""
+        for night in {name for level in self.levels() for name in (level.night, level.before)}:
+            self.items(night)
 
     def changes(self, night: str) -> list[Change]:
         """Return what changed in one night; [] for a night of an earlier version."""
@@ -141,13 +148,16 @@ class History:
         changes, levels = comparison.changes, comparison.levels
         rows = [{"night": night, **metric_row(row), "freedom": row.freedom} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
-        if comparison.items:
-            self.store.put(f"items/{night}.parquet", to_parquet(items_table(comparison.items), ITEMS))
+        items = to_parquet(items_table(comparison.items), ITEMS) if comparison.items else b""
+        if items:
+            self.store.put(f"items/{night}.parquet", items)
         record = {
+            "night": night,
+            "items_sha256": hashlib.sha256(items).hexdigest(),
             "changes": [{**asdict(change), "key": change.key._asdict()} for change in changes],
             "levels": [asdict(level) for level in levels],
         }
-        self.store.put(f"changes/{night}.json", json.dumps(record, ensure_ascii=True).encode())
+        self.store.put(f"changes/{night}.json", dump_checked(record))
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         records = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
         self.store.put(f"pairs/{night}.parquet", to_parquet(records, PAIRS))
@@ -156,11 +166,30 @@ class History:
 
     def _items(self, night: str) -> Items:
         path = f"items/{night}.parquet"
-        return read_items(read_part(self.store, path)) if self.store.exists(path) else {}
+        if not self.store.exists(path):
+            return {}
+        table, recorded = read_part(self.store, path), self._changes(night).get("items_sha256", "")
+        if recorded not in ("", hashlib.sha256(self.store.get(path)).hexdigest()):
+            raise self._damaged(path, "not the scores of that night")
+        return read_items(table)
+
+    def _rows(self, path: str, night: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = read_part(self.store, path).to_pylist()
+        if any(row["night"] != night for row in rows):
+            raise self._damaged(path, "its rows are of another night")
+        return rows
 
     def _changes(self, night: str) -> dict[str, Any]:
+        path = f"changes/{night}.json"
         try:
-            raw: dict[str, Any] = json.loads(self.store.get(f"changes/{night}.json"))
+            raw = load_checked(self.store.get(path))
         except FileNotFoundError:
             return {}
+        except MalformedError as error:
+            raise self._damaged(path, str(error)) from error
+        if raw.get("night", night) != night:
+            raise self._damaged(path, "it is of another night")
         return raw
+
+    def _damaged(self, path: str, problem: str) -> DamagedPartError:
+        return DamagedPartError(f"{self.store.uri}/{path}: {problem}{NO_REMEDY}")

@@ -84,6 +84,7 @@ def run_night(
     start = clock()
     result = NightlyResult(name=night_name(start))
     with run_lock(history.store):  # two concurrent nights would each miss the other's result
+        history.check()
         pinned = _pin_tonight(specs)
         specs = [part.spec for part in pinned]
         result.warnings += dict.fromkeys(warning for part in pinned for warning in part.warnings)

@@ -13,6 +13,7 @@ from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, read_record, read_value
 from pipelines.report.measured import NUMBERS, Measured, MetricSource, number_or_none
 from pipelines.report.model import METRIC_KEYS
+from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 
 PATH: Final = "report/metrics.json"
@@ -70,9 +71,16 @@ def load_metrics(out: Store) -> list[Measured] | None:
         return None
     try:
         rows = read_value(tuple[dict[str, Any], ...], json.loads(content), "metrics")
-        return [read_metric(row) for row in rows]
+        metrics = [read_metric(row) for row in rows]
     except ValueError as error:
-        raise StoreError(f"{out.uri}/{PATH}: damaged ({error}); `vlmsweep report` writes it again") from error
+        raise _damaged(out, str(error)) from error
+    if not is_as_published(out, PATH, content):
+        raise _damaged(out, "it is not what the last report wrote")
+    return metrics
+
+
+def _damaged(out: Store, problem: str) -> StoreError:
+    return StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again")
 
 
 def _number(value: float | None, unit: str) -> float | None:

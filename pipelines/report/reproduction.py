@@ -25,6 +25,7 @@ from pipelines.report.comparability import Conditions, published_names, publishe
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured, MetricKey
 from pipelines.report.model import ReproductionCell, Verdict
+from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 
 PATH: Final = "report/reproduction.json"
@@ -183,6 +184,9 @@ def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[Reproducti
     except ValidationError as error:
         problem = format_validation_error(error)
         raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again") from error
+    if not is_as_published(out, PATH, content):
+        problem = "it is not what the last report wrote"
+        raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again")
     for model in models:
         check_names("model with published numbers", [model], sorted({cell.model for cell in cells}))
     return [cell for cell in cells if not models or cell.model in models]

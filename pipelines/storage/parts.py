@@ -20,6 +20,7 @@ from pipelines.storage.store import Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
 
+NO_REMEDY = "; nothing writes it again: delete it, and nights go on without it"
 _REMEDIES = {
     "predictions": "; `vlmsweep run` with the same flags predicts its rows again",
     "imported": "; `vlmsweep score` with the same --predictions imports them again",
@@ -27,7 +28,8 @@ _REMEDIES = {
     "judgements": "; `vlmsweep score` with the same flags asks the judge again",
     "scores": "; `vlmsweep score` with the same flags writes it again",
     "plan": "; `vlmsweep report` with the same flags writes it again",
-    **dict.fromkeys(("items", "metrics", "pairs"), "; nothing writes it again: delete it, and nights go on without it"),
+    "examples": "; delete examples/complete.json, and `vlmsweep finetune` with the same flags copies it again",
+    **dict.fromkeys(("items", "metrics", "pairs"), NO_REMEDY),
 }
 """By kind of part: what writes a damaged one again."""
 

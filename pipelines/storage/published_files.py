@@ -41,6 +41,11 @@ def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") ->
         store.put(RECORD, json.dumps(hashes, indent=0).encode())
 
 
+def is_as_published(store: Store, path: str, content: bytes) -> bool:
+    """Return whether a file's content is that of the record; one that is not on record is taken as it is."""
+    return (_load_record(store) or {}).get(path) in (None, hashlib.sha256(content).hexdigest())
+
+
 def _load_record(store: Store) -> dict[str, str] | None:
     try:
         record = json.loads(store.get(RECORD))

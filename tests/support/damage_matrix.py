@@ -20,6 +20,8 @@ FILES = {
     "clip of the data": "data/maia/media/*.mp4",
 }
 
+CAPTIONS = "out/captions/*/*/*.parquet"
+
 
 def _flip(share: float) -> Callable[[bytes, bytes], bytes]:
     def flip(content: bytes, _other: bytes) -> bytes:
@@ -41,9 +43,9 @@ DAMAGES: Mapping[str, Callable[[bytes, bytes], bytes | None]] = {
 
 
 def damage(kind: str, way: str, root: Path, other: Path) -> Path:
-    """Damage the first file of a kind below `root`; `other` holds another run's files."""
-    path = min(root.glob(FILES[kind]))
-    foreign = min(other.glob(FILES[kind])).read_bytes()
+    """Damage the first file of a kind, or of a pattern, below `root`; `other` holds another run's files."""
+    pattern = FILES.get(kind, kind)
+    path, foreign = min(root.glob(pattern)), min(other.glob(pattern)).read_bytes()
     content = DAMAGES[way](path.read_bytes(), foreign)
     path.unlink()
     if content is not None:

@@ -18,6 +18,7 @@ from models.engines.openai.messages import call_messages, request_body
 from models.errors import BatchApiError, UnlistedBatchError
 from models.messages import Answer, Call, Failure, Frames, Media
 from models.spec import ModelSpec
+from pipelines.errors import DamagedPartError
 from pipelines.hashing import stable_id
 from pipelines.predict.batches.batch_file import BatchFile
 from pipelines.predict.batches.records import BatchRecord, BatchRecords
@@ -77,14 +78,23 @@ class BatchQueue:
         """Read what earlier runs have sent, and find batches whose id they could not record any more."""
         for record in self._records.load():
             if record.is_ended:
-                self._ended[record.key] = record
-                results = read_results(self._records.results(record.key), self._api.endpoint)
-                # A failure of an earlier run was not billed, and may be retried.
-                self.outcomes.update((name, outcome) for name, outcome in results if isinstance(outcome, Answer))
+                self._restore_results(record)
             elif record.batch_id:
                 self._follow(record)
             else:
                 self._adopt(record)
+
+    def _restore_results(self, record: BatchRecord) -> None:
+        try:
+            content = self._records.results(record)
+        except DamagedPartError as error:
+            log.warning("%s; they are fetched from the provider again", error)
+            self._follow(replace(record, is_ended=False, results=""))
+            return
+        self._ended[record.key] = record
+        results = read_results(content, self._api.endpoint)
+        # A failure of an earlier run was not billed, and may be retried.
+        self.outcomes.update((name, outcome) for name, outcome in results if isinstance(outcome, Answer))
 
     def holds(self, custom_id: str) -> bool:
         """Return whether a call is in a batch that has not ended, or in the next one; this run will wait for it."""
@@ -272,8 +282,7 @@ class BatchQueue:
             self._records.delete(record.key)
             self._explain_refusal(record, state)
             return set(record.custom_ids)
-        self._records.put_results(record.key, results)
-        record = replace(record, is_ended=True)
+        record = replace(record, is_ended=True, results=self._records.put_results(record.key, results))
         self._records.put(record)
         self._ended[record.key] = record
         held = set(record.custom_ids)

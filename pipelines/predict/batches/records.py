@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
+import zlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,6 +20,7 @@ from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 FOLDER = "batches"
+_CHECKSUM = "sha256"
 _LISTS = ("custom_ids", "request_ids", "folders")
 
 
@@ -41,6 +44,8 @@ class BatchRecord:
     """The provider's name; '' while it is unknown whether the provider has it."""
     is_ended: bool = False
     """Its results are in the output."""
+    results: str = ""
+    """SHA-256 of the results; '' before it has ended, and in a record of an earlier version."""
 
 
 class BatchRecords:
@@ -57,21 +62,25 @@ class BatchRecords:
 
     def put(self, record: BatchRecord) -> None:
         """Write a record."""
-        content = json.dumps(asdict(record)).encode()
+        content = json.dumps({**asdict(record), _CHECKSUM: _checksum(record)}).encode()
         retry_store(lambda: self._out.put(self._path(record.key), content))
 
-    def put_results(self, key: str, results: bytes) -> None:
-        """Write the lines of a batch's result files."""
+    def put_results(self, key: str, results: bytes) -> str:
+        """Write the lines of a batch's result files; return their SHA-256."""
         content = gzip.compress(results, mtime=0)
         retry_store(lambda: self._out.put(self._results_path(key), content))
+        return hashlib.sha256(results).hexdigest()
 
-    def results(self, key: str) -> bytes:
+    def results(self, record: BatchRecord) -> bytes:
         """Return the lines of a batch's result files (DamagedPartError)."""
-        path = self._results_path(key)
+        path = self._results_path(record.key)
         try:
-            return gzip.decompress(retry_store(lambda: self._out.get(path)))
-        except (FileNotFoundError, EOFError, gzip.BadGzipFile) as error:
-            raise self._damaged(path, error) from error
+            content = gzip.decompress(retry_store(lambda: self._out.get(path)))
+        except (EOFError, OSError, zlib.error) as error:  # also where it is gone
+            raise DamagedPartError(f"{self._out.uri}/{path}: {error}") from error
+        if record.results not in ("", hashlib.sha256(content).hexdigest()):
+            raise DamagedPartError(f"{self._out.uri}/{path}: these are not the results of its batch")
+        return content
 
     def delete(self, key: str) -> None:
         """Delete a record and its results: its requests are committed, or must be sent again."""
@@ -104,14 +113,21 @@ class BatchRecords:
     def _read(self, path: str) -> BatchRecord:
         try:
             raw: dict[str, Any] = json.loads(retry_store(lambda: self._out.get(path)))
-            return BatchRecord(**{**raw, **{name: tuple(raw[name]) for name in _LISTS}})
-        except (ValueError, TypeError, KeyError) as error:
-            raise self._damaged(path, error) from error
+            checksum = raw.pop(_CHECKSUM, None)
+            record = BatchRecord(**{**raw, **{name: tuple(raw[name]) for name in _LISTS}})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise self._damaged(path, f"{type(error).__name__}: {error}") from error
+        # A person writes the id of a batch that was found by hand, beside the checksum of a record without one.
+        if checksum not in (None, _checksum(record), _checksum(replace(record, batch_id=""))):
+            raise self._damaged(path, "its checksum does not match")
+        if self._path(record.key) != path:
+            raise self._damaged(path, f"it is that of batch {record.key}")
+        return record
 
-    def _damaged(self, path: str, error: Exception) -> DamagedPartError:
+    def _damaged(self, path: str, problem: str) -> DamagedPartError:
         return DamagedPartError(
-            f"{self._out.uri}/{path}: not a record of a batch ({type(error).__name__}: {error}); restore it, or delete "
-            "it, and the requests of its batch are sent and paid again"
+            f"{self._out.uri}/{path}: not a record of a batch ({problem}); restore it, or delete it, and the requests "
+            "of its batch are sent and paid again"
         )
 
     def _path(self, key: str) -> str:
@@ -119,3 +135,7 @@ class BatchRecords:
 
     def _results_path(self, key: str) -> str:
         return f"{self._folder}/{key}.results.gz"
+
+
+def _checksum(record: BatchRecord) -> str:
+    return hashlib.sha256(json.dumps(asdict(record), sort_keys=True).encode()).hexdigest()

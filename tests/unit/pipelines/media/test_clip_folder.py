@@ -20,6 +20,7 @@ from models.scratch import scratch_base
 from pipelines.errors import DecodeError
 from pipelines.media import clip_folder
 from pipelines.media.clip_folder import ClipFolder, make_clip_folder, remove_clip_folder
+from tests.support.damage_matrix import DAMAGES
 
 CLIP = Media("video", "a" * 64, 2)
 PIXELS = np.random.default_rng(0).integers(0, 256, (2, 6, 10, 3), np.uint8)
@@ -179,3 +180,18 @@ def test_folder_names_differ_between_runs_and_removal_may_be_repeated(decode: Co
     for _ in range(2):
         remove_clip_folder(name)
         assert not folder.exists()
+
+
+@pytest.mark.parametrize("way", DAMAGES)
+def test_damaged_clip_is_decoded_again(folder: str, decode: Counter, way: str) -> None:
+    ClipFolder(folder).fetch(CLIP, 1000, decode)
+    other = Frames(pixels=255 - PIXELS, seconds=(0.0, 1.5), fps=25.0, total_frames=50)
+    ClipFolder(folder).fetch(Media("video", "b" * 64, 2), 1000, lambda: other)
+    path, of_other_clip = sorted((scratch_base() / folder).glob("*.frames"))
+    content = DAMAGES[way](path.read_bytes(), of_other_clip.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    for _ in range(2):
+        assert np.array_equal(ClipFolder(folder).fetch(CLIP, 1000, decode).pixels, PIXELS)
+    assert decode.decoded == 2  # and stored again

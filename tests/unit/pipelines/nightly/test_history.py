@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from pipelines.errors import DamagedPartError
 from pipelines.nightly.history import History, Pair, night_name, night_time
 from pipelines.nightly.items import CellKey, ItemScores
 from pipelines.nightly.regressions import Change, Comparison, Level
+from tests.support.damage_matrix import DAMAGES
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric
 
 
@@ -55,3 +58,34 @@ def test_night_that_was_killed_leaves_the_levels_of_the_one_before(tmp_path: Pat
     history.write(EARLIER, [], [], "", comparison(level))
     history.store.put(f"changes/{NOW}.json", b'{"changes": [], "levels": []}')  # its pairs were never written
     assert history.levels() == [level]
+
+
+@pytest.mark.parametrize("way", DAMAGES)
+@pytest.mark.parametrize("kind", ["metrics", "items", "changes", "pairs"])
+def test_damage_to_a_night_is_named_and_later_nights_go_on_without_the_file(
+    tmp_path: Path, kind: str, way: str
+) -> None:
+    for folder, night, value in (("this", NOW, 0.5), ("other", EARLIER, 0.75)):
+        pair = Pair(night=night, model="m", benchmark="maia", state="ran")
+        key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+        items = {key: ItemScores.of(np.array(["a", "b"]), np.array([value, 1.0]))}
+        levels = [Level(model="m", benchmark="maia", night=night, basis="b")]
+        compared = Comparison(items=items, changes=[], levels=levels)
+        History(str(tmp_path / folder)).write(night, [pair], [metric(value)], "", compared)
+    (path,), (other,) = ([*(tmp_path / folder / kind).iterdir()] for folder in ("this", "other"))
+    content = DAMAGES[way](path.read_bytes(), other.read_bytes())
+    path.unlink()
+
+    def read() -> None:
+        history = History(str(tmp_path / "this"))
+        history.check()
+        for night in history.nights():
+            history.pairs(night)
+            history.metrics(night)
+
+    if content is not None:
+        path.write_bytes(content)
+        with pytest.raises(DamagedPartError, match=rf"{path.name}: .*nothing writes it again: delete it, and nights"):
+            read()
+        path.unlink()
+    read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from pipelines.predict.stage import model_job
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 from tests.support.endpoint import BatchEndpoint
+
+REQUESTS = 4 * 8
+"""Of the job that `job_of` returns without more arguments."""
 
 
 def entry(endpoint: BatchEndpoint, **fields: Any) -> ModelSpec:
@@ -71,3 +75,13 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def records(out: Path) -> list[Path]:
     """Return the files that batches leave in the output."""
     return sorted(path for path in (out / "batches").rglob("*") if path.is_file())
+
+
+def check_complete(out: Path, endpoint: BatchEndpoint) -> None:
+    """Check that each request has one answered row and was billed once, and that nothing of the batches is left."""
+    committed = rows(out)
+    assert Counter(row["status"] for row in committed) == {"ok": REQUESTS}
+    assert len({row["request_id"] for row in committed}) == REQUESTS
+    assert len(endpoint.batches.billed) == REQUESTS
+    assert set(endpoint.batches.billed.values()) == {1}
+    assert records(out) == []

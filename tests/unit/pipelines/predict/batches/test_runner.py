@@ -24,19 +24,7 @@ from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
 from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest, Say, Status, always
-from tests.unit.pipelines.predict.batches.rig import entry, job_of, records, rows, run
-
-REQUESTS = 4 * 8
-
-
-def check_complete(out: Path, endpoint: BatchEndpoint) -> None:
-    """Check that each request has one answered row and was billed once, and that nothing of the batches is left."""
-    committed = rows(out)
-    assert Counter(row["status"] for row in committed) == {"ok": REQUESTS}
-    assert len({row["request_id"] for row in committed}) == REQUESTS
-    assert len(endpoint.batches.billed) == REQUESTS
-    assert set(endpoint.batches.billed.values()) == {1}
-    assert records(out) == []
+from tests.unit.pipelines.predict.batches.rig import REQUESTS, check_complete, entry, job_of, records, rows, run
 
 
 def test_each_request_is_committed_and_billed_once(maia_data: str, tmp_path: Path) -> None:
