@@ -175,14 +175,27 @@ def media_path(ref: MediaRef) -> str:
     return f"media/{ref.sha256}{ref.extension}"
 
 
-def _canonical(sample: Sample) -> bytes:
-    return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=True).encode()
+def canonical_json(sample: Sample) -> str:
+    """Return the JSON text of a sample from which its hash is computed."""
+    return json.dumps(asdict(sample), sort_keys=True, ensure_ascii=True)
+
+
+def sample_of_json(text: str) -> Sample:
+    """Return the sample of a text of `canonical_json`."""
+    row = json.loads(text)
+    return Sample(**{**row, "media": tuple(MediaRef(**ref) for ref in row["media"])})
 
 
 def fingerprint(samples: Iterable[Sample], table: TableDefinition | None = None) -> str:
     """Return a hash of samples, independent of their order, and of a table's definition; media count by content."""
+    digests = (hashlib.sha256(canonical_json(sample).encode()).digest() for sample in samples)
+    return fingerprint_of_digests(sorted(digests), table)
+
+
+def fingerprint_of_digests(digests: Iterable[bytes], table: TableDefinition | None = None) -> str:
+    """Return the `fingerprint` of samples from the sorted hashes of their `canonical_json`."""
     total = hashlib.sha256(b"" if table is None else stable_json(asdict(table)).encode())
-    for digest in sorted(hashlib.sha256(_canonical(sample)).digest() for sample in samples):
+    for digest in digests:
         total.update(digest)
     return total.hexdigest()[:32]
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
+from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
 from pipelines.errors import DatasetError, DecodeError, SourceError
-from pipelines.ingest.dataset import Dataset, Manifest, fingerprint, write_shard
+from pipelines.ingest.dataset import Dataset, Manifest, write_shard
 from pipelines.ingest.media_writer import MediaWriter
 from pipelines.ingest.source_folder import Folder, is_encodable
+from pipelines.ingest.spool import SampleSpool
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -51,33 +53,34 @@ def ingest_benchmark(
     _check_column_map(benchmark, column_map or {})
     store = data.sub(benchmark.name)
     store.check_writable()
-    with source.decoder as decoder:
-        writer = MediaWriter(source, store, decoder)
-        samples, rejections, notices = _collect(
-            benchmark.source.read(source, column_map or {}), benchmark.name, writer, progress
-        )
-    rejections = _write_rejections(store, rejections)
-    if not samples:
-        first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
-        raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}")
-    if notice := _changed_content_notice(data, benchmark, samples):
-        log.warning("%s: %s", benchmark.name, notice)
-        notices.append(notice)
-    # Shard names contain the fingerprint, so that an older manifest stays valid until the new one replaces it.
-    name = fingerprint(samples, table)
-    shards = [
-        write_shard(store, f"samples/{name[:12]}-{index:05d}.parquet", part)
-        for index, part in enumerate(_parts(samples))
-    ]
+    with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
+        with source.decoder as decoder:
+            writer = MediaWriter(source, store, decoder)
+            items = benchmark.source.read(source, column_map or {})
+            rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
+        rejections = _write_rejections(store, rejections)
+        if not samples:
+            first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
+            raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}")
+        if notice := _changed_content_notice(data, benchmark, samples):
+            log.warning("%s: %s", benchmark.name, notice)
+            notices.append(notice)
+        # Shard names contain the fingerprint, so that an older manifest stays valid until the new one replaces it.
+        name = samples.fingerprint(table)
+        shards = [
+            write_shard(store, f"samples/{name[:12]}-{index:05d}.parquet", part)
+            for index, part in enumerate(_parts(samples))
+        ]
+        counts = samples.counts
     manifest = Manifest(
         benchmark=benchmark.name,
         dataset_fingerprint=name,
         source=source.uri,
-        samples=len(samples),
+        samples=counts.total(),
         rejected=len(rejections),
         media=len(writer.stored),
         media_bytes=sum(ref.bytes for ref in writer.stored.values()),
-        counts=dict(sorted(Counter(sample.category for sample in samples).items())),
+        counts=dict(sorted(counts.items())),
         shards=tuple(shards),
         notices=tuple(notices),
         product_version=__version__,
@@ -107,13 +110,15 @@ def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rej
 
 
 def _collect(
-    items: Iterable[RawSample | Rejection | Notice], name: str, writer: MediaWriter, progress: Callable[[int], None]
-) -> tuple[list[Sample], list[Rejection], list[str]]:
-    """Return samples, rejections and notices of a source; samples of one cluster are adjacent."""
-    clusters: dict[str, list[Sample]] = {}
+    items: Iterable[RawSample | Rejection | Notice],
+    name: str,
+    writer: MediaWriter,
+    samples: SampleSpool,
+    progress: Callable[[int], None],
+) -> tuple[list[Rejection], list[str]]:
+    """Add the samples of a source; return its rejections and notices."""
     rejections: list[Rejection] = []
     notices: list[str] = []
-    sample_ids: set[str] = set()
     for count, item in enumerate(items, start=1):
         progress(count)
         if isinstance(item, Notice):
@@ -124,22 +129,19 @@ def _collect(
         elif not is_encodable(item.sample_id) or not is_encodable(item.category):
             reason = "the id or the category contains half a surrogate pair"
             rejections.append(Rejection(file=item.file, item=repr(item.sample_id)[1:-1], reason=reason))
-        elif item.sample_id in sample_ids:
+        elif item.sample_id in samples:
             rejections.append(
                 Rejection(file=item.file, item=item.sample_id, reason="duplicate id; the first row of this id is kept")
             )
         else:
-            sample_ids.add(item.sample_id)
             try:
-                sample = _write_sample(item, writer)
+                samples.add(_write_sample(item, writer))
             except DecodeError as error:
                 rejections.append(Rejection(file=item.file, item=item.sample_id, reason=str(error)))
-                continue
-            clusters.setdefault(sample.cluster, []).append(sample)
-    return [sample for members in clusters.values() for sample in members], rejections, notices
+    return rejections, notices
 
 
-def _changed_content_notice(data: Store, benchmark: BenchmarkDefinition, samples: Sequence[Sample]) -> str:
+def _changed_content_notice(data: Store, benchmark: BenchmarkDefinition, samples: Iterable[Sample]) -> str:
     """Return a notice about ids whose content differs from that of the previous ingest, or ''."""
     field = benchmark.content_field
     if not field:
@@ -178,13 +180,14 @@ def _write_sample(raw: RawSample, writer: MediaWriter) -> Sample:
     )
 
 
-def _parts(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
+def _parts(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
     """Yield shards of about SHARD_ROWS rows, split between clusters unless a cluster itself is larger."""
     part: list[Sample] = []
-    for index, sample in enumerate(samples):
-        part.append(sample)
-        is_last = index + 1 == len(samples)
-        is_boundary = is_last or samples[index + 1].cluster != sample.cluster
-        if is_last or (len(part) >= SHARD_ROWS and (is_boundary or len(part) >= 2 * SHARD_ROWS)):
+    for sample in samples:
+        is_boundary = bool(part) and part[-1].cluster != sample.cluster
+        if len(part) >= SHARD_ROWS and (is_boundary or len(part) >= 2 * SHARD_ROWS):
             yield part
             part = []
+        part.append(sample)
+    if part:
+        yield part

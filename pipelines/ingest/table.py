@@ -14,6 +14,7 @@ from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import ENDINGS, find_files
 from pipelines.benchmarks.table.survey import survey
 from pipelines.errors import SourceError, UsageError
+from pipelines.ingest.hub import PREFIX, download, snapshot_of_cache
 from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.backend import is_remote
@@ -51,6 +52,10 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
 
 def _located(source: str) -> tuple[Folder, str]:
     """Return the folder of a source, and the file in it where it is one."""
+    if source.startswith(PREFIX):
+        source = str(download(source))
+    elif not is_remote(source):
+        source = str(snapshot_of_cache(Path(source).expanduser()))
     is_file = source.lower().endswith(ENDINGS) and (is_remote(source) or not Path(source).expanduser().is_dir())
     if not is_file:
         return Folder(source), ""

@@ -16,7 +16,7 @@ from PIL import Image
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
-from pipelines.errors import PipelineError, SourceError
+from pipelines.errors import PipelineError, SourceError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import IngestResult
 from pipelines.ingest.known import load_tables
@@ -238,6 +238,42 @@ def test_parquet_structs_of_the_hub_and_splits(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="has the splits test, train"):
         ingest_table(str(tmp_path / "hub"), data, name="mine", split="tset")
     assert ingest_table(str(tmp_path / "hub"), data, name="mine", split="train").manifest.media == 1
+
+
+def test_the_hubs_cache_is_read_by_its_links(tmp_path: Path) -> None:
+    cache = tmp_path / "datasets--owner--name"
+    snapshot = cache / "snapshots" / "abc123" / "data"
+    for folder in (snapshot, cache / "blobs", cache / "refs"):
+        folder.mkdir(parents=True)
+    rows = [{"image": {"bytes": picture(), "path": "x.png"}, "question": "q", "answer": "no"}]
+    (cache / "blobs" / "f00").write_bytes(parquet(rows))
+    (snapshot / "test-00000-of-00001.parquet").symlink_to(cache / "blobs" / "f00")
+    (snapshot.parent / "README.md").write_text("---\nlicense: mit\n---\n# A card\n")
+    (cache / "refs" / "main").write_text("abc123")
+    data = Store(str(tmp_path / "data"))
+    assert ingest_table(str(cache), data, name="mine").manifest.media == 1
+    (cache / "refs" / "main").unlink()
+    assert ingest_table(str(cache), data, name="mine").manifest.samples == 1
+    (cache / "snapshots" / "def456").mkdir()
+    with pytest.raises(UsageError, match="2 snapshots"):
+        ingest_table(str(cache), data, name="mine")
+
+
+def test_the_hub_out_of_reach_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    data = Store(str(tmp_path / "data"))
+    with pytest.raises(StoreError, match="the hub cannot be reached"):
+        ingest_table("hf://datasets/owner/no-such-table@main", data, name="mine")
+    with pytest.raises(UsageError, match="hf://datasets/OWNER/NAME@REVISION"):
+        ingest_table("hf://owner", data, name="mine")
+
+
+def test_rows_of_a_cluster_are_adjacent_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "columns.yaml"
+    path.write_text("cluster: series\n")
+    rows = [{"id": str(n), "question": "q", "answer": "no", "series": "abc"[n % 3]} for n in range(9)]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)), columns=read_columns_file(path))
+    assert [sample.sample_id for sample in samples(tmp_path)] == list("036147258")
 
 
 def test_a_columns_file_maps_names_and_words(tmp_path: Path) -> None:
