@@ -33,6 +33,8 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
     has_batches: ClassVar[bool] = False  # its endpoint may answer requests in batches
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
+    untaken_options: ClassVar[frozenset[str]] = frozenset()  # request options that its protocol has no form for
+    body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
     builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
     ranks_builder: ClassVar[str] = ""  # the same where a replica has a process for each rank; '' where it has one
@@ -73,11 +75,6 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
             raise ValueError(f"engine {self.engine} needs `model`: a hub id, a directory, or the name at the endpoint")
         if self.is_endpoint and not self.base_url:
             raise ValueError(f"engine {self.engine} needs `base_url`, such as https://api.openai.com/v1")
-        unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
-        if unsent and not self.is_endpoint:
-            raise ValueError(f"{', '.join(unsent)}: only engines of endpoints send requests")
-        if self.batch and not self.has_batches:
-            raise ValueError("batch: only engine openai sends batches")
         if self.cost_limit and not self.price:
             raise ValueError("cost_limit needs `price`, such as {input_per_million: 2.5, output_per_million: 10.0}")
         if self.offload and not self.can_offload:
@@ -88,6 +85,20 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
             raise ValueError("adapter_revision needs `adapter`, an id of the hub")
         if self.replicas.min > self.replicas.max:
             raise ValueError("replicas.min is larger than replicas.max")
+        return self
+
+    @model_validator(mode="after")
+    def _request_options(self) -> ModelSpec:
+        unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
+        if unsent and not self.is_endpoint:
+            raise ValueError(f"{', '.join(unsent)}: only engines of endpoints send requests")
+        untaken = [name for name in unsent if name in self.untaken_options]
+        if untaken:
+            raise ValueError(f"{', '.join(untaken)}: engine {self.engine} has no such option")
+        if taken := sorted(self.body_fields & self.extra_body.keys()):
+            raise ValueError(f"extra_body must not hold {', '.join(taken)}: engine {self.engine} sets that")
+        if self.batch and not self.has_batches:
+            raise ValueError("batch: only engine openai sends batches")
         return self
 
     def __hash__(self) -> int:
@@ -166,6 +177,8 @@ class AnthropicEntry(ModelSpec):
     engine: Literal["anthropic"]
     base_url: str | None = "https://api.anthropic.com"
     is_endpoint = True
+    untaken_options = frozenset({"detail", "logprobs"})
+    body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
 
 
@@ -175,6 +188,7 @@ class GeminiEntry(ModelSpec):
     engine: Literal["gemini"]
     base_url: str | None = "https://generativelanguage.googleapis.com/v1beta"
     is_endpoint = True
+    body_fields = frozenset({"contents", "systemInstruction", "generationConfig"})
     builder = "models.engines.gemini.engine:GeminiEngine"
 
 

@@ -208,3 +208,30 @@ def test_batches_need_an_endpoint_and_cost_their_share_of_the_price() -> None:
     assert prices == [10.0, 5.0, 2.5]
     with pytest.raises(ValidationError, match="only engine openai sends batches"):
         ModelSpec.model_validate({"engine": "random", "batch": True})
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"engine": "anthropic", "logprobs": True}, "logprobs: engine anthropic has no such option"),
+        ({"engine": "anthropic", "detail": "low"}, "detail: engine anthropic has no such option"),
+        (
+            {"engine": "anthropic", "extra_body": {"thinking": {}}},
+            "must not hold thinking: engine anthropic",
+        ),
+        ({"engine": "gemini", "extra_body": {"contents": []}}, "extra_body must not hold contents: engine gemini"),
+        ({"engine": "gemini", "batch": True}, "batch: only engine openai sends batches"),
+    ],
+)
+def test_options_that_a_protocol_lacks_are_refused(entry: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ModelSpec.model_validate({"model": "m", **entry})
+
+
+def test_providers_have_addresses_of_their_own() -> None:
+    entries = [ModelSpec.model_validate({"engine": engine, "model": "m"}) for engine in ("anthropic", "gemini")]
+    assert [entry.base_url for entry in entries] == [
+        "https://api.anthropic.com",
+        "https://generativelanguage.googleapis.com/v1beta",
+    ]
+    assert all(entry.is_endpoint for entry in entries)
