@@ -42,6 +42,9 @@ class ClusterInfo:
     """Other models run on its GPUs too. Ray Data gives each of n pipelines CPUs // n of a node, which may be none, and
     one that uses more than its share a task at a time: so replicas and tasks count no CPUs. Their number is limited."""
 
+    node_sizes: tuple[int, ...] = ()
+    """GPUs of the nodes on which replicas are planned; () where any will do."""
+
     @property
     def has_gpus(self) -> bool:
         """Whether there are GPUs, or the autoscaler can add some."""

@@ -23,5 +23,9 @@ class EncryptionError(ClusterError):
     exit_code = 2
 
 
+class PostponedError(ClusterError):
+    """No node for a model can be had now: others go first, and it is tried again."""
+
+
 class RunCancelledError(ClusterError):
     """The sweep ends early because another model failed; committed rows stay."""

@@ -72,6 +72,21 @@ def gpus_of_nodes() -> list[int]:
     return [count for count in counts if count]
 
 
+def pool_selector(sizes: Sequence[int]) -> dict[str, str]:
+    """Return Ray's selector of the nodes with these numbers of GPUs; {} where their labels do not tell them.
+
+    Every live node with GPUs must have the label `pool`, with `gpu1` for one GPU and so on, as the cluster files give.
+    """
+    import ray
+
+    nodes = [node for node in ray.nodes() if node.get("Alive") and node["Resources"].get("GPU")]
+    pools = {(f"gpu{node['Resources']['GPU']:g}", (node.get("Labels") or {}).get("pool")) for node in nodes}
+    if not sizes or not pools or any(expected != pool for expected, pool in pools):
+        return {}
+    names = [f"gpu{size}" for size in sizes]
+    return {"pool": names[0] if len(names) == 1 else f"in({','.join(names)})"}
+
+
 def describe_shortage(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:
     """Describe why no node meets a demand; '' if one does."""
     needed = {name: amount for name, amount in demand.items() if amount > 0}

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
+from cluster.errors import PostponedError
 from cluster.scheduling.gpu_scheduler import GpuScheduler
 from cluster.threads import run_in_thread
 
@@ -19,8 +20,9 @@ SHUTDOWN_S = 30.0
 def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None]) -> None:
     """Run all models of a scheduler, each in a thread, and return when all have ended.
 
-    `run` gets a model's name, its replicas and an event, and must end soon after the event is set. The first
-    exception of a `run` is raised; no model starts after it, and running ones are stopped.
+    `run` gets a model's name, its replicas and an event, and must end soon after the event is set. A model whose `run`
+    raises PostponedError is run again, after those that wait. Any other first exception is raised; no model starts
+    after it, and running ones are stopped.
     """
     stop, running = threading.Event(), dict[Future[None], str]()
     try:
@@ -31,8 +33,13 @@ def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                scheduler.end(running.pop(future))
-                future.result()
+                name = running.pop(future)
+                scheduler.end(name)
+                try:
+                    future.result()
+                except PostponedError as error:
+                    log.warning("model %r is tried again after the others: %s", name, error)
+                    scheduler.postpone(name)
     finally:
         stop.set()
         if wait(running, timeout=SHUTDOWN_S).not_done:

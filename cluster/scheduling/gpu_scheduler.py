@@ -83,6 +83,14 @@ class GpuScheduler:
         for node, gpus in self._held.pop(name):
             self._add_free_gpus(node, gpus)
 
+    def postpone(self, name: str) -> None:
+        """Put a model that has ended to the end of the waiting ones."""
+        self._waiting += [work for work in self.workloads if work.name == name]
+
+    def node_sizes_of(self, name: str) -> tuple[int, ...]:
+        """Return the different numbers of GPUs of the nodes that a running model is planned on."""
+        return tuple(sorted({self.nodes[node] for node in self.nodes_of(name)}))
+
     def nodes_of(self, name: str) -> list[int]:
         """Return the node of each replica of a running model, as its index in `nodes`."""
         return [node for node, _ in self._held[name]]

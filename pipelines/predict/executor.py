@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 from cluster.connect import ClusterInfo
-from cluster.errors import ClusterError
-from cluster.placement import wait_for_capacity
+from cluster.errors import ClusterError, PostponedError, RunCancelledError
+from cluster.placement import pool_selector, wait_for_capacity
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
@@ -43,6 +44,8 @@ CAPACITY_WAIT_S = 50.0
 NODE_WAIT_S = 1800.0
 """Seconds to wait for a node that is large enough: of a standing cluster, and where the head says that some may come. A
 launch that is refused is tried again by the autoscaler: no spot node now is the normal state."""
+NODE_RETRY_S = 300.0
+"""Of these, until a model that shares the cluster lets those that wait go first."""
 _STREAM_LOCK = threading.Lock()
 """Warning filters and settings of Ray Data belong to the process and not to the thread."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
@@ -103,17 +106,22 @@ def _start_job_actor(replicas: int) -> Any:
 
 
 def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
-    return {_RESOURCES[name]: amount for name, amount in _engine_resources(spec, cluster).items()}
+    resources = _engine_resources(spec, cluster)
+    return {_RESOURCES[name]: amount for name, amount in resources.items() if name in _RESOURCES}
 
 
 def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float]) -> None:
     """Check within a minute that one replica can be placed; ModelUnavailableError if not."""
     needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
+    limit, waited = _node_wait_s(job, cluster), monotonic() - (job.waits_since or monotonic())
+    timeout = limit if job.waits_since is None else min(limit - waited, NODE_RETRY_S)
     try:
-        wait_for_capacity(
-            needed, timeout_s=_node_wait_s(job, cluster), grows=bool(cluster.address), stopped=job.is_stopped
-        )
+        wait_for_capacity(needed, timeout_s=timeout, grows=bool(cluster.address), stopped=job.is_stopped)
+    except RunCancelledError:
+        raise
     except ClusterError as error:
+        if waited + timeout < limit:
+            raise PostponedError(str(error)) from error
         hint = " (tensor_parallel is the number of GPUs of one replica)" if demand.get("GPU", 0) > 1 else ""
         if job.spec.device == "auto" and demand.get("GPU") and not cluster.gpus:
             hint += "; with `device: cpu` in the models file it needs none"
@@ -236,5 +244,11 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     if spec.needs_gpu(has_gpus=cluster.has_gpus):
-        return {"num_gpus": spec.tensor_parallel, **({"num_cpus": 0} if cluster.is_shared else {})}
+        # Else Ray spreads small replicas over all nodes, the large ones that other models are planned on among them.
+        selector = pool_selector(cluster.node_sizes) if cluster.node_sizes else {}
+        return {
+            "num_gpus": spec.tensor_parallel,
+            **({"num_cpus": 0} if cluster.is_shared else {}),
+            **({"label_selector": selector} if selector else {}),
+        }
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}

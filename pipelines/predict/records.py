@@ -37,6 +37,8 @@ class Job(UnitWork):
     """Whether the sweep ends early; checked while waiting for a node."""
     wait_for_nodes_s: float | None = None
     """How long to wait for a node, as in `RunSpec`."""
+    waits_since: float | None = None
+    """When the model was first tried, by the monotonic clock, if it is to be postponed while others run."""
 
     @property
     def work(self) -> UnitWork:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import Protocol
 
 from cluster.connect import ClusterInfo
@@ -103,6 +104,8 @@ class _ModelRuns:
     costs: CostTracker
     problems: list[str] = field(default_factory=list)
     """Why models are unavailable."""
+    tried: dict[str, float] = field(default_factory=dict)
+    """When models that share the cluster were first tried."""
 
     def run(self) -> None:
         """Run all models; those in batches concurrently with the others, for they mostly wait."""
@@ -145,6 +148,8 @@ class _ModelRuns:
         self.status.begin(name)
         try:
             job = replace(self.jobs[name], is_stopped=is_stopped)
+            if isinstance(cluster, ClusterInfo) and cluster.is_shared:
+                job = replace(job, waits_since=self.tried.setdefault(name, monotonic()))
             run_job(f"predict {name}", job, cluster, progress, self.costs, on_commit=on_receipt)
         except CostLimitReachedError:
             raise
@@ -283,7 +288,13 @@ def predict_concurrently(
             if stop.is_set():
                 raise RunCancelledError(name)
 
-        share = replace(cluster, gpus=float(replicas * gpus[name]), max_gpu_nodes=(), is_shared=True)
+        share = replace(
+            cluster,
+            gpus=float(replicas * gpus[name]),
+            max_gpu_nodes=(),
+            is_shared=True,
+            node_sizes=scheduler.node_sizes_of(name),
+        )
         run_model(name, share if gpus[name] else cluster, shared, on_receipt, stop.is_set)
 
     run_concurrently(scheduler, run)

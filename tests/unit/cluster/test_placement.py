@@ -129,3 +129,28 @@ def test_placement_group_of_a_dead_cluster_is_not_removed(
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert cluster.taken_back == []  # to ask for it would start another Ray
+
+
+@pytest.mark.parametrize(
+    ("pools", "sizes", "selector"),
+    [
+        ({8: "gpu8", 1: "gpu1"}, (1,), {"pool": "gpu1"}),
+        ({8: "gpu8", 1: "gpu1"}, (1, 8), {"pool": "in(gpu1,gpu8)"}),
+        ({8: "gpu8"}, (1,), {"pool": "gpu1"}),  # a node that comes on demand
+        ({8: "large", 1: "gpu1"}, (1,), {}),
+        ({8: None, 1: None}, (1,), {}),
+        ({}, (1,), {}),
+        ({8: "gpu8"}, (), {}),
+    ],
+)
+def test_nodes_of_a_size_are_selected_where_labels_tell_it(
+    pools: dict[int, str | None], sizes: tuple[int, ...], selector: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    nodes: list[dict[str, Any]] = [{"Alive": True, "Resources": {"CPU": 4.0}}]
+    for gpus, pool in pools.items():
+        nodes.append({"Alive": True, "Resources": {"GPU": float(gpus)}, "Labels": {"pool": pool} if pool else {}})
+    nodes.append({"Alive": False, "Resources": {"GPU": 4.0}})
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    assert placement.pool_selector(sizes) == selector

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.errors import PostponedError
 from cluster.scheduling.concurrent import run_concurrently
 from cluster.scheduling.gpu_scheduler import MAX_ENDPOINT_MODELS, GpuScheduler, choose_schedule, estimate_makespan
 from cluster.scheduling.simulator import simulate
@@ -153,3 +154,22 @@ def test_schedule_of_many_models_fills_the_gpus_to_a_tenth() -> None:
         fleet = Fleet(gpus=gpus, node_start_s=0.0)
         schedule = choose_schedule(works, fleet.nodes)
         assert simulate(schedule, fleet).makespan_s < 1.1 * lower_bound(works, fleet), gpus
+
+
+def test_model_without_a_node_is_tried_again_after_those_that_wait() -> None:
+    order: list[str] = []
+
+    def run(name: str, replicas: int, stop: threading.Event) -> None:
+        order.append(name)
+        if name == "a" and order.count("a") < 3:
+            raise PostponedError("no node has 8 GPUs")
+
+    run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [1]), run)
+    assert order == ["a", "b", "c", "a", "a"]
+
+
+def test_sizes_of_the_planned_nodes_are_told() -> None:
+    scheduler = GpuScheduler([work("large", 8, 90.0), work("small", 1, 9.0)], [8, 1, 1, 1])
+    scheduler.begin()
+    assert scheduler.node_sizes_of("large") == (8,)
+    assert scheduler.node_sizes_of("small") == (1,)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cluster.connect import ClusterInfo
+from cluster.errors import ClusterError, PostponedError
 from models.spec import ModelSpec
+from pipelines.errors import ModelUnavailableError
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.units import WorkUnit
+from pipelines.predict import executor
 from pipelines.predict.executor import (
     CAPACITY_WAIT_S,
+    NODE_RETRY_S,
     NODE_WAIT_S,
     _engine_resources,
     _node_wait_s,
@@ -86,3 +91,36 @@ def test_replica_beside_other_models_counts_no_cpus() -> None:
 def test_replica_needs_gpus_without_any_only_by_device() -> None:
     assert "num_cpus" in _engine_resources(spec(), ONE_MACHINE)
     assert _engine_resources(spec(device="cuda"), ONE_MACHINE) == {"num_gpus": 1}
+
+
+@pytest.mark.parametrize(
+    ("waits_since", "now", "timeout", "kind"),
+    [
+        (None, 1000.0, 7200.0, ModelUnavailableError),
+        (1000.0, 1000.0, NODE_RETRY_S, PostponedError),
+        (1000.0, 7000.0, NODE_RETRY_S, PostponedError),
+        (1000.0, 8100.0, 100.0, ModelUnavailableError),
+    ],
+)
+def test_model_that_shares_the_cluster_is_postponed_until_its_wait_is_over(
+    waits_since: float | None, now: float, timeout: float, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def wait(demand: Mapping[str, float], *, timeout_s: float, **_: object) -> None:
+        waits.append(timeout_s)
+        raise ClusterError("no node has 8 GPUs")
+
+    monkeypatch.setattr(executor, "wait_for_capacity", wait)
+    monkeypatch.setattr(executor, "monotonic", lambda: now)
+    tried = replace(job(spec()), wait_for_nodes_s=7200.0, waits_since=waits_since)
+    with pytest.raises(kind, match="no node has 8 GPUs"):
+        executor._check_capacity(tried, STANDING, {"GPU": 8.0})
+    assert waits == [timeout]
+
+
+def test_replica_is_kept_to_the_nodes_that_it_is_planned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "pool_selector", lambda sizes: {"pool": f"gpu{sizes[0]}"})
+    share = replace(STANDING, gpus=2.0, is_shared=True, node_sizes=(1,))
+    assert executor._engine_resources(spec(), share)["label_selector"] == {"pool": "gpu1"}
+    assert executor._replica_demand(spec(), share) == {"GPU": 1, "CPU": 0}
