@@ -22,7 +22,7 @@ class ModelReplica:
     def __init__(self, name: str, spec: ModelSpec) -> None:
         from models.engines import build_engine
         from models.engines.gpu_check import check_gpus
-        from models.errors import EngineUnreachableError, MissingSecretError
+        from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
         from pipelines.predict.job_state import replica_gpus
 
         self._fatal = ""
@@ -33,7 +33,7 @@ class ModelReplica:
         try:
             check_gpus(spec, replica_gpus()[1])
             self._engine = self._thread.submit(build_engine, name, spec).result()
-        except (EngineUnreachableError, MissingSecretError) as error:
+        except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
             self._fatal = str(error)
 
     def fatal(self) -> str:

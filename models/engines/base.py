@@ -21,8 +21,15 @@ class Engine(Protocol):
     unanswered calls counts as done. `EngineDiedError` means the same for an engine that can be rebuilt at once.
     """
 
-    warnings: tuple[str, ...]  # facts about how the model runs that its user should know
-    has_own_timeout: bool  # whether it notices a stall itself; any other is wrapped in a `WatchdogEngine`
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Facts about how the model runs that its user should know; more may become known while it answers."""
+        ...
+
+    @property
+    def has_own_timeout(self) -> bool:
+        """Whether it notices a stall itself; any other is wrapped in a `WatchdogEngine`."""
+        ...
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, in any order."""
@@ -31,3 +38,24 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release processes, connections and memory."""
         ...
+
+
+class EngineWrapper:
+    """What wrappers of an engine share: they say what it says, and close it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return the engine's warnings until now."""
+        return self._engine.warnings
+
+    @property
+    def has_own_timeout(self) -> bool:
+        """Return whether the engine notices a stall itself."""
+        return self._engine.has_own_timeout
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from models.engines.base import Engine
+from models.engines.base import Engine, EngineWrapper
 from models.media_sampling import uniform_indices
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Turn
 
@@ -19,7 +19,7 @@ _Clips: TypeAlias = tuple[Media, ...]  # of one call, in order of appearance
 _Group: TypeAlias = tuple[_Clips, int]  # clips, and the tokens that answers may take: those of one task
 
 
-class FrameReductionEngine:
+class FrameReductionEngine(EngineWrapper):
     """Forwards calls to an engine. Where one about a clip does not fit the context, all like it see fewer frames.
 
     Those are the calls about the clip that leave equally many tokens for an answer: a task that needs a letter keeps
@@ -28,9 +28,7 @@ class FrameReductionEngine:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self.warnings = engine.warnings
-        self.has_own_timeout = engine.has_own_timeout
-        self._engine = engine
+        super().__init__(engine)
         self._limits: dict[_Group, int] = {}
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
@@ -55,10 +53,6 @@ class FrameReductionEngine:
             retried = self._take_reduced(replies_by_group, media)
             yield from self._finished(replies_by_group, media)
             pending = {reply.call_id: pending[reply.call_id] for replies in retried.values() for reply in replies}
-
-    def close(self) -> None:
-        """Close the engine."""
-        self._engine.close()
 
     def _take_reduced(
         self, replies_by_group: dict[_Group, list[CallReply]], media: Mapping[Media, Frames]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from models.engines.base import Engine
+from models.engines.base import Engine, EngineWrapper
 from models.entry_fields import ReasoningMarkers
 from models.messages import Answer, Call, CallReply, Frames, Media
 
 
-class ReasoningEngine:
+class ReasoningEngine(EngineWrapper):
     """Forwards calls with `tokens` more for their answers, and moves what the model thought into `Answer.reasoning`.
 
     A model that is still thinking at the limit has given no answer: the text is empty, the finish reason `length`.
     """
 
     def __init__(self, engine: Engine, tokens: int, markers: ReasoningMarkers) -> None:
-        self.warnings = engine.warnings
-        self.has_own_timeout = engine.has_own_timeout
-        self._engine, self._tokens, self._markers = engine, tokens, markers
+        super().__init__(engine)
+        self._tokens, self._markers = tokens, markers
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, in any order."""
@@ -30,10 +29,6 @@ class ReasoningEngine:
                 yield replace(reply, outcome=self._split(reply.outcome))
             else:
                 yield reply
-
-    def close(self) -> None:
-        """Close the engine."""
-        self._engine.close()
 
     def _split(self, answer: Answer) -> Answer:
         if answer.reasoning is not None:  # an endpoint that splits them itself

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
 
-from models.engines.base import Engine
+from models.engines.base import Engine, EngineWrapper
 from models.errors import EngineStalledError
 from models.messages import Call, CallReply, Frames, Media
 
@@ -23,7 +23,7 @@ def response_timeout(stall_timeout_s: float, calls: Sequence[Call]) -> float:
     return stall_timeout_s + TOKEN_S * max((call.generation.max_new_tokens for call in calls), default=0)
 
 
-class WatchdogEngine:
+class WatchdogEngine(EngineWrapper):
     """Forwards calls to an engine; on a stall, `on_stall`, called once in its own thread, ends the process."""
 
     has_own_timeout = True
@@ -31,8 +31,8 @@ class WatchdogEngine:
     def __init__(
         self, engine: Engine, stall_timeout_s: float, on_stall: Callable[[EngineStalledError], object]
     ) -> None:
-        self.warnings = engine.warnings
-        self._engine, self._stall_timeout_s, self._on_stall = engine, stall_timeout_s, on_stall
+        super().__init__(engine)
+        self._stall_timeout_s, self._on_stall = stall_timeout_s, on_stall
         self._deadline: float | None = None
         self._limit = 0.0
         self._closed = threading.Event()
@@ -58,7 +58,7 @@ class WatchdogEngine:
         self._closed.set()
         self._thread.join()
         faulthandler.cancel_dump_traceback_later()
-        self._engine.close()
+        super().close()
 
     def _watch(self) -> None:
         interval = min(LONGEST_CHECK_INTERVAL_S, self._stall_timeout_s / CHECKS_PER_TIMEOUT)

@@ -216,12 +216,32 @@ class RunManifest:
     prompt_fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     spending: tuple[Spending, ...] = ()
+    engine_warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the engines said of how a model runs, by model, such as parameters that an endpoint refused."""
     entries: tuple[ManifestEntry, ...] = ()
 
     @property
     def is_new(self) -> bool:
         """Whether the output has no `run.json` yet."""
         return not self.created
+
+    def with_warnings(self, engine_warnings: Mapping[str, tuple[str, ...]]) -> RunManifest:
+        """Return the manifest with more that engines said."""
+        earlier = self.engine_warnings
+        added = {name: tuple(dict.fromkeys((*earlier.get(name, ()), *new))) for name, new in engine_warnings.items()}
+        return replace(self, engine_warnings={**earlier, **added})
+
+    def notes(self) -> list[str]:
+        """Return what a reader of the numbers should know of how models were run, a sentence each."""
+        left_out = {name: fields.get("omit_parameters", ()) for name, fields in self.models.items()}
+        return [
+            *(
+                f"model {name}: {', '.join(sorted(parameters))} of its requests is left out (omit_parameters)"
+                for name, parameters in left_out.items()
+                if parameters
+            ),
+            *(f"model {name}: {text}" for name, texts in self.engine_warnings.items() for text in texts),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of the file."""
@@ -271,14 +291,19 @@ def save_run(out: Store, earlier: RunManifest, addition: RunManifest) -> RunMani
         },
         versions=versions(),
         spending=(*earlier.spending, *addition.spending),
+        engine_warnings=earlier.engine_warnings,
     )
     out.put(PATH, dump_checked(run.to_dict()))
     return run
 
 
-def record_spending(out: Store, run: RunManifest, spending: Spending) -> None:
-    """Add the costs of a run to `run.json`, whose content is `run`."""
-    out.put(PATH, dump_checked(replace(run, spending=(*run.spending, spending)).to_dict()))
+def record_work(
+    out: Store, run: RunManifest, spending: Spending, engine_warnings: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Add to `run.json`, whose content is `run`, what a run cost and what its engines said."""
+    warnings = run.with_warnings(engine_warnings).engine_warnings
+    recorded = replace(run, spending=(*run.spending, spending), engine_warnings=warnings)
+    out.put(PATH, dump_checked(recorded.to_dict()))
 
 
 def prompt_fingerprint(text: str) -> str:

@@ -12,7 +12,13 @@ from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from models.engines.gpu_check import check_gpus
-from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError, MissingSecretError
+from models.errors import (
+    DeviceFailedError,
+    EngineDiedError,
+    EngineUnreachableError,
+    MissingSecretError,
+    ShellSettingError,
+)
 from pipelines.logging_context import worker_log_context
 from pipelines.plan.units import MAX_UNIT_REQUESTS
 from pipelines.predict.job_state import remote_state, replica_device, replica_gpus
@@ -147,8 +153,8 @@ class EngineActor:
         while not (reason := self._state.begin_load(name)):
             try:
                 check_gpus(self._work.spec, self._gpus)
-                warnings = self._pipeline.engine.warnings
-            except MissingSecretError as error:
+                _ = self._pipeline.engine
+            except (MissingSecretError, ShellSettingError) as error:
                 return str(error)
             except EngineUnreachableError as error:
                 if reason := self._state.record_failed_load(name, self._node, str(error)):
@@ -158,7 +164,7 @@ class EngineActor:
                 time.sleep(pause)
             else:
                 log.info("the engine is loaded")
-                self._state.record_start(name, warnings)
+                self._state.record_start(name)
                 return ""
         return reason
 

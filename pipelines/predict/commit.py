@@ -49,6 +49,7 @@ class Committer:
             cached=cached,
             cache_writes=cache_writes,
             failed=tuple(failed[:LOGGED_FAILURES]),
+            warnings=answered.warnings,
             cost_limit_reached="cost_limit" in new["error_type"],
         )
 

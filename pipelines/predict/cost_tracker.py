@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -40,6 +41,8 @@ class CostTracker:
     dollars: dict[str, float] = field(default_factory=dict)
     devices: dict[str, set[str]] = field(default_factory=dict)
     """What the replicas of each model that loads weights computed on."""
+    warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the engines say of how a model runs, by model."""
 
     @property
     def total(self) -> float:
@@ -63,6 +66,11 @@ class CostTracker:
         self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
         if price := spec.billed_price:
             self.dollars[name] = price.dollars(*self.tokens[name])
+
+    def warn(self, name: str, warnings: Sequence[str]) -> None:
+        """Add what a model's engine says, each sentence once."""
+        if warnings:
+            self.warnings[name] = tuple(dict.fromkeys((*self.warnings.get(name, ()), *warnings)))
 
     def check(self, name: str, *, is_refused: bool) -> None:
         """Raise CostLimitReachedError at the limit, or if the model's engine has refused calls because of its own."""

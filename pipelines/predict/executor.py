@@ -22,7 +22,7 @@ from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
 from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
 from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
-from pipelines.predict.job_state import JobState, remote_state
+from pipelines.predict.job_state import JobState
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.serialization import pack_batch, unpack_receipts
 from pipelines.predict.startup_log import ReplicaStartupLog
@@ -72,8 +72,6 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
         with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, actor):
             for receipt in _receipts(job, cluster, actor):
                 on_receipt(receipt)
-        for warning in remote_state(actor).warnings():
-            log.warning("%s", warning)
     finally:
         ray.kill(actor)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
-from models.errors import EngineUnreachableError, MissingSecretError
+from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import log_context
 from pipelines.plan.batches import ExclusiveGroups
@@ -40,5 +40,5 @@ def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
             for unit in job.units:
                 with log_context(part=unit.part):
                     on_receipt(pipeline.run(unit, exclusive_groups.of([unit])))
-    except (EngineUnreachableError, MissingSecretError) as error:
+    except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
         raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

@@ -26,9 +26,9 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
             self.excuse(unit)
         return attempt, blamed
 
-    def record_start(self, replica: str, warnings: tuple[str, ...]) -> None:
+    def record_start(self, replica: str) -> None:
         """Record a start, as `ReplicaBoard.record_start`: a replica that left its GPUs is elsewhere now."""
-        ReplicaBoard.record_start(self, replica, warnings)
+        ReplicaBoard.record_start(self, replica)
         self.release_spare()
 
 

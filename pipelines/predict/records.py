@@ -116,6 +116,8 @@ class AnsweredUnit:
     is_committed: bool = False
     """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
     span: ReplicaSpan = ReplicaSpan()
+    warnings: tuple[str, ...] = ()
+    """Of the engine until now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,8 @@ class Receipt:
     """Request id and type of the first few errors, for the log."""
     fatal: str = ""
     """Why the model is unavailable; then nothing was committed."""
+    warnings: tuple[str, ...] = ()
+    """Of the engine that answered the unit, until then."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
@@ -154,4 +158,5 @@ class Receipt:
         """Return the receipt of `to_dict`."""
         counts = {(task, setting, status): rows for task, setting, status, rows in raw["counts"]}
         failed = tuple((request_id, error_type) for request_id, error_type in raw["failed"])
-        return cls(**{**raw, "counts": counts, "tokens": tuple(raw["tokens"]), "failed": failed})
+        texts = {name: tuple(raw[name]) for name in ("tokens", "warnings")}
+        return cls(**{**raw, **texts, "counts": counts, "failed": failed})

@@ -24,7 +24,6 @@ class ReplicaBoard:
         self._loads: set[str] = set()
         self._failed_loads: Counter[str] = Counter()
         self._failed_nodes: dict[str, set[str]] = {}
-        self._warnings: dict[str, None] = {}
         self._progress: dict[str, LoadProgress] = {}
         self._given_up = ""
         self._max_rows: int | None = None
@@ -62,13 +61,12 @@ class ReplicaBoard:
         """Record how far the weights of a replica are loaded."""
         self._progress[replica] = (name, loaded, total)
 
-    def record_start(self, replica: str, warnings: tuple[str, ...]) -> None:
-        """Record that a replica has its engine, with the engine's warnings."""
+    def record_start(self, replica: str) -> None:
+        """Record that a replica has its engine."""
         self._started += 1
         self._running.add(replica)
         self._loads.discard(replica)
         self._failed_loads.pop(replica, None)
-        self._warnings.update(dict.fromkeys(warnings))
 
     def give_up(self, reason: str) -> None:
         """Record why no replica is to be started again."""
@@ -77,10 +75,6 @@ class ReplicaBoard:
     def started(self) -> int:
         """Return how many replicas have started."""
         return self._started
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return each different warning of the engines."""
-        return tuple(self._warnings)
 
     def progress(self) -> list[LoadProgress]:
         """Return the last progress of each replica that has loaded something."""

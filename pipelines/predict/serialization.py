@@ -113,6 +113,7 @@ def pack_answers(answers: Sequence[AnsweredUnit]) -> pa.Table:
             "fatal": answered.fatal,
             "is_committed": answered.is_committed,
             "span": asdict(answered.span),
+            "warnings": answered.warnings,
         }
         for answered in answers
     ]
@@ -123,7 +124,8 @@ def unpack_answers(table: pa.Table) -> Iterator[AnsweredUnit]:
     """Yield the answered units of a row."""
     for head, content in zip(_head(table), _blobs(table), strict=True):
         unit, span = WorkUnit.from_dict(head["unit"]), ReplicaSpan(**head["span"])
-        yield AnsweredUnit(**{**head, "unit": unit, "span": span, "rows": _from_ipc(content)})
+        warnings, rows = tuple(head["warnings"]), _from_ipc(content)
+        yield AnsweredUnit(**{**head, "unit": unit, "span": span, "warnings": warnings, "rows": rows})
 
 
 def pack_receipts(receipts: Sequence[Receipt]) -> pa.Table:

@@ -217,6 +217,7 @@ def run_job(
         costs.add(
             job.model, job.spec, TokenCounts(*receipt.tokens, receipt.cached, receipt.cache_writes), receipt.device
         )
+        costs.warn(job.model, receipt.warnings)
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)
 

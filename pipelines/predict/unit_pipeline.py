@@ -67,7 +67,8 @@ class UnitPipeline:
         count_answering(self._work.model, answered_s=ended - began, waited_s=began - self._free_since)
         self._free_since = ended
         log.info("%d rows are answered in %.1f s", rows.num_rows, ended - began)
-        return AnsweredUnit(unit=loaded.unit, rows=rows, span=ReplicaSpan(self._replica, began, ended, self._device))
+        span = ReplicaSpan(self._replica, began, ended, self._device)
+        return AnsweredUnit(unit=loaded.unit, rows=rows, span=span, warnings=self.engine.warnings)
 
     def commit(self, answered: AnsweredUnit) -> Receipt:
         """Commit an answered unit, as `Committer.commit`, again after pauses while the store fails.

@@ -29,6 +29,7 @@ def score_and_report(
     notes = list(warnings)
     result = SweepResult(warnings=notes, unavailable=list(unavailable), spending=sweep.costs)
     if not {Stage.SCORE, Stage.REPORT} & sweep.stages:
+        notes += run.with_warnings(sweep.costs.warnings).notes()
         return result
     if Stage.PREDICT in sweep.stages:  # data as they are now: predicting may have taken hours
         sweep = replace(sweep, context=replace(sweep.context, datasets=sweep.context.datasets.again()))
@@ -38,6 +39,7 @@ def score_and_report(
     if Stage.SCORE in sweep.stages:
         for name in sorted({entry.benchmark for entry in entries}):
             notes += _score(sweep, [entry for entry in entries if entry.benchmark == name])
+    notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT not in sweep.stages:
         return result
     context.progress.phase("report", len(entries))

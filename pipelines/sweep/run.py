@@ -10,7 +10,7 @@ from pipelines.errors import ModelUnavailableError, UsageError
 from pipelines.plan.completed import repair_output
 from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import record_spending
+from pipelines.plan.run_manifest import record_work
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter, write_counts
@@ -74,5 +74,5 @@ def _run(sweep: Sweep) -> SweepResult:
     finally:
         status.close()
         if costs.tokens and owns_lock(out, context.lock_token):
-            record_spending(out, run, costs.record())
+            record_work(out, run, costs.record(), costs.warnings)
     return replace(result, counts=[count for count in result.counts if count.model in models] or status.counts())

@@ -87,7 +87,8 @@ class EndpointEngine(ABC):
 
     def decoding(self, call: Call, omitted: Collection[str]) -> str:
         """Return how the answer to a call sent without the `omitted` parameters was decoded."""
-        return decoding_name(call.generation, beams=False) if "temperature" not in omitted else "sampled"
+        is_sent = "temperature" not in {*omitted, *self.spec.omit_parameters}
+        return decoding_name(call.generation, beams=False) if is_sent else "sampled"
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield replies as they arrive, or raise `EngineUnreachableError` (see `Health`); closing cancels the rest."""

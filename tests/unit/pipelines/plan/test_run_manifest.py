@@ -21,7 +21,7 @@ from pipelines.plan.run_manifest import (
     Spending,
     load_existing_run,
     load_run,
-    record_spending,
+    record_work,
     save_run,
 )
 from pipelines.plan.run_spec import SweepRecord
@@ -73,7 +73,7 @@ def out(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def written(out: Store) -> bytes:
-    record_spending(out, save_run(out, RunManifest(), FULL), SPENDING)
+    record_work(out, save_run(out, RunManifest(), FULL), SPENDING, {"m": ("refuses seed",)})
     return out.get("run.json")
 
 
@@ -81,8 +81,9 @@ def written(out: Store) -> bytes:
 def test_all_that_a_run_records_survives_the_file(out: Store) -> None:
     run = load_run(out)
     assert run.spending == (SPENDING,)
+    assert run.engine_warnings == {"m": ("refuses seed",)}
     assert replace(
-        run, product="", created="", updated="", prompt_fingerprints={}, versions={}, spending=()
+        run, product="", created="", updated="", prompt_fingerprints={}, versions={}, spending=(), engine_warnings={}
     ) == FULL  # fmt: skip
 
 

@@ -3,14 +3,6 @@
 from pipelines.predict.replica_board import MAX_LOADS, ReplicaBoard
 
 
-def test_board_reports_each_warning_once() -> None:
-    board = ReplicaBoard()
-    board.record_start("a", ("no plan",))
-    board.record_start("a", ("no plan", "slow"))
-    assert board.started() == 2
-    assert board.warnings() == ("no plan", "slow")
-
-
 def test_board_reports_the_last_progress_of_each_replica() -> None:
     board = ReplicaBoard()
     board.record_progress("a", "m", 1.0, 9.0)
@@ -44,7 +36,7 @@ def test_failed_load_costs_one_replica_while_another_runs_or_loads() -> None:
     board = ReplicaBoard(2)
     board.begin_load("b")
     assert [failed(board, "a") for _ in range(2 * MAX_LOADS)] == [""] * 2 * MAX_LOADS
-    board.record_start("b", ())
+    board.record_start("b")
     assert failed(board, "a") == ""
     board.begin_load("b")  # its process died
     assert board.record_failed_load("b", "n", "the GPU is gone") == "the GPU is gone"

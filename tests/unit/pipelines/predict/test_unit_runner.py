@@ -126,7 +126,10 @@ def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
         )
         for unit in loaded
     ]
-    answers += [AnsweredUnit(unit=loaded[0].unit, fatal="gone"), AnsweredUnit(unit=loaded[0].unit, is_committed=True)]
+    answers += [
+        AnsweredUnit(unit=loaded[0].unit, fatal="gone"),
+        AnsweredUnit(unit=loaded[0].unit, is_committed=True, warnings=("slow",)),
+    ]
     assert list(unpack_answers(pack_answers(answers))) == answers
 
 
@@ -134,7 +137,15 @@ def test_receipts_survive_packing() -> None:
     cells = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
     receipts = [
         Receipt(
-            part="p", counts=cells, replica="r", began=1.0, ended=2.5, tokens=(7, 2), cached=1, failed=(("a", "x"),)
+            part="p",
+            counts=cells,
+            replica="r",
+            began=1.0,
+            ended=2.5,
+            tokens=(7, 2),
+            warnings=("slow",),
+            cached=1,
+            failed=(("a", "x"),),
         ),
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),
     ]

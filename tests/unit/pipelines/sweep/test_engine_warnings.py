@@ -1,0 +1,43 @@
+"""What engines say of how a model runs reaches `run.json` and the report, and stays there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jobs.cli.main import run
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import Status, always
+
+
+def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
+    maia_data: str, tmp_path: Path, capsys: Any
+) -> None:
+    def script(request: Any) -> Any:
+        if "seed" in request.body:
+            return Status(status=400, message="Unrecognized request argument supplied: seed")
+        return always("A")(request)
+
+    out, models = tmp_path / "out", tmp_path / "models.yaml"
+    with ScriptedEndpoint(script) as endpoint:
+        entry = f"{{engine: openai, model: deployed, base_url: '{endpoint.base_url}'"
+        models.write_text(f"picky: {entry}}}\ncold: {entry}, omit_parameters: [temperature, seed]}}\n")
+        flags = ["--benchmarks", "maia", "--settings", "1-frame", "--limit", "1", "--data", maia_data, "--json"]
+        sweep = ["run", "--models", "picky,cold", "--models-file", str(models), *flags, "--out", str(out)]
+        assert run(sweep) == 0
+        bodies = [request.body for request in endpoint.requests]
+    assert any("temperature" in body for body in bodies)
+    expected = [
+        "model cold: seed, temperature of its requests is left out (omit_parameters)",
+        "model picky: deployed: the endpoint refuses seed, which is not sent",
+    ]
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert [text for text in warnings if text in expected] == expected
+    manifest = json.loads((out / "run.json").read_text())
+    assert manifest["engine_warnings"] == {"picky": ["deployed: the endpoint refuses seed, which is not sent"]}
+    assert manifest["models"]["cold"]["omit_parameters"] == ["temperature", "seed"]
+    for command in ([], ["report", str(out), "--json"]):  # again, when no model runs
+        assert not command or run(command) == 0
+        text = (out / "report" / "report.md").read_text().replace("\\", "")
+        assert all(sentence in text for sentence in expected)
