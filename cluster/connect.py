@@ -12,12 +12,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
+from cluster.ray_private import check_ray, forget_token, nodes_found_by, printed_by
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -73,17 +74,18 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             stack.enter_context(temporary_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
         if address is None:
             stack.enter_context(temporary_environment(_embedded_settings()))
-            _reset_token()
             folder = _scratch_folder()
             stack.callback(remove_scratch, folder)
         elif ":" in address:
             check_reachable(address)
+        check_ray()
         import ray
 
         if not verbose:
             stack.enter_context(_logged_messages())
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
+            forget_token()
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": str(folder)}
         else:
             options["address"] = address
@@ -119,42 +121,34 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
 @contextlib.contextmanager
 def _logged_messages() -> Iterator[None]:
     """Log Ray's messages about dead workers and tasks, which it would print: the product reports what they mean."""
-    from ray._private import worker
 
     def write(data: Mapping[str, Sequence[str]], **_: object) -> None:
         for line in data["lines"]:
             log.info("Ray: %s", line)
 
-    original = worker.print_to_stdstream
-    worker.print_to_stdstream = write
-    try:
+    with printed_by(write):
         yield
-    finally:
-        worker.print_to_stdstream = original
 
 
 @contextlib.contextmanager
 def _long_start() -> Iterator[None]:
     """Give an embedded Ray `START_S` to start: its own limit is half a minute, too short on a busy machine."""
-    from ray._private import services
-
-    original = services.get_node
     deadline = time.monotonic() + START_S
 
-    def get_node(*args: object) -> object:
-        while True:
-            try:
-                return original(*args)
-            except RuntimeError:  # the node is not up
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.1)
+    def patient(find: Callable[..., object]) -> Callable[..., object]:
+        def get_node(*args: object) -> object:
+            while True:
+                try:
+                    return find(*args)
+                except RuntimeError:  # the node is not up
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(0.1)
 
-    services.get_node = get_node
-    try:
+        return get_node
+
+    with nodes_found_by(patient):
         yield
-    finally:
-        services.get_node = original
 
 
 def _inspect(address: str | None) -> ClusterInfo:
@@ -240,16 +234,6 @@ def temporary_environment(settings: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)  # noqa: TID251
             else:
                 os.environ[name] = value  # noqa: TID251
-
-
-def _reset_token() -> None:
-    """Make Ray read its token again: it reads it once per process, and each embedded cluster has its own."""
-    try:
-        from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # native
-    except ImportError:  # a Ray that keeps them elsewhere refuses a second cluster in one process
-        return
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _scratch_folder() -> Path:

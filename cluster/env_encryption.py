@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from cryptography.fernet import Fernet, InvalidToken
 
 from cluster.errors import EncryptionError
+from cluster.ray_private import cluster_token
 
 SALT_BYTES = 16
 _REMEDY = (
@@ -21,7 +22,7 @@ _REMEDY = (
 
 def encrypt_env(values: Mapping[str, str]) -> str:
     """Encrypt values by name with this cluster's token; EncryptionError without a token."""
-    token = _token()
+    token = cluster_token()
     if token is None:
         raise EncryptionError(
             f"--env {', '.join(sorted(values))}: values are encrypted with the cluster's token, and none is known "
@@ -34,7 +35,7 @@ def encrypt_env(values: Mapping[str, str]) -> str:
 
 def decrypt_env(text: str) -> dict[str, str]:
     """Decrypt what `encrypt_env` returned; EncryptionError for a missing or other token, or a changed text."""
-    token = _token()
+    token = cluster_token()
     if token is None:
         raise EncryptionError(
             f"the job's variables are encrypted and this process knows no token to decrypt them; {_REMEDY}"
@@ -52,15 +53,3 @@ def decrypt_env(text: str) -> dict[str, str]:
 def _key(token: str, salt: bytes) -> bytes:
     """Derive a key that costs tens of milliseconds per guess (RFC 7914): a token chosen by people may be weak."""
     return base64.urlsafe_b64encode(hashlib.scrypt(token.encode(), salt=salt, n=2**14, r=8, p=1, dklen=32))
-
-
-def _token() -> str | None:
-    """Return the cluster's token from where Ray looks for it; None if Ray runs without."""
-    from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]  # native
-    from ray.exceptions import AuthenticationError
-
-    loader = AuthenticationTokenLoader.instance()
-    try:
-        return str(loader.get_raw_token()) or None if loader.has_token() else None
-    except AuthenticationError:
-        return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.errors import ClusterError, RunCancelledError
+from cluster.ray_private import autoscaler_report
 
 log = logging.getLogger(__name__)
 
@@ -109,11 +109,9 @@ def _alive(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
 def _has_pending_nodes() -> bool:
     import ray
     from ray.autoscaler.v2.sdk import get_cluster_status
-    from ray.experimental.internal_kv import _internal_kv_get
 
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        status_v1 = json.loads(_internal_kv_get("__autoscaling_status") or "{}")
-        report = status_v1.get("autoscaler_report") or {}
+        report = autoscaler_report()
         if report.get("pending_nodes") or report.get("pending_launches"):
             return True
     with contextlib.suppress(RuntimeError, TimeoutError, AttributeError, ray.exceptions.RayError):

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any
 
 from cluster.errors import ClusterError
+from cluster.ray_private import embedded_node
 from models.scratch import remove_held
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,7 @@ def watch_embedded_ray() -> Iterator[None]:
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
-    import ray
-
-    node = ray._private.worker._global_node  # noqa: SLF001  Ray has no public list of its processes
-    with _in_thread(_watch, node):
+    with _in_thread(_watch, embedded_node()):
         yield
 
 

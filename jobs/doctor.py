@@ -6,6 +6,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -122,10 +123,12 @@ def _existing(path: Path) -> Path:
 
 
 def _decoders() -> list[CheckResult]:
-    """Check the two clip decoders; the second decodes what the first cannot."""
-    installed = {name: importlib.util.find_spec(name) is not None for name in ("decord", "av")}
+    """Check the two clip decoders; the second decodes what the first cannot, and all where that has no wheel."""
+    has_wheel = (sys.platform, platform.machine()) == ("linux", "x86_64")
+    names = ("decord", "av") if has_wheel else ("av",)
+    installed = {name: importlib.util.find_spec(name) is not None for name in names}
     if all(installed.values()):
-        return [CheckResult("decoders", "ok", "decord, and PyAV when it fails")]
+        return [CheckResult("decoders", "ok", "decord, and PyAV when it fails" if has_wheel else "PyAV")]
     missing = " and ".join(name for name, is_installed in installed.items() if not is_installed)
     state = "note" if any(installed.values()) else "bad"
     return [CheckResult("decoders", state, f"not installed: {missing}; pip install {missing.replace(' and', '')}")]

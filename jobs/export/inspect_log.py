@@ -26,7 +26,7 @@ from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore
+    from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore, HeadlineMetric
     from inspect_ai.model import ChatMessage, ChatMessageAssistant, Content, ModelOutput
     from inspect_ai.scorer import Score
 
@@ -71,6 +71,8 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
 
     target = entry.target
     metrics = [row for row in run.metrics_of(entry) if row.task == task]
+    scores = list(_metric_groups(metrics, entry.benchmark))
+    headline = _headline(scores, entry.benchmark)
     spec = EvalSpec(
         eval_id=stable_id({"eval": target.to_json(), "task": task})[:22],
         run_id=stable_id({"run": run.run.created})[:22],
@@ -90,18 +92,29 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
             max_tokens=target.generation.get("max_new_tokens"), temperature=target.generation.get("temperature")
         ),
         config=EvalConfig(),
+        headline_metric=headline,
         packages=dict(run.run.versions),
         metadata={"dataset_fingerprint": target.prompts.dataset_fingerprint, "seed": target.prompts.seed},
     )
     results = EvalResults(
         total_samples=len(samples),
         completed_samples=sum(sample.error is None for sample in samples),
-        scores=list(_metric_groups(metrics, entry.benchmark)),
+        scores=scores,
+        headline=headline,
         metadata={"metrics": [metric_row(row) for row in metrics]},
     )
     usage = [usage for sample in samples for usage in sample.model_usage.values()]
     stats = EvalStats(model_usage={entry.model: sum(usage[1:], usage[0])} if usage else {})
     return EvalLog(status="success", eval=spec, plan=EvalPlan(), results=results, stats=stats, samples=samples)
+
+
+def _headline(scores: Sequence[EvalScore], scorer: str) -> HeadlineMetric | None:
+    """Return the benchmark's headline metric of the first setting that has it."""
+    from inspect_ai.log import HeadlineMetric
+
+    label = benchmark(scorer).headline
+    setting = next((score.name for score in scores if label in score.metrics), None)
+    return HeadlineMetric(scorer=scorer, score=setting, metric=label) if setting else None
 
 
 def _metric_groups(metrics: Sequence[Measured], scorer: str) -> Iterator[EvalScore]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -47,7 +46,7 @@ launch that is refused is tried again by the autoscaler: no spot node now is the
 NODE_RETRY_S = 300.0
 """Of these, until a model that shares the cluster lets those that wait go first."""
 _STREAM_LOCK = threading.Lock()
-"""Warning filters and settings of Ray Data belong to the process and not to the thread."""
+"""Settings of Ray Data belong to the process and not to the thread."""
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 MAX_PASSES = 3
 """How often units that the cluster loses are sent."""
@@ -139,10 +138,9 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     tasks = _max_tasks(LOADS_PER_REPLICA * replicas, cluster)
     batches = batch_units(job.units, tasks if job.spec.needs_no_isolation else replicas)
     items = _BatchItems(batches)
-    with _STREAM_LOCK, warnings.catch_warnings():
+    with _STREAM_LOCK:
         quiet_ray_data()
         _limit_waiting(batches.max_media_bytes, replicas)
-        warnings.simplefilter("ignore")  # actor options of Ray Data are deprecated without a successor until 2.64
         rows = rd.from_items(items, override_num_blocks=len(items))
         if job.spec.needs_no_isolation:
             return _in_one_stage(rows, job, cluster, job_actor, min(len(items), tasks))

@@ -128,3 +128,12 @@ def test_gpus_that_torch_cannot_use_are_bad() -> None:
     node = Node(name="a", cpus=8, memory=64 * GB, gpu_bytes=(80 * GB,), gpu_problem="driver 550.1 is too old")
     assert doctor._node(node).state == "bad"
     assert doctor._node(node).detail.endswith("which torch cannot use: driver 550.1 is too old")
+
+
+@pytest.mark.parametrize("place", [("linux", "aarch64"), ("darwin", "arm64")])
+def test_decord_is_not_missed_where_it_has_no_wheel(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", place[0])
+    monkeypatch.setattr("platform.machine", lambda: place[1])
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "decord" else name)
+    (result,) = doctor._decoders()
+    assert (result.state, result.detail) == ("ok", "PyAV")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.cli.main import run
+from jobs.export.inspect_log import _headline
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.support.viewer_output import part
@@ -51,8 +52,26 @@ def test_unscored_answers_have_no_score(out: str, folder: Path) -> None:
 
 
 def test_metrics_stand_by_setting_and_null_ones_are_absent(out: str, folder: Path) -> None:
-    (score,) = exported(out, folder, "--models", "m/1")["m/1 maia-vsv"].results.scores
+    log = exported(out, folder, "--models", "m/1")["m/1 maia-vsv"]
+    (score,) = log.results.scores
     assert (score.name, score.metrics["pool_accuracy"].value) == ("black-video", 0.625)
+    assert (log.results.headline, log.eval.headline_metric) == (None, None)  # that of MAIA is of both its tasks
+
+
+def test_headline_is_the_benchmarks_in_the_first_setting_that_has_it() -> None:
+    measured = {"blind": {"other": 0.1}, "shown": {"other": 0.2, "exact_match": 0.5}, "text": {"exact_match": 0.9}}
+    scores = [
+        inspect_log.EvalScore(
+            name=setting,
+            scorer="mate",
+            metrics={name: inspect_log.EvalMetric(name=name, value=value) for name, value in values.items()},
+        )
+        for setting, values in measured.items()
+    ]
+    results = inspect_log.EvalResults(scores=scores, headline=_headline(scores, "mate"))
+    log = inspect_log.EvalLog.model_construct(results=results)
+    resolved = inspect_log.headline_metric(log)  # as Inspect's lists of logs do
+    assert (resolved.score.name, resolved.name, resolved.metric.value) == ("shown", "exact_match", 0.5)
 
 
 def test_log_shows_what_the_model_saw(out: str, folder: Path) -> None:

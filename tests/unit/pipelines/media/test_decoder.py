@@ -15,6 +15,7 @@ from models.messages import Media
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.storage.store import Store
+from tests.support.maia_source import write_source
 
 
 @pytest.fixture
@@ -131,3 +132,14 @@ def test_blank_frames_have_one_colour() -> None:
     assert frames.pixels.shape == (3, 4, 6, 3)
     assert set(map(tuple, frames.pixels.reshape(-1, 3).tolist())) == {(255, 0, 128)}
     assert (frames.seconds, frames.fps, frames.total_frames) == ((0.0, 1.0, 2.0), 5.0, 10)
+
+
+def test_pyav_decodes_where_decord_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "decord.py").write_text("raise ModuleNotFoundError('no decord here')")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    source = write_source(tmp_path / "maia", 1, 1)
+    clip = next(path for path in source.rglob("*.mp4"))
+    with Decoder() as decoder:
+        frames, decoders = decoder.checked_decoders(clip, Media("video", "", 4))
+        assert decoders == ("pyav",)
+        assert np.array_equal(decoder.decode_file(clip, Media("video", "", 4)).pixels, frames.pixels)

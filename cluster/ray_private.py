@@ -1,0 +1,97 @@
+"""What the product needs of Ray that has no public name, all in one place: another Ray may keep it elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any, Final
+
+from cluster.errors import ClusterError
+
+WRITTEN_FOR: Final = "2.60"
+_NAMES: Final = (
+    ("ray._private.worker", "_global_node"),
+    ("ray._private.worker", "print_to_stdstream"),
+    ("ray._private.services", "get_node"),
+    ("ray._raylet", "AuthenticationTokenLoader"),
+    ("ray._raylet", "Config"),
+    ("ray.experimental.internal_kv", "_internal_kv_get"),
+)
+
+
+def check_ray() -> None:
+    """Raise ClusterError where the installed Ray lacks a name, and say which Ray this was written for."""
+    missing = [f"{module}.{name}" for module, name in _NAMES if not _has(module, name)]
+    if missing:
+        raise ClusterError(
+            f"Ray {version('ray')} has no {', '.join(missing)}, which this version of vlmsweep needs: it was written "
+            f"for Ray {WRITTEN_FOR}; pip install 'ray[data,serve]=={WRITTEN_FOR}.*'"
+        )
+
+
+def _has(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(module), name)
+    except ImportError:
+        return False
+
+
+def embedded_node() -> Any:
+    """Return the node of an embedded Ray, which knows its processes."""
+    return _get("ray._private.worker", "_global_node")
+
+
+@contextlib.contextmanager
+def printed_by(write: Callable[..., None]) -> Iterator[None]:
+    """Let a function write what Ray would print of its workers, within a block."""
+    with _replaced("ray._private.worker", "print_to_stdstream", write):
+        yield
+
+
+@contextlib.contextmanager
+def nodes_found_by(find: Callable[[Callable[..., object]], Callable[..., object]]) -> Iterator[None]:
+    """Let a function look for a node that starts, made from Ray's own, within a block."""
+    with _replaced("ray._private.services", "get_node", find(_get("ray._private.services", "get_node"))):
+        yield
+
+
+def forget_token() -> None:
+    """Make Ray read its token again: it reads it once per process, and each embedded cluster has its own."""
+    _get("ray._raylet", "Config").initialize("")
+    _get("ray._raylet", "AuthenticationTokenLoader").instance().reset_cache()
+
+
+def cluster_token() -> str | None:
+    """Return the cluster's token from where Ray looks for it; None if Ray runs without."""
+    from ray.exceptions import AuthenticationError
+
+    loader = _get("ray._raylet", "AuthenticationTokenLoader").instance()
+    try:
+        return str(loader.get_raw_token()) or None if loader.has_token() else None
+    except AuthenticationError:
+        return None
+
+
+def autoscaler_report() -> dict[str, Any]:
+    """Return what the first version of the autoscaler reports, {} where it does not run."""
+    content = _get("ray.experimental.internal_kv", "_internal_kv_get")("__autoscaling_status")
+    report: dict[str, Any] = json.loads(content or "{}").get("autoscaler_report") or {}
+    return report
+
+
+def _get(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+@contextlib.contextmanager
+def _replaced(module: str, name: str, value: Any) -> Iterator[None]:
+    owner = importlib.import_module(module)
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

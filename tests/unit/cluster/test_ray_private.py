@@ -1,0 +1,49 @@
+"""Names of Ray that are not public: one module knows them, and says which Ray it was written for."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+
+import pytest
+import ray._private.services
+import ray._private.worker
+
+from cluster.connect import connect
+from cluster.errors import ClusterError
+from cluster.ray_private import WRITTEN_FOR, check_ray, nodes_found_by, printed_by
+from tests.support.paths import ROOT
+
+PRIVATE = re.compile(r"ray\.(_private|_raylet|experimental\.internal_kv|\w+\._internal)|import _\w+ .*# ray")
+
+
+def test_no_other_module_uses_private_names() -> None:
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for room in ("cluster", "jobs", "models", "pipelines")
+        for path in (ROOT / room).rglob("*.py")
+        if PRIVATE.search(re.sub(r'for logger in \("ray.serve", "ray._private"\)', "", path.read_text()))
+    }
+    assert users == {"cluster/ray_private.py"}
+
+
+def test_the_installed_ray_has_all_names() -> None:
+    check_ray()
+    assert version("ray").startswith(f"{WRITTEN_FOR}.")
+
+
+def test_a_ray_without_a_name_is_refused_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(ray._private.services, "get_node")
+    expected = (
+        rf"^Ray {re.escape(version('ray'))} has no ray\._private\.services\.get_node, .* for Ray {WRITTEN_FOR}; pip"
+    )
+    with pytest.raises(ClusterError, match=expected), connect(None):
+        pass
+
+
+def test_names_are_replaced_within_a_block_only() -> None:
+    before = ray._private.worker.print_to_stdstream, ray._private.services.get_node
+    with printed_by(print), nodes_found_by(lambda original: lambda *args: (original, args)):
+        assert ray._private.worker.print_to_stdstream is print
+        assert ray._private.services.get_node(1) == (before[1], (1,))
+    assert (ray._private.worker.print_to_stdstream, ray._private.services.get_node) == before
