@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
 
 
 def doctor(
@@ -17,6 +19,10 @@ def doctor(
     models_file: ModelsFiles = None,
     data: Annotated[str | None, typer.Option("--data", help="A location that must be reachable and writable.")] = None,
     out: Annotated[str | None, typer.Option("--out", help="Another such location.")] = None,
+    eyes: Annotated[
+        str | None,
+        typer.Option("--eyes", help="Only ask MODEL what it sees of drawn pictures and clips."),
+    ] = None,
     address: RayAddress = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
@@ -28,6 +34,8 @@ def doctor(
     from models.environment import ray_address
 
     prepare(verbose=verbose)
+    if eyes:
+        return _show_eyes(eyes, models_file or [], as_json=json)
     known_names = load_models(models_file or [])
     chosen = select_models(names(models), known_names) if models else known_names
     locations = [location for location in (data, out) if location]
@@ -38,3 +46,17 @@ def doctor(
     else:
         print_line("\n".join(f"{result.state:>4}  {result.what}: {result.detail}" for result in results))
     return 0 if ok(results) else 3
+
+
+def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
+    from jobs.eyes.run import HEADS, look, rows, to_dicts
+    from jobs.model_checks import checked_model
+
+    name, spec = checked_model(name, models_files)
+    with results_only_on_stdout():
+        findings = look(name, spec)
+    if as_json:
+        print_json({"model": name, "findings": to_dicts(findings)})
+    else:
+        print_line(table(HEADS, rows(findings)))
+    return 0

@@ -22,7 +22,7 @@ COMMANDS = {
     "audit": set(),
     "compare": {"models", "published"},
     "demo": {"out", "all"},
-    "doctor": {"models", "models-file", "data", "out", "address"},
+    "doctor": {"eyes", "models", "models-file", "data", "out", "address"},
     "generate": {"from", "examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},

@@ -1,0 +1,163 @@
+"""Ask a model the probes, and tell from its answers what it sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jobs.eyes.probes import (
+    FRAMES,
+    LARGE_PRINT,
+    PICTURES,
+    SIDE,
+    SIDES,
+    SMALL_PRINT,
+    Probe,
+    clip_probe,
+    picture_probe,
+    pictures_probe,
+    within_limits,
+)
+from models.engines import build_engine
+from models.messages import Answer, Failure
+from models.spec import ModelSpec
+
+HEADS = ("what", "finding", "numbers read", "prompt tokens")
+_NUMBER = re.compile(r"(?<!\d)\d{3}(?!\d)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the answers tell of one thing."""
+
+    what: str
+    is_told: bool
+    """Whether the answers tell it; if not, `finding` says why."""
+    finding: str
+    read: int = 0
+    """Numbers that were read, of `shown`."""
+    shown: int = 0
+    prompt_tokens: int | None = None
+    """As the engine counts; None where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reply:
+    probe: Probe
+    outcome: Answer | Failure
+
+    @property
+    def positions(self) -> list[int]:
+        """Return which of the numbers were read, in the order of the answer, each once."""
+        text = self.outcome.text if isinstance(self.outcome, Answer) else ""
+        read = [self.probe.codes.index(code) for code in _NUMBER.findall(text) if code in self.probe.codes]
+        return list(dict.fromkeys(read))
+
+    def finding(self, what: str, text: str, *, is_told: bool = True) -> Finding:
+        tokens = self.outcome.input_tokens if isinstance(self.outcome, Answer) else 0
+        if isinstance(self.outcome, Failure):
+            is_told, text = False, f"cannot be told: {self.outcome.type}: {self.outcome.message}"
+        return Finding(
+            what=what,
+            is_told=is_told,
+            finding=text,
+            read=len(self.positions),
+            shown=len(self.probe.codes),
+            prompt_tokens=tokens or None,
+        )
+
+
+def look(name: str, spec: ModelSpec) -> list[Finding]:
+    """Return what a model sees, told by the numbers that it reads; the model is loaded in this process.
+
+    Raises:
+        ModelError: the model is unavailable.
+    """
+    probes = [
+        picture_probe("large print", SIDE, LARGE_PRINT),
+        *(picture_probe(f"small print {side}", side, SMALL_PRINT) for side in SIDES),
+        clip_probe(),
+        pictures_probe(),
+    ]
+    with closing(build_engine(name, spec)) as engine:
+        replies = {}
+        for probe in probes:
+            (reply,) = engine.generate([probe.call], within_limits(probe.media, spec))
+            replies[probe.name] = _Reply(probe=probe, outcome=reply.outcome)
+    return _findings(replies)
+
+
+def _findings(replies: Mapping[str, _Reply]) -> list[Finding]:
+    large = replies["large print"]
+    is_legible = bool(large.positions)
+    reading = "reads digits" if is_legible else "reads no number, not even one that fills the picture"
+    return [
+        large.finding("print", reading),
+        *_pixels([(side, replies[f"small print {side}"]) for side in SIDES], is_legible=is_legible),
+        *_sequence(replies["frames"], f"frames of {FRAMES}", is_legible=is_legible),
+        *_sequence(replies["pictures"], f"pictures of {PICTURES}", is_legible=is_legible),
+    ]
+
+
+def _pixels(replies: Sequence[tuple[int, _Reply]], *, is_legible: bool) -> list[Finding]:
+    """Tell how large a picture may be before its details are lost, and where its tokens stop to grow."""
+    read = [side for side, reply in replies if reply.positions]
+    largest = max(read, default=0)
+    last = next((reply for side, reply in replies if side == (largest or SIDES[0])), replies[0][1])
+    if not is_legible:
+        text = "cannot be told: the model reads no numbers"
+    elif not read:
+        text = f"less than {SIDES[0]} x {SIDES[0]}: print of {SMALL_PRINT} pixels is not read in any picture"
+    elif largest == SIDES[-1]:
+        text = f"at least {largest} x {largest}, the largest picture shown"
+    else:
+        lost = SIDES[SIDES.index(largest) + 1]
+        text = f"{largest} x {largest}; in {lost} x {lost} print of {SMALL_PRINT} pixels is lost, so it is made smaller"
+    findings = [last.finding("pixels", text, is_told=is_legible)]
+    tokens = {side: reply.outcome.input_tokens for side, reply in replies if isinstance(reply.outcome, Answer)}
+    shown = ", ".join(f"{side} x {side}: {count}" for side, count in tokens.items() if count)
+    growth = f"prompt tokens by picture: {shown}" if shown else "cannot be told: the engine counts none"
+    if len(tokens) > 1 and len({*tokens.values()}) == 1 and shown:
+        growth += "; all alike, so each is brought to one size or billed as one"
+    return [*findings, Finding(what="tokens", is_told=bool(shown), finding=growth)]
+
+
+def _sequence(reply: _Reply, what: str, *, is_legible: bool) -> list[Finding]:
+    """Tell how many frames or pictures are seen, which, and in which order."""
+    positions, shown = reply.positions, len(reply.probe.codes)
+    if not positions:
+        reason = "none was read" if is_legible else "the model reads no numbers"
+        return [reply.finding(what, f"cannot be told: {reason}", is_told=False)]
+    which = ", ".join(str(position + 1) for position in sorted(positions))
+    seen = f"all {shown}" if len(positions) == shown else f"{len(positions)}: number {which}"
+    is_ordered = len(positions) > 1
+    if not is_ordered:
+        order = "cannot be told: one alone was read"
+    elif positions == sorted(positions):
+        order = "as sent"
+    elif positions == sorted(positions, reverse=True):
+        order = "reversed"
+    else:
+        order = "mixed: " + ", ".join(str(position + 1) for position in positions)
+    return [reply.finding(what, seen), reply.finding(f"order of {what.partition(' ')[0]}", order, is_told=is_ordered)]
+
+
+def rows(findings: Sequence[Finding]) -> list[list[str]]:
+    """Return the rows of the table."""
+    return [
+        [
+            finding.what,
+            finding.finding,
+            f"{finding.read} of {finding.shown}" if finding.shown else "-",
+            str(finding.prompt_tokens or "-"),
+        ]
+        for finding in findings
+    ]
+
+
+def to_dicts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return the findings as data for `--json`."""
+    return [asdict(finding) for finding in findings]
