@@ -12,7 +12,7 @@ from models.errors import suggest
 from pipelines.errors import UsageError
 from pipelines.import_logs import evalscope, inspect_logs, lm_eval, vlmevalkit
 from pipelines.import_logs.files import MAX_JSON, UnreadableError, json_file, json_lines
-from pipelines.import_logs.records import Logged
+from pipelines.import_logs.records import Logged, LoggedAnswer
 
 _MAX_FILES: Final = 10_000
 _LINES: Final = 20  # of a file, after which it is not recognised
@@ -124,8 +124,16 @@ def _is_repeated(tool: Tool, file: Path, paths: set[Path]) -> bool:
 
 
 def _is_of(tool: Tool, file: Path) -> bool:
+    """Return whether a file in a folder is a tool's log: a table only where its rows are results."""
     of_file = recognised(file)
-    return of_file is not None and of_file.name == tool.name
+    if of_file is None or of_file.name != tool.name:
+        return False
+    if file.suffix not in (".xlsx", ".tsv"):
+        return True
+    try:
+        return isinstance(next(tool.read(file), None), LoggedAnswer)
+    except UsageError:
+        return True  # its reader says what is wrong
 
 
 def recognised(path: Path) -> Tool | None:

@@ -30,7 +30,8 @@ def usable_rows(
 
     Logs of other harnesses are matched to the ingested benchmarks; `tool` names the harness where it is not recognised.
     """
-    logs = tool_files(path, tool) if tool or (path.exists() and not _is_ours(path)) else []
+    is_log = bool(tool) or path.is_dir() or (path.is_file() and not _reader(path))
+    logs = tool_files(path, tool) if is_log else []
     if logs:
         return match_logs(spec, [record for log_tool, file in logs for record in log_tool.read(file)])
     rejections: list[Rejection] = []
@@ -41,12 +42,6 @@ def usable_rows(
             if row["benchmark"] in spec.benchmarks:
                 groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
     return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
-
-
-def _is_ours(path: Path) -> bool:
-    """Return whether a file, or one in a folder, is in the form of a benchmark's authors."""
-    files = (path,) if path.is_file() else (*path.glob("*"), *path.glob("*/*"))
-    return any(file.is_file() and _reader(file) for file in files)
 
 
 def _files(path: Path) -> list[Path]:

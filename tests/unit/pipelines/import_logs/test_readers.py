@@ -12,6 +12,8 @@ from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.import_logs.records import LoggedAnswer
 from pipelines.import_logs.tools import recognised, tool_files
+from pipelines.plan.run_spec import RunSpec
+from pipelines.sweep.predictions_file import usable_rows
 from tests.support.log_fuzzing import GOLDEN, golden
 
 QUESTIONS = [json.loads(line) for line in (GOLDEN / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -98,6 +100,21 @@ def test_result_without_verdicts_gives_way_to_the_one_with_them(tmp_path: Path) 
     plain = folder / "planted_Pictures_MCQ.xlsx"
     assert [answer.their_rule for answer in answers(plain)] == [""] * 80
     assert plain not in [file for _, file in tool_files(folder, None)]
+
+
+def test_other_tables_in_a_folder_are_no_results(tmp_path: Path) -> None:
+    """The tool leaves tables of scores beside its results."""
+    result = next((GOLDEN / "vlmevalkit").glob("*/*/*_Pictures_VQA_results.tsv"))
+    (tmp_path / result.name).write_bytes(result.read_bytes())
+    (tmp_path / "planted_Pictures_VQA_acc.csv").write_text("split,Overall\nnone,57.5\n")
+    (tmp_path / "planted_Pictures_VQA_score.tsv").write_text("split\tOverall\nnone\t57.5\n")
+    assert [file.name for _, file in tool_files(tmp_path, None)] == [result.name]
+    spec = RunSpec(data=str(tmp_path / "data"), out="", models={}, benchmarks=("vflute",))
+    rejections, groups = usable_rows(spec, tmp_path)
+    assert (len(rejections), groups) == (40, {})
+    (tmp_path / "broken_x.xlsx").write_bytes(b"PK")
+    with pytest.raises(UsageError, match="cannot be read as an archive"):
+        usable_rows(spec, tmp_path)
 
 
 @pytest.mark.parametrize(
