@@ -25,6 +25,7 @@ from jobs.cli.status import status
 from jobs.cli.submit import submit
 from jobs.cli.view import view
 from jobs.decisions.gate import gate
+from jobs.decisions.items import items
 from jobs.decisions.power import power
 from jobs.finetune.command import finetune
 
@@ -40,6 +41,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (compare, "compare out other-out"),
     (gate, "gate out --policy policy.yaml --baseline last-release"),
     (power, "power out --difference 0.02"),
+    (items, "items out other-out --to items"),
     (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
     (leaderboard, "leaderboard out --to leaderboard"),
     (audit, "audit mate"),

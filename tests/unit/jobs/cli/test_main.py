@@ -27,6 +27,7 @@ COMMANDS = {
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},
     "power": {"difference", "metric"},
+    "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed"},
     "list": {"models-file", "check"},
     "nightly": {

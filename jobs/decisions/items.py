@@ -1,0 +1,56 @@
+"""`vlmsweep items`: what the items say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.config_file import ConfigFile
+from jobs.flags import Json, Verbose
+from jobs.options import names
+from jobs.output import prepare, print_json, print_line
+
+
+def items(
+    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    to: Annotated[str, typer.Option("--to", help="Folder or s3://bucket/key for items.html, items.csv, compact.txt.")],
+    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks.")] = None,
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
+    from pipelines.benchmarks import benchmark_names
+    from pipelines.decisions.items.create import describe_items, write_items
+    from pipelines.plan.selection import check_names
+    from pipelines.storage.store import Store
+
+    del config  # read by its callback before the other flags
+    prepare(verbose=verbose)
+    check_names("benchmark", names(benchmarks), benchmark_names())
+    reports = describe_items(out, names(benchmarks))
+    addresses = write_items(reports, Store(to))
+    counts = [
+        {
+            **{name: getattr(report.matrix, name) for name in ("benchmark", "task", "setting")},
+            "models": len(report.matrix.models),
+            "items": len(report.matrix.items),
+            **{name: sum(getattr(row, name) for row in report.rows) for name in ("suspect", "shortcut")},
+            "duplicates": sum(bool(row.duplicate_of) for row in report.rows),
+            "compact": len(report.compact.places),
+            "compact_error": report.compact.largest_error,
+        }
+        for report in reports
+    ]
+    if json:
+        print_json({"files": addresses, "items": counts})
+        return
+    for count in counts:
+        print_line(
+            f"{count['benchmark']} {count['task']} {count['setting']}: {count['items']:,} items, {count['models']} "
+            f"models; {count['suspect']} suspect labels, {count['shortcut']} shortcuts, {count['duplicates']} "
+            f"duplicates; {count['compact']} items stand for all to {count['compact_error']:.3f}"
+        )
+    for address in addresses:
+        print_line(address)

@@ -1,0 +1,230 @@
+"""Write what the items of outputs say: `items.csv`, a page, and the ids of a compact subset."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from pipelines.benchmarks import benchmark
+from pipelines.decisions.items.matrix import AnswerMatrix, read_matrices
+from pipelines.decisions.items.statistics import (
+    SHORTCUT_SHARE,
+    SUSPECT_ODDS,
+    Compact,
+    compact_subset,
+    discrimination,
+    shares_right,
+    suspicions,
+)
+from pipelines.errors import DatasetError, UsageError
+from pipelines.ingest.dataset import Datasets
+from pipelines.plan.context import entry_plans
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.run_manifest import load_existing_run
+from pipelines.rendering.environment import environment, inline_file
+from pipelines.rendering.escaping import csv_cell
+from pipelines.storage.published_files import publish_files
+from pipelines.storage.store import Store
+
+MIN_MODELS: Final = 5
+"""Fewer models say nothing about an item: a share of four has an interval of half the scale."""
+SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemRow:
+    """One line of `items.csv`."""
+
+    benchmark: str
+    task: str
+    setting: str
+    sample_id: str
+    variant: str
+    models: int  # with a score
+    difficulty: float | None  # share of models that are wrong
+    discrimination: float | None
+    blind_models: int = 0  # with a score in a setting without the medium
+    blind_share: float | None = None  # of them right
+    shortcut: bool = False
+    suspect: bool = False
+    agreed_answer: str = ""  # the wrong answer with most weight
+    agreed_models: int = 0
+    log_odds: float | None = None
+    duplicate_of: str = ""  # the first item that asks the same about the same media
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReport:
+    """The items of one task in one setting, and a subset that stands for them."""
+
+    matrix: AnswerMatrix
+    rows: tuple[ItemRow, ...]
+    compact: Compact
+
+
+def describe_items(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ItemReport]:
+    """Describe the items of outputs; UsageError where no task has answers of at least five models."""
+    matrices = read_matrices(uris, benchmarks)
+    if not matrices:
+        raise UsageError(f"{', '.join(uris)}: no scored answers of models; run `vlmsweep score` first")
+    enough = [matrix for matrix in matrices if len(matrix.models) >= MIN_MODELS and len(matrix.items) > 1]
+    if not enough:
+        most = max(len(matrix.models) for matrix in matrices)
+        raise UsageError(
+            f"at most {most} models answered the same items, and fewer than {MIN_MODELS} say nothing about an item; "
+            "give more outputs"
+        )
+    seen = [matrix for matrix in enough if not matrix.is_blind] or enough
+    firsts = {name: _duplicates(uris, name) for name in sorted({matrix.benchmark for matrix in seen})}
+    return [_report(matrix, matrices, firsts[matrix.benchmark]) for matrix in seen]
+
+
+def _report(
+    matrix: AnswerMatrix, matrices: Sequence[AnswerMatrix], firsts: Mapping[tuple[str, ...], str]
+) -> ItemReport:
+    blind = [
+        other.rows_of(matrix.items)
+        for other in matrices
+        if other.is_blind and (other.benchmark, other.task) == (matrix.benchmark, matrix.task) and other is not matrix
+    ]
+    without = np.concatenate(blind) if blind else np.empty((0, len(matrix.items)))
+    wrong, strength = 1 - shares_right(matrix.right), discrimination(matrix.right)
+    blind_counts, blind_shares = np.sum(~np.isnan(without), axis=0), shares_right(without)
+    rows = []
+    for place, (item, suspicion) in enumerate(zip(matrix.items, suspicions(matrix.right, matrix.answers), strict=True)):
+        share, n_blind = _number(blind_shares[place]), int(blind_counts[place])
+        rows.append(
+            ItemRow(
+                benchmark=matrix.benchmark,
+                task=matrix.task,
+                setting=matrix.setting,
+                sample_id=item[0],
+                variant=item[1],
+                models=int(np.sum(~np.isnan(matrix.right[:, place]))),
+                difficulty=_number(wrong[place]),
+                discrimination=_number(strength[place]),
+                blind_models=n_blind,
+                blind_share=share,
+                shortcut=n_blind >= MIN_MODELS and share is not None and share > SHORTCUT_SHARE,
+                suspect=suspicion is not None and suspicion.odds >= SUSPECT_ODDS,
+                agreed_answer=suspicion.answer if suspicion else "",
+                agreed_models=suspicion.models if suspicion else 0,
+                log_odds=suspicion.odds if suspicion else None,
+                duplicate_of=firsts.get((matrix.task, matrix.setting, *item), ""),
+            )
+        )
+    return ItemReport(matrix, tuple(rows), compact_subset(matrix.right))
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _duplicates(uris: Sequence[str], name: str) -> dict[tuple[str, ...], str]:
+    """Return (task, setting, sample, variant) -> the first sample with the same prompt; nothing without the data."""
+    first: dict[tuple[str, ...], str] = {}
+    duplicates: dict[tuple[str, ...], str] = {}
+    for out in map(Store, uris):
+        entry = next((e for e in load_existing_run(out).entries if e.benchmark == name and not e.external), None)
+        if entry is None:
+            continue
+        try:
+            plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
+        except DatasetError:
+            continue
+        for key in (
+            key for plan in plans for part in plan.plan.parts for key in plan.plan.read_columns(part).request_keys()
+        ):
+            original = first.setdefault((key.task, key.setting, key.prompt_sha256), key.sample_id)
+            if original != key.sample_id:
+                duplicates[key.task, key.setting, key.sample_id, key.variant] = original
+    return duplicates
+
+
+def write_items(reports: Sequence[ItemReport], to: Store) -> list[str]:
+    """Write page, CSV and compact subset; return their addresses."""
+    files = {
+        "items.html": _page(reports),
+        "items.csv": _csv(row for report in reports for row in report.rows),
+        "compact.txt": "".join(map(_compact_text, reports)),
+    }
+    publish_files(to, {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()})
+    return [f"{to.uri}/{name}" for name in files]
+
+
+def _csv(rows: Iterator[ItemRow]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in fields(ItemRow)]
+    writer.writerow(names)
+    for row in rows:
+        cells = (getattr(row, name) for name in names)
+        writer.writerow(["" if cell is None else csv_cell(str(cell)) for cell in cells])
+    return text.getvalue()
+
+
+def _compact_text(report: ItemReport) -> str:
+    matrix, compact = report.matrix, report.compact
+    ids = dict.fromkeys(matrix.items[place][0] for place in compact.places)
+    head = (
+        f"# {matrix.benchmark} {matrix.task} {matrix.setting}: {len(compact.places):,} of {len(matrix.items):,} items, "
+        f"from {len(matrix.models)} models; the mean over them differs from that over all by "
+        f"{100 * compact.mean_error:.1f} points for a model without a part in the choice, "
+        f"by {100 * compact.largest_error:.1f} at most\n"
+    )
+    return head + "".join(f"{sample}\n" for sample in ids)
+
+
+def _page(reports: Sequence[ItemReport]) -> str:
+    css, source = inline_file("report.css")
+    policy = f"default-src 'none'; style-src {source}; base-uri 'none'; form-action 'none'"
+    parts = [
+        {
+            "title": f"{benchmark(report.matrix.benchmark).title}: {report.matrix.task}, {report.matrix.setting}",
+            "items": len(report.matrix.items),
+            "models": len(report.matrix.models),
+            "lists": [(heading, note, rows[:SHOWN], len(rows)) for heading, note, rows in _lists(report)],
+            "compact": _compact_text(report).partition("\n")[0].removeprefix("# "),
+        }
+        for report in reports
+    ]
+    return (
+        environment("pipelines.decisions.items")
+        .get_template("items.html.j2")
+        .render(policy=policy, css=css, parts=parts, shown=SHOWN)
+    )
+
+
+def _lists(report: ItemReport) -> Iterator[tuple[str, str, list[ItemRow]]]:
+    by_odds = sorted(report.rows, key=lambda row: -(row.log_odds or 0.0))
+    yield (
+        "Suspect labels",
+        (
+            f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
+            "three in five or more had a wrong label in simulations; a person decides."
+        ),
+        [row for row in by_odds if row.suspect],
+    )
+    yield (
+        "Shortcuts",
+        f"More than half of at least {MIN_MODELS} models are right without the picture or clip.",
+        [row for row in report.rows if row.shortcut],
+    )
+    yield (
+        "Duplicates",
+        "The same question about the same media under another id.",
+        [row for row in report.rows if row.duplicate_of],
+    )
+    yield (
+        "Items that strong models get wrong and weak ones right",
+        "Discrimination below -0.2.",
+        sorted(
+            (row for row in report.rows if row.discrimination is not None and row.discrimination < -0.2),
+            key=lambda row: row.discrimination or 0.0,
+        ),
+    )
