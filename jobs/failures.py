@@ -12,6 +12,7 @@ from jobs.output import STDOUT_PROBLEM, print_error, settle_streams
 from models.errors import ModelError
 from pipelines.errors import InternalError, PipelineError
 from pipelines.logging_context import logs_are_json
+from pipelines.storage.errors import describe, is_of_machine
 
 DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_code, 130
 
@@ -24,6 +25,8 @@ def report_failure(error: Exception) -> int:
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and (problem := settle_streams()):
         return _fail(f"{STDOUT_PROBLEM}: {problem}", UNREACHABLE)
+    if is_of_machine(error):
+        return _fail(describe(error), UNREACHABLE)
     if not _is_failure_of_ray(error):
         return _fail_internally(error)
     first_line = str(error).strip().partition("\n")[0]

@@ -10,7 +10,9 @@ from jobs.export.files import new_folder
 from jobs.export.rows import ExportedRun, RowReader
 from jobs.view.media import MediaReader
 from models.scratch import scratch
+from pipelines.errors import StoreError
 from pipelines.plan.plan_store import PlanStore
+from pipelines.storage.errors import describe
 
 Exporter = Callable[[ExportedRun, RowReader, MediaReader, Path], list[Path]]
 
@@ -25,4 +27,8 @@ def export_run(
         plans = stack.enter_context(PlanStore.reading(run.out))
         media = MediaReader(stack.enter_context(scratch()))
         stack.callback(media.close)
-        return exporter(run, RowReader(run, plans), media, target)
+        try:
+            return exporter(run, RowReader(run, plans), media, target)
+        except OSError as error:
+            problem = f"{folder}: {describe(error)}"
+            raise StoreError(f"{problem}, with another folder: this one holds an unfinished export") from error

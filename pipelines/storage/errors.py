@@ -52,6 +52,12 @@ _UNREACHABLE = (
 )
 
 
+def is_of_machine(error: Exception) -> bool:
+    """Return whether a disk is full or read-only, or no more files may be opened: no bug, wherever it happens."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+    return isinstance(error, OSError) and error.errno in full
+
+
 def is_storage_error(error: Exception) -> bool:
     """Return whether a disk or a store raised it; botocore's errors are no OSErrors."""
     libraries = ("botocore", "aiobotocore", "aiohttp", "s3fs")
@@ -90,6 +96,8 @@ _BAD_SETTINGS = ("InvalidRegionError", "InvalidDefaultsMode", "InvalidConfigErro
 _RESUME = ". Run the same command again to resume"
 _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((errno.ENOSPC, errno.EDQUOT), f"the disk is full ({{text}}); free some space{_RESUME}"),
+    ((errno.EROFS,), f"the place is read-only ({{text}}); make it writable, or give another{_RESUME}"),
+    ((errno.EMFILE, errno.ENFILE), f"too many open files ({{text}}); raise the limit, `ulimit -n 4096`{_RESUME}"),
     (("PermissionError",), "no permission ({text}); grant this user the right to read and write there"),
     (
         ("[Errno 22] Bad Request",),  # how s3fs reports a refusal without a message

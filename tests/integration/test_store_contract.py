@@ -185,3 +185,33 @@ def test_wrong_credentials_are_named(
     assert "; check AWS_ACCESS_KEY_ID and its secret" in str(error.value)
     assert "wrong-secret" not in str(error.value)
     assert not error.value.is_transient
+
+
+def test_object_above_a_request_s_limit_goes_up_in_parts(s3_store: Store, use_s3: Callable[[], S3]) -> None:
+    s3_store.put("large", os.urandom(1 << 20) * 110)  # one PUT carries at most 5 GB; s3fs takes parts from 100 MB on
+    key = f"{s3_store.uri.removeprefix('s3://bench/')}/large"
+    assert use_s3().client().head_object(Bucket="bench", Key=key)["ETag"].strip('"').endswith("-3")
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_bucket_that_keeps_versions_is_written_and_deleted_from(use_s3: Callable[[], S3], is_locked: bool) -> None:
+    client, name = use_s3().client(), f"versions-{is_locked}".lower()
+    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=is_locked)
+    client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    if is_locked:
+        rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
+        configuration = {"ObjectLockEnabled": "Enabled", "Rule": rule}
+        client.put_object_lock_configuration(Bucket=name, ObjectLockConfiguration=configuration)
+    store = Store(f"s3://{name}/out")
+    for content in (b"1", b"2"):
+        store.put("run.json", content)
+    version = store.put_if("lock.json", b"a", None)
+    assert version
+    assert store.put_if("lock.json", b"b", version)
+    assert [info.path for info in store.list()] == ["lock.json", "run.json"]
+    assert store.get("run.json") == b"2"
+    store.delete("lock.json")  # which leaves its versions
+    assert [info.path for info in store.list()] == ["run.json"]
+    assert not store.exists("lock.json")
+    assert store.put_if("lock.json", b"c", None)
+    store.check_writable()

@@ -47,6 +47,8 @@ def test_store_error_survives_pickling() -> None:
         (ClientError(400, "ExpiredToken"), "renew the credentials. Run the same command again to resume"),
         (ClientError(403, "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
         (OSError(errno.ENOSPC, "full"), "the disk is full"),
+        (OSError(errno.EROFS, "Read-only file system"), "the place is read-only"),
+        (OSError(errno.EMFILE, "Too many open files"), "`ulimit -n 4096`"),
         (PermissionError(errno.EACCES, "no"), "no permission"),
         (OSError(errno.EINVAL, "Bad Request"), "check that the credentials are valid"),
         (ConnectionResetError("http://host/x?signature=s3cret"), "check AWS_ENDPOINT_URL"),

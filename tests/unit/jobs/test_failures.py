@@ -1,0 +1,33 @@
+"""What a machine cannot give is told in a sentence with its remedy, wherever it happens; a bug keeps its traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from jobs.failures import report_failure
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "make it writable, or give another"),
+        (errno.EMFILE, "raise the limit, `ulimit -n 4096`"),
+        (errno.ENFILE, "raise the limit, `ulimit -n 4096`"),
+    ],
+)
+def test_what_the_machine_lacks_is_a_sentence(number: int, remedy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(OSError(number, os.strerror(number), "/disk/out")) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vlmsweep: ")
+    assert "/disk/out" in line
+    assert f"{remedy}. Run the same command again to resume" in line
+
+
+def test_other_errors_of_the_system_are_bugs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(OSError(errno.EBADF, "Bad file descriptor")) == 70
+    assert "please report it" in capsys.readouterr().err
