@@ -115,7 +115,10 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
             if is_embedded
             else "check the address (--address, RAY_ADDRESS) and that it runs"
         )
-        raise ClusterError(f"{target} cannot be used: {error}; {remedy}") from error
+        reason = " ".join(str(error).split())
+        if reason.startswith("Version mismatch"):  # Ray lists the versions on lines of their own
+            remedy = "use the image of the cluster here too, or its versions of Ray and Python"
+        raise ClusterError(f"{target} cannot be used: {reason}; {remedy}") from error
 
 
 @contextlib.contextmanager

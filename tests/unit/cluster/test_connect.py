@@ -26,6 +26,19 @@ def test_slow_ray_start_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPa
         pass
 
 
+def test_cluster_with_another_ray_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.__version__", "1.0")
+    with pytest.raises(RuntimeError) as mismatch:
+        ray._private.utils.check_version_info({"ray_version": "2.0", "python_version": "3.11.7"}, "here")
+    monkeypatch.undo()
+    failing(mismatch.value, monkeypatch)
+    with pytest.raises(ClusterError) as failure, connect("10.0.0.1:6379"):
+        pass
+    (line,) = str(failure.value).splitlines()
+    assert "Ray: 2.0 Python: 3.11.7 This process on here was started with: Ray: 1.0" in line
+    assert line.endswith("use the image of the cluster here too, or its versions of Ray and Python")
+
+
 def test_bug_is_not_reported_as_a_cluster_error(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(KeyError("missing"), monkeypatch)
     with pytest.raises(KeyError), connect(None):
