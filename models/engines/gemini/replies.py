@@ -40,7 +40,7 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
     if not isinstance(candidate, Mapping):
         raise NoCompletionError("it holds no candidate")
     reason = candidate.get("finishReason")
-    if reason in _FAILED:
+    if isinstance(reason, str) and reason in _FAILED:
         return ReportedFailure(
             candidate.get("finishMessage") or f"the reply ended with {reason!r}", str(reason).lower()
         )

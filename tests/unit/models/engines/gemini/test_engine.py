@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from models.engines.endpoints.endpoint import Endpoint
+from models.engines.endpoints.failures import FailedAttempt
 from models.engines.gemini.engine import content_address
+from models.engines.gemini.replies import read_content
 from models.messages import Answer, Failure
+from models.spec import ModelSpec
 from tests.support.calls import CLIP, call
 from tests.support.endpoint_script import Action, EndpointRequest, Raw, Status, always
 from tests.unit.models.engines.endpoints.rig import Rig, kinds, rig
@@ -122,6 +126,18 @@ class TestReplies:
     def test_contents_are_read(self, reply: dict[str, Any], answer: Answer) -> None:
         with rig(lambda _: Raw(json.dumps(reply).encode()), engine="gemini") as at:
             assert at.ask_one("Hi") == replace(answer, decoding="greedy")
+
+    @pytest.mark.parametrize("odd", [None, True, 3, -1, 10**20, "x", [], {}, [None], [[["x"]]], {"a": {"b": 1}}])
+    @pytest.mark.parametrize("place", ["finishReason", "content", "avgLogprobs", "candidates", "usageMetadata"])
+    def test_odd_value_ends_as_an_answer_or_a_failure(self, place: str, odd: object) -> None:
+        candidate = {"content": {"parts": [{"text": "A"}]}, "finishReason": "STOP", place: odd}
+        reply = {"candidates": [candidate]} | ({place: odd} if place in ("candidates", "usageMetadata") else {})
+        endpoint = Endpoint(ModelSpec(engine="gemini", model="m"), read_content)
+        outcome = endpoint.read_completion(json.dumps(reply).encode())
+        assert isinstance(outcome, Answer | FailedAttempt)
+        if place in ("finishReason", "avgLogprobs", "usageMetadata"):
+            assert isinstance(outcome, Answer)
+            assert outcome.text == "A"
 
     @pytest.mark.parametrize(
         ("reply", "kind", "requests"),
