@@ -70,6 +70,12 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     named = select_models([name for name in names(flags.models) if name in catalog], catalog)
     refuse_unable({**named, **helpers}, ModelChecks(place="elsewhere", cost_limit=flags.cost_limit is not None))
     load_tables(checked_location(flags.data, "--data"), names(flags.benchmarks))
+    defined = [name for name in names(flags.benchmarks) if name in benchmark_names()]
+    is_there = is_remote(flags.data) or Path(flags.data).expanduser().is_dir()
+    if not defined and not is_there:  # table benchmarks of a root that only the cluster has
+        return select_models(names(flags.models), catalog)
+    if not is_there:
+        flags = replace(flags, benchmarks=",".join(defined))
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
     _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
     return select_models(names(flags.models), catalog)

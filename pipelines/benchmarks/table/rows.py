@@ -104,7 +104,7 @@ def as_text(value: Any, what: str) -> str:
         value = value.decode("utf-8", "surrogateescape")
     if not isinstance(value, str):
         raise ValueError(f"{what}: must be text, not {type(value).__name__}")  # noqa: TRY004 - callers catch one class
-    if any("\ud800" <= sign <= "\udfff" for sign in value):
+    if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise ValueError(f"{what}: bytes that are no text in the file's encoding")
     return value.strip()
 

@@ -131,3 +131,11 @@ def test_folder_of_pickled_weights_is_refused_where_the_model_runs(tmp_path: Pat
         build_run_spec(flags)
     assert "m" in build_run_spec(replace(flags, address="ray://127.0.0.1:1")).models
     assert "m" in build_run_spec(replace(flags, dry_run=True)).models
+
+
+def test_a_table_of_a_root_that_only_the_cluster_has_is_not_checked_here(tmp_path: Path) -> None:
+    table = SweepFlags(models="random", benchmarks="my-table", data=str(tmp_path / "absent"), out="out")
+    assert list(validate_remote_flags(table)) == ["random"]
+    tmp_path.joinpath("absent").mkdir()
+    with pytest.raises(UsageError, match="unknown benchmark 'my-table'"):
+        validate_remote_flags(table)
