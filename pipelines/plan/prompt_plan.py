@@ -48,6 +48,11 @@ class PromptPlan:
         if self.table:
             add_table(self.table)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make a table benchmark known in a process that receives its plan."""
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def __hash__(self) -> int:
         return hash(stable_json(self.to_dict()))
 

@@ -1,0 +1,36 @@
+"""The plan of a table benchmark makes it known wherever the plan comes to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import cloudpickle
+
+from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.selection import TaskSetting
+
+PLAN = PromptPlan(
+    benchmark_name="far-table",
+    dataset_fingerprint="f",
+    task_settings=(TaskSetting("text", "default"),),
+    seed=42,
+    table=TableDefinition(name="far-table", kind="text", labels=("a",)),
+)
+
+
+def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "plan"
+    path.write_bytes(cloudpickle.dumps(PLAN))
+    code = (
+        f"import cloudpickle; from pathlib import Path; cloudpickle.loads(Path({str(path)!r}).read_bytes());"
+        "from pipelines.benchmarks import benchmark; assert benchmark('far-table').tasks == {'text': ('default',)}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_plan_is_read_back_with_its_table() -> None:
+    assert PromptPlan.from_dict(json.loads(json.dumps(PLAN.to_dict()))) == PLAN
