@@ -53,8 +53,8 @@ def _files(path: Path) -> list[Path]:
     files = sorted(file for file in (*path.glob("*"), *path.glob("*/*")) if file.is_file() and _reader(file))
     if not files:
         raise UsageError(
-            f"--predictions {path}: holds no log of {', '.join(TOOL_NAMES)} and no file in the form of a benchmark's "
-            "authors; give one .jsonl or .parquet file instead"
+            f"--predictions {path}: holds no file in the form of a benchmark's authors, and no log of "
+            f"{', '.join(TOOL_NAMES)}; give one .jsonl or .parquet file instead"
         )
     return files
 
