@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from models.engines import build_engine
-from models.engines.transformers.attention import pick_kernel, plain_attention
 from models.engines.transformers.engine import TransformersEngine
+from models.engines.transformers.packed.attention import pick_kernel, plain_attention
 from models.messages import Answer, Call, Frames, Generation, Media, logprobs_from_text, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny

@@ -20,7 +20,7 @@ TARGETS = {
     "score": ("pipelines/benchmarks/maia/letters.py", "read_letter"),
     "text scorer": ("pipelines/score/text_scorers.py", "look_for"),
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
-    "cache": ("models/engines/transformers/kv_cache.py", "PackedSequences.write"),
+    "cache": ("models/engines/transformers/packed/kv_cache.py", "PackedSequences.write"),
 }
 SLOW = ("score", "text scorer", "reduce", "cache")
 LIMITS = {

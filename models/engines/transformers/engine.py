@@ -188,7 +188,9 @@ class TransformersEngine:
             waiting = [shared for shared in ready if (shared.logits is not None) is is_single]
             waiting.sort(key=lambda shared: (shared.prompt.call.generation.max_new_tokens, len(shared.tail)))
             while waiting:
-                rows = self._memory.rows(max(_own_tokens(shared) for shared in waiting))
+                is_followed = waiting[-1].prompt.call.generation.max_new_tokens > 1
+                states = self._shared.state_bytes if self._shared is not None and is_followed else 0
+                rows = self._memory.rows(max(_own_tokens(shared) for shared in waiting), states)
                 held = sum({id(s): s.nbytes for shared in waiting for s in shared.path}.values())
                 if len(waiting) < rows and held < self._memory.prefix_cache_bytes and not flush:
                     break

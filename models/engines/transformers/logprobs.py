@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.kv_cache import SharedSegment
+from models.engines.transformers.packed.kv_cache import SharedSegment
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
 from models.engines.transformers.prompts import PromptMaker

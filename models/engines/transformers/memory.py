@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.model_config import heads_of, layer_configs
+from models.engines.transformers.model_config import STATE_LAYERS, heads_of, key_sources, layer_configs, layer_kinds
 from models.spec import ModelSpec
 
+_log = logging.getLogger(__name__)
 _MAX_ROWS = {"cuda": 256, "cpu": 64}  # rows beyond which a batch gains nothing
 _CHUNK = {"cuda": 16_384, "cpu": 4_096}  # tokens prefilled in one pass
 
@@ -25,17 +27,28 @@ class Memory:
         self._is_fixed = spec.batch_size is not None
         self.learnt_rows: int | None = None  # the most that may fit, where a batch did not
         self._token_bytes = _bytes_per_token(checkpoint)
+        self._said_states = False
         free = _free_bytes(self._device)
         self._budget = free // 2
         self.chunk = _CHUNK.get(self._device.type, 4_096)  # tokens prefilled in one pass
         self.prefix_cache_bytes = free // 8  # for prefixes that later calls may share
 
-    def rows(self, tokens: int) -> int:
-        """Return the rows of a batch whose longest row has this many own tokens, its answer included."""
+    def rows(self, tokens: int, state_bytes: int = 0) -> int:
+        """Return the rows of a batch whose longest row has this many own tokens, its answer included.
+
+        Each row also holds `state_bytes`, whatever its length.
+        """
         if self._is_fixed:
             return self._rows
-        # Growing a row's cache holds old and new at once: twice the tokens.
-        return max(1, min(self._rows, self._budget // (2 * tokens * self._token_bytes)))
+        # Growing a row's cache holds old and new at once, as does a step of a state: twice the bytes.
+        fitting = self._budget // (2 * (tokens * self._token_bytes + state_bytes))
+        if fitting < self._rows and state_bytes and not self._said_states:
+            self._said_states = True
+            _log.warning(
+                "batches have %d questions, not %d: the state of each takes %.0f MiB besides keys and values",
+                max(1, fitting), self._rows, state_bytes / 2**20,
+            )  # fmt: skip
+        return max(1, min(self._rows, fitting))
 
     def shrink(self, failed: int) -> None:
         """Lower the limit after a batch of this many rows did not fit."""
@@ -74,7 +87,10 @@ def _free_bytes(device: torch.device) -> int:
 
 
 def _bytes_per_token(checkpoint: Checkpoint) -> int:
-    """Return the bytes of keys and values of one token over all layers; a guess for unknown configurations."""
+    """Return the bytes of one token's keys and values in all layers that store them; a guess where none is named."""
     ranks = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
-    layers = [heads_of(layer) for layer in layer_configs(checkpoint.text_config)]
-    return 2 * sum(max(1, keys // ranks) * width for _, keys, width in layers) * int(checkpoint.model.dtype.itemsize)
+    text = checkpoint.text_config
+    without = {n for n, kind in enumerate(layer_kinds(text)) if kind in STATE_LAYERS} | {*key_sources(text)}
+    layers = [heads_of(layer) for n, layer in enumerate(layer_configs(text)) if n not in without]
+    values = sum(max(1, keys // ranks) * width for _, keys, width in layers)
+    return max(1, 2 * values * int(checkpoint.model.dtype.itemsize))

@@ -9,6 +9,11 @@ from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
 from models.fingerprint import is_plain_path
 
+ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+"""Layers whose keys and values are all that a prefix leaves."""
+STATE_LAYERS = frozenset({"linear_attention", "conv"})
+"""Layers whose state of fixed size is all that a prefix leaves."""
+
 
 def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:
     """Return the arguments that every `from_pretrained` of a model takes."""
@@ -47,6 +52,19 @@ def layer_configs(text: Any) -> list[Any]:
     if getattr(text, "is_heterogeneous", False):
         return list(text.per_layer_config[:])
     return [text] * (getattr(text, "num_hidden_layers", None) or 32)
+
+
+def key_sources(text: Any) -> dict[int, int]:
+    """Return for each layer that reuses the keys and values of an earlier one which: the last of its kind."""
+    modes = getattr(text, "kv_sharing_modes", None) or ()
+    kinds = layer_kinds(text)
+    stores = {kinds[layer]: layer for layer, mode in enumerate(modes) if mode == "store"}
+    return {layer: stores[kinds[layer]] for layer, mode in enumerate(modes) if mode == "reuse"}
+
+
+def layer_kinds(text: Any) -> tuple[str, ...]:
+    """Return the kind of each layer of a language model; nothing where its configuration names none."""
+    return tuple(getattr(text, "layer_types", None) or ())
 
 
 def heads_of(layer: Any) -> tuple[int, int, int]:

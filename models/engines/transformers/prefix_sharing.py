@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.kv_cache import PackedSequences, SharedSegment
-from models.engines.transformers.packed_model import SHARED_LAYERS, PackedModel
+from models.engines.transformers.model_config import ATTENTION_LAYERS, STATE_LAYERS, layer_kinds
+from models.engines.transformers.packed.kv_cache import PackedSequences, SharedSegment
+from models.engines.transformers.packed.model import PackedModel
 from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
-from models.engines.transformers.prompt_records import Head, Prompt
+from models.engines.transformers.prompt_records import Prompt
 from models.engines.transformers.sampling import GeneratedTokens, decode
 from models.errors import PrefixSharingUnsupportedError
 from models.families import family
@@ -34,10 +34,7 @@ def sharing_unsupported_reason(config: Any) -> str | None:
         return "the model is an encoder-decoder"
     if reason := family(config.model_type).unshared_reason:
         return f"{reason}; features of the vision tower are reused"
-    if getattr(config.get_text_config(), "num_kv_shared_layers", 0):
-        return "the last layers of its language model reuse the keys and values of earlier ones"
-    layer_types = set(getattr(config.get_text_config(), "layer_types", None) or ())
-    if other := layer_types - SHARED_LAYERS:
+    if other := {*layer_kinds(config.get_text_config())} - ATTENTION_LAYERS - STATE_LAYERS:
         return f"its language model has layers of {', '.join(sorted(other))}, whose state after a prefix is not shared"
     return None
 
@@ -49,7 +46,7 @@ def max_sharable_tokens(checkpoint: Checkpoint) -> int | None:
     Llama 4 attends in chunks, and scales queries by their index: both change nothing in a prompt of one chunk.
     """
     text = checkpoint.text_config
-    if "chunked_attention" in (getattr(text, "layer_types", None) or ()):
+    if "chunked_attention" in layer_kinds(text):
         return min(int(text.attention_chunk_size), max_packed_tokens(text) or int(text.attention_chunk_size))
     rope = getattr(text, "rope_parameters", None) or {}
     if rope.get("rope_type") not in ("longrope", "dynamic"):
@@ -86,11 +83,17 @@ class SharedModel:
         self._packed = PackedModel(checkpoint.model, checkpoint.device)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
-        self._is_verified = family(checkpoint.model.config.model_type).is_verified
+        self._family = family(checkpoint.model.config.model_type)
+        self._is_verified = self._family.is_verified
         self._chunk = min(chunk, max_packed_tokens(checkpoint.text_config) or chunk)
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
         self.max_tokens = max_sharable_tokens(checkpoint)  # of prompt and answer; None for no limit
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of fixed size that a row holds while it is answered; 0 where all layers keep keys."""
+        return self._packed.state_bytes
 
     def supports(self, prompt: Prompt) -> bool:
         """Return whether a prompt can be answered from shared prefixes."""
@@ -100,7 +103,7 @@ class SharedModel:
 
     def prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
         """Prefill what prompts with equal heads share; return results in order, or `PrefixSharingUnsupportedError`."""
-        tree = build_prefix_tree([prompt.ids for prompt in prompts], self._end_of_root(prompts[0].head))
+        tree = build_prefix_tree([prompt.ids for prompt in prompts], self._pixels(prompts[0])[0])
         results: dict[int, SharedPrompt] = {}
         with torch.inference_mode():
             self._verify(prompts[0])
@@ -115,9 +118,9 @@ class SharedModel:
         """
         with torch.inference_mode():
             self._verify(prompt)
-            end = self._end_of_root(prompt.head)
+            end, _ = self._pixels(prompt)
             if end >= len(prompt.ids):
-                segment, logits = self._encode(prompt.head, prompt.ids)
+                segment, logits = self._encode(prompt, len(prompt.ids))
                 return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
             ((root, owner),) = self._root(Branch(0, end, members=[0]), prompt)
             segment, logits = self._packed.append(root, prompt.ids[end:].tolist())
@@ -150,10 +153,11 @@ class SharedModel:
 
     def _start(self, prompts: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
         capacity = max(len(shared.tail) for shared in prompts)
-        capacity += min(_INITIAL_ANSWER_TOKENS, *(shared.prompt.call.generation.max_new_tokens for shared in prompts))
+        limits = [shared.prompt.call.generation.max_new_tokens for shared in prompts]
+        capacity += min(_INITIAL_ANSWER_TOKENS, *limits)
         if prompts[0].logits is None:
             paths, tails = [shared.path for shared in prompts], [shared.tail for shared in prompts]
-            return self._packed.start(paths, tails, capacity=capacity, chunk=self._chunk)
+            return self._packed.start(paths, tails, capacity=capacity, chunk=self._chunk, is_followed=max(limits) > 1)
         segments = [shared.path[0] for shared in prompts]
         rows = self._packed.adopt(segments, capacity=capacity + max(segment.length for segment in segments))
         return rows, torch.stack([shared.logits for shared in prompts if shared.logits is not None])
@@ -162,8 +166,13 @@ class SharedModel:
         """Drop every cached prefix."""
         self._cache.clear()
 
-    def _end_of_root(self, head: Head) -> int:
-        return len(head.ids) + (self._packed.has_own_positions and bool(head.media))
+    def _pixels(self, prompt: Prompt) -> tuple[int, int | None]:
+        """Return the tokens before a prompt's text after its pixels, and that text's shift if they do not tell it."""
+        tokens = len(prompt.head.ids) + (self._packed.has_own_positions and bool(prompt.head.media))
+        if not self._family.closes_pictures or not prompt.head.media:
+            return tokens, None
+        start, shift = self._packed.text_after_pixels(prompt.ids.tolist(), self._on_device(prompt, len(prompt.ids)))
+        return max(tokens, start), shift
 
     def _root(self, tree: Branch, prompt: Prompt) -> _Path:
         """Return a group's root, cached or not with equal bits: it always ends at the same token after the pixels."""
@@ -172,18 +181,19 @@ class SharedModel:
         ids = prompt.ids[: tree.end]
         key = (prompt.head.media, ids.tobytes())
         owner = _CACHED if key in self._cache else tree.first
-        segment = self._cache.pop(key, None) or self._encode(prompt.head, ids)[0]
+        segment = self._cache.pop(key, None) or self._encode(prompt, tree.end)[0]
         self._cache[key] = segment
         while sum(cached.nbytes for cached in self._cache.values()) > self._cache_bytes:
             self._cache.popitem(last=False)
         return ((segment, owner),)
 
-    def _encode(self, head: Head, ids: np.ndarray) -> tuple[SharedSegment, Tensor]:
-        inputs, extras = (
-            {name: tensor.to(self._device) for name, tensor in tensors.items()}
-            for tensors in (head.inputs, head.by_token(len(ids)))
-        )
-        return self._packed.encode(ids.tolist(), inputs, extras)
+    def _encode(self, prompt: Prompt, length: int) -> tuple[SharedSegment, Tensor]:
+        inputs = self._on_device(prompt, length)
+        return self._packed.encode(prompt.ids[:length].tolist(), inputs, self._pixels(prompt)[1])
+
+    def _on_device(self, prompt: Prompt, length: int) -> dict[str, Tensor]:
+        tensors = {**prompt.head.inputs, **prompt.head.by_token(length)}
+        return {name: tensor.to(self._device) for name, tensor in tensors.items()}
 
     def _walk(self, branch: Branch, prompts: Sequence[Prompt], path: _Path, results: dict[int, SharedPrompt]) -> None:
         segments = tuple(segment for segment, _ in path)
@@ -200,18 +210,29 @@ class SharedModel:
             self._walk(child, prompts, (*path, (segment, child.first)), results)
 
     def _verify(self, prompt: Prompt) -> None:
-        """Compare the logits after a prompt, computed once in one piece by the model and in two packed pieces."""
+        """Compare the logits after a prompt, computed once in one piece by the model and in packed pieces.
+
+        The second piece is computed whole, and without its last token, which follows as a step: rows of different
+        lengths, whose states must be those after their own last tokens.
+        """
         if self._is_verified:
             return
-        split_at = max(len(prompt.head.ids), len(prompt.ids) // 2)
-        expected = self._encode(prompt.head, prompt.ids)[1].float()
-        ids = prompt.ids[:split_at]
-        first = self._encode(prompt.head, ids)[0] if prompt.head.inputs else self._packed.extend((), ids.tolist())
+        split_at = max(self._pixels(prompt)[0], len(prompt.ids) // 2)
+        if split_at >= len(prompt.ids):
+            return
+        expected = self._encode(prompt, len(prompt.ids))[1].float()
+        ids = prompt.ids[:split_at].tolist()
+        first = self._encode(prompt, split_at)[0] if prompt.head.inputs else self._packed.extend((), ids)
         tail = prompt.ids[split_at:].tolist()
-        _, logits = self._packed.start([(first,)], [tail], capacity=len(tail), chunk=self._chunk)
-        difference = float((logits[0].float() - expected).square().mean().sqrt() / expected.std())
-        if not difference <= _TOLERANCE.get(logits.dtype, 0.1):
+        tails = [tail, tail[:-1]] if len(tail) > 1 else [tail]
+        rows, logits = self._packed.start([(first,)] * len(tails), tails, capacity=len(tail) + 1, chunk=self._chunk)
+        compared = [logits[0]]
+        if len(tails) > 1:
+            compared.append(self._packed.step(rows, [tail[-1], tail[-1]])[1])
+        differences = [float((a.float() - expected).square().mean().sqrt() / expected.std()) for a in compared]
+        tolerance = _TOLERANCE.get(logits.dtype, 0.1)
+        if wrong := [difference for difference in differences if not difference <= tolerance]:
             raise PrefixSharingUnsupportedError(
-                f"shared and unshared logits differ by {difference:.2g} of their deviation"
+                f"shared and unshared logits differ by {wrong[0]:.2g} of their deviation"
             )
         self._is_verified = True

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.engines.transformers.kv_cache import PackedSequences
-from models.engines.transformers.packed_model import PackedModel
+from models.engines.transformers.packed.kv_cache import PackedSequences
+from models.engines.transformers.packed.model import PackedModel
 from models.messages import Call
 
 

@@ -98,6 +98,22 @@ def test_two_ranks_answer_like_one_process(
     )
 
 
+@pytest.mark.parametrize("architecture", ["qwen3_5", pytest.param("qwen3_5_moe", marks=pytest.mark.slow)])
+def test_ranks_go_on_from_the_states_of_a_shared_prefix(
+    architecture: str, checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = calls_about((CLIP,), limits=(1, 6, 16))
+    reference = ReferenceModel(checkpoint_of(architecture))
+    engine = tensor_parallel_engine(checkpoint_of(architecture))
+    assert isinstance(engine, TensorParallelEngine)
+    replies = list(engine.generate(calls, MEDIA))
+    engine.close()
+    assert not near_ties(texts(replies), {call.call_id: reference.answer(call) for call in calls})
+    cached = [reply.outcome.cached_tokens for reply in replies if isinstance(reply.outcome, Answer)]
+    assert sorted(tokens > 0 for tokens in cached) == [False, True, True, True, True]
+    assert not [record for record in caplog.records if "padded batches" in record.getMessage()]
+
+
 def test_failure_in_all_ranks_is_a_reply(pair: TensorParallelEngine) -> None:
     unknown = Call(
         call_id="0", turns=(user(Media("image", "f" * 64), "Perché?"),), generation=calls_about(())[0].generation

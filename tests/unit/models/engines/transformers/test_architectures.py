@@ -35,6 +35,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOWERS = {
     "qwen2_5_vl": "model.visual",
+    "qwen3_5": "model.visual",
+    "lfm3_vl": "model.vision_tower",
     "idefics2": "model.vision_model",
     "smolvlm": "model.vision_model",
     "gemma3": "model.vision_tower",
@@ -73,9 +75,12 @@ def answer_in_steps(engine: TransformersEngine, first: str, later: Sequence[str]
 
 
 @pytest.mark.parametrize("as_turn", [True, False], ids=["caption as a turn", "caption in the prompt"])
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "idefics2", "gemma3", "smolvlm", "phi4_multimodal"])
+@pytest.mark.parametrize(
+    "architecture", ["qwen2_5_vl", "idefics2", "gemma3", "smolvlm", "phi4_multimodal", "qwen3_5", "lfm3_vl"]
+)
 def test_steps_about_one_picture_encode_it_once(architecture: str, as_turn: bool, checkpoint_of: Checkpoints) -> None:
     engine = engine_of(checkpoint_of(architecture))
+    list(engine.generate(calls_about((), limits=(1,))[:1], MEDIA))  # models with states are verified on a first prompt
     runs = record_tower_calls(engine, architecture)
     answers = answer_in_steps(engine, "Descrivi la scena.", ("Chi entra?", " E poi?", "Perché?"), as_turn=as_turn)
     assert len(runs) == 1

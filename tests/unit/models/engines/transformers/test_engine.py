@@ -43,12 +43,6 @@ NOT_SHARED = {
     "mllama": "cross-attends",
     "instructblip": "query transformer reads the text",
     "instructblip_t5": "an encoder-decoder",
-    "qwen3_5": "layers of linear_attention",
-    "qwen3_5_moe": "layers of linear_attention",
-    "lfm3_vl": "layers of conv",
-    "minicpmv4_6": "layers of linear_attention",
-    "minicpmv4_7": "layers of linear_attention",
-    "gemma4": "reuse the keys and values",
 }
 """Architectures that run in padded batches, on a picture encoded once, and the reason in the log."""
 LONG_CLIPS = ("gemma4", "gemma4_unified", "granite4_vision")

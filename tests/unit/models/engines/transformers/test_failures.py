@@ -256,8 +256,8 @@ def test_error_of_the_model_in_one_call_spares_the_others(
 
 
 PLACES = {
-    "attention": ("models.engines.transformers.kv_cache.merge", TypeError),
-    "cache": ("models.engines.transformers.kv_cache.PackedSequences.write", IndexError),
+    "attention": ("models.engines.transformers.packed.kv_cache.merge", TypeError),
+    "cache": ("models.engines.transformers.packed.kv_cache.PackedSequences.write", IndexError),
     "prefixes": ("models.engines.transformers.prefix_sharing.build_prefix_tree", KeyError),
     "padded batch": ("models.engines.transformers.padded_batch.PaddedBatchModel.generate", AttributeError),
     "scores": ("models.engines.transformers.logprobs._reply", KeyError),

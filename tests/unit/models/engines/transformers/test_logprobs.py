@@ -70,7 +70,7 @@ def scores(replies: Sequence[CallReply]) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("way", ["shared", "padded"])
-@pytest.mark.parametrize("architecture", ["llama", "qwen2_5_vl", "llava_next"])
+@pytest.mark.parametrize("architecture", ["llama", "qwen2_5_vl", "llava_next", "qwen3_5", "lfm3_vl", "minicpmv4_7"])
 def test_scores_equal_a_forward_pass_of_the_model(architecture: str, way: str, checkpoint_of: Checkpoints) -> None:
     reference = ReferenceModel(checkpoint_of(architecture))
     calls = [scored_call(), scored_call("Chi dorme? ", number=1), scored_call("Chi dorme, e dove? ", number=2)]

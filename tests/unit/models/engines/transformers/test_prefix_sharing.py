@@ -155,7 +155,7 @@ def test_unlisted_model_type_is_verified_on_its_first_prompt(
     engine = engine_of(checkpoint_of("qwen2_5_vl"))
     assert not near_ties(texts(list(engine.generate(calls, MEDIA))), expected)
     assert engine.no_sharing_reason is None
-    monkeypatch.setattr("models.engines.transformers.kv_cache.merge", lambda a, b: (a[0].float(), b[1]))
+    monkeypatch.setattr("models.engines.transformers.packed.kv_cache.merge", lambda a, b: (a[0].float(), b[1]))
     wrong = engine_of(checkpoint_of("qwen2_5_vl"))
     with caplog.at_level(logging.WARNING):
         assert not near_ties(texts(list(wrong.generate(calls, MEDIA))), expected)

@@ -1,33 +1,38 @@
-"""KV cache of packed prompts: shared segments, each prompt's own keys and values, and attention over both."""
+"""Cache of packed prompts: shared segments, each prompt's own keys, values and states, and attention over both."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from models.engines.transformers.attention import attend, masked_attention, merge
+from models.engines.transformers.packed.attention import attend, masked_attention, merge
 from models.errors import PrefixSharingUnsupportedError
 
 _GROWTH = 64  # tokens by which the capacity grows when an answer needs more
+
+State: TypeAlias = tuple[Tensor, ...]
+"""What a layer of fixed memory keeps of all tokens, one entry a row: the convolution's last inputs, and for linear
+attention the recurrent state; neither grows with the prompt."""
 
 
 @dataclass(slots=True, eq=False)
 class SharedSegment:
     """Keys and values, by layer, of tokens that several prompts share at the same position."""
 
-    keys: list[Tensor]  # each [1, key heads, tokens, width]; of the last tokens only in a sliding-window layer
-    values: list[Tensor]
+    keys: dict[int, Tensor]  # each [1, key heads, tokens, width]; of the last tokens only in a sliding-window layer
+    values: dict[int, Tensor]
     length: int  # tokens
     shift: int = 0  # added to a later token's index to get its position, in models with two-dimensional positions
+    states: dict[int, State] = field(default_factory=dict)  # of other layers, after the last token
 
     @property
     def nbytes(self) -> int:
         """Return the memory held, in bytes."""
-        return sum(t.numel() * t.element_size() for t in (*self.keys, *self.values))
+        return sum(int(t.nbytes) for t in (*self.keys.values(), *self.values.values())) + _state_bytes(self.states)
 
 
 SegmentQueries: TypeAlias = tuple[SharedSegment, int, Tensor | None]
@@ -44,6 +49,8 @@ class PackedSequences:
     keys: dict[int, Tensor] = field(default_factory=dict)  # layer -> [rows, key heads, capacity, width]
     values: dict[int, Tensor] = field(default_factory=dict)
     shifts: list[int] = field(default_factory=list)
+    states: dict[int, State] = field(default_factory=dict)  # layer -> tensors [rows, ...], after each row's last token
+    is_followed: bool = True  # further tokens may follow these, so that states are kept
     prefixes: list[int] = field(init=False)  # tokens of the segments, by row
     step_segments: list[SegmentQueries] | None = None  # those of a step, the same until rows are dropped
 
@@ -52,6 +59,11 @@ class PackedSequences:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of the states of all rows."""
+        return _state_bytes(self.states)
 
     def position(self, row: int) -> int:
         """Return the position of the row's own token 0."""
@@ -86,6 +98,29 @@ class PackedSequences:
                 store[layer] = new.new_zeros(len(self), new.shape[1], self.capacity, new.shape[2])
             store[layer][at[0], :, at[1]] = new
 
+    def initial_state(self, layer: int, rows: slice) -> State | None:
+        """Return copies of the states that a layer starts these rows' own tokens with; None where nothing precedes."""
+        ends = [path[-1] if path else None for path in self.paths[rows]]
+        distinct = list(dict.fromkeys(ends))
+        template = next((segment.states[layer] for segment in distinct if segment is not None), None)
+        if template is None:
+            return None
+        index = torch.tensor([distinct.index(end) for end in ends], device=template[0].device)
+        sources = [tuple(map(torch.zeros_like, template)) if end is None else end.states[layer] for end in distinct]
+        return tuple(torch.cat(parts).index_select(0, index) for parts in zip(*sources, strict=True))
+
+    def write_state(self, layer: int, rows: slice, state: State) -> None:
+        """Store the states [rows, ...] of a layer after the last token of these rows."""
+        if not self.is_followed:
+            return
+        if rows == slice(0, len(self)):
+            self.states[layer] = state
+            return
+        if layer not in self.states:
+            self.states[layer] = tuple(part.new_zeros(len(self), *part.shape[1:]) for part in state)
+        for stored, part in zip(self.states[layer], state, strict=True):
+            stored[rows] = part
+
     def reserve(self, capacity: int) -> None:
         """Grow to fit `capacity` own tokens in each row."""
         if capacity <= self.capacity:
@@ -106,6 +141,12 @@ class PackedSequences:
         for store in (self.keys, self.values):
             for layer, old in store.items():
                 store[layer] = old[torch.tensor(rows, device=old.device)]
+        for layer, state in self.states.items():
+            self.states[layer] = tuple(part[torch.tensor(rows, device=part.device)] for part in state)
+
+
+def _state_bytes(states: Mapping[int, State]) -> int:
+    return sum(int(part.nbytes) for state in states.values() for part in state)
 
 
 @dataclass(slots=True)
@@ -125,7 +166,13 @@ class AttentionPass:
     index: Tensor  # [tokens]: the index of each in its whole prompt
     lowest: int  # minimum of `index`, known without a device synchronization
     highest: int
+    sources: Mapping[int, int]  # layer -> the earlier layer whose keys and values it reads, where not its own
     layers: set[int] = field(default_factory=set)
+
+    @property
+    def pass_rows(self) -> slice:
+        """Return the rows of the pass."""
+        return slice(self.first, self.first + self.count)
 
     def attend(
         self, layer: int, query: Tensor, fresh: tuple[Tensor, Tensor], scale: float, window: int | None = None
@@ -138,11 +185,15 @@ class AttentionPass:
         `PrefixSharingUnsupportedError`.
         """
         self.layers.add(layer)
-        key, value = (new[0].transpose(0, 1) for new in fresh)
-        self.rows.write(layer, (self.row, self.offset), key, value)
+        segments = self.last_segments if layer == self.last_layer else self.segments
+        if layer in self.sources:
+            layer = self.sources[layer]
+        else:
+            key, value = (new[0].transpose(0, 1) for new in fresh)
+            self.rows.write(layer, (self.row, self.offset), key, value)
         attend_own = self._attend_prefill if self.fresh else self._attend_step
         out, total = attend_own(layer, query, scale, window)
-        for segment, start, tokens in self.last_segments if layer == self.last_layer else self.segments:
+        for segment, start, tokens in segments:
             if window is not None and self.lowest - window >= start + segment.length - 1:
                 continue
             queries = query if tokens is None else query[:, :, tokens]
@@ -178,9 +229,8 @@ class AttentionPass:
         row = self.row - self.first
         batch = query.new_zeros(self.count, heads, self.longest, width)
         batch[row, :, self.offset] = query[0].transpose(0, 1)
-        rows = slice(self.first, self.first + self.count)
         key, value = (
-            store[layer][rows, :, : self.longest].repeat_interleave(heads // store[layer].shape[1], dim=1)
+            store[layer][self.pass_rows, :, : self.longest].repeat_interleave(heads // store[layer].shape[1], dim=1)
             for store in (self.rows.keys, self.rows.values)
         )
         if window is None or self.longest <= window:

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.engines.transformers.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
 from models.engines.transformers.memory import chunk_ranges
+from models.engines.transformers.model_config import key_sources
+from models.engines.transformers.packed.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
+from models.engines.transformers.packed.mixers import Mixers
 from models.errors import PrefixSharingUnsupportedError
 
-SHARED_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
-"""Layers whose keys and values are all that a prefix leaves; `max_sharable_tokens` keeps prompts in one chunk."""
 _NAME = "vlmsweep_packed"
 _IGNORED_ARGUMENTS = frozenset(
     {
@@ -62,19 +62,31 @@ class PackedModel:
         if not hasattr(getattr(self._decoder, "config", None), "num_hidden_layers"):
             raise PrefixSharingUnsupportedError("its language model was not found")
         self._layers = int(self._decoder.config.num_hidden_layers)
+        self._mixers = Mixers(self._decoder)
+        self.state_bytes = 0  # of the states of one row, known after the first pass
+        self._sources = key_sources(self._decoder.config)
         self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
         self.has_own_positions = hasattr(getattr(model, "model", None), "get_rope_index")
         """Pixels take positions other than their index: the position after them is known from the next token."""
 
-    def encode(
-        self, ids: Sequence[int], inputs: Mapping[str, Tensor], extras: Mapping[str, Tensor]
-    ) -> tuple[SharedSegment, Tensor]:
-        """Prefill a prompt's prefix; return its keys and values, and the next token's logits [vocabulary].
+    def text_after_pixels(self, ids: Sequence[int], inputs: Mapping[str, Tensor]) -> tuple[int, int]:
+        """Return where a prompt's plain text after all pixels starts, and its positions' difference to its indices."""
+        tokens = torch.tensor([ids], device=self._device)
+        positions = self._model.model.get_rope_index(input_ids=tokens, **inputs)[0][-3:, 0]
+        differences = positions - torch.arange(len(ids), device=positions.device)
+        others = (differences != differences[0, -1]).any(0).nonzero()
+        return int(others.max()) + 1 if len(others) else 0, int(differences[0, -1])
 
-        `ids` include the tokens of the pixels; `extras` are further tensors per token, [1, tokens]. A cache that holds
-        other states than keys and values raises `PrefixSharingUnsupportedError`.
+    def encode(
+        self, ids: Sequence[int], inputs: Mapping[str, Tensor], shift: int | None = None
+    ) -> tuple[SharedSegment, Tensor]:
+        """Prefill a prompt's prefix; return what it leaves in each layer, and the next token's logits [vocabulary].
+
+        `ids` include the tokens of the pixels; `inputs` are the pixels and further tensors per token, [1, tokens, ...];
+        `shift` is that of the text that follows where the last token's position does not tell. A cache that holds
+        anything else than keys, values and known states raises `PrefixSharingUnsupportedError`.
         """
         from transformers import DynamicCache
 
@@ -93,51 +105,55 @@ class PackedModel:
                 logits_to_keep=1,
                 **cache,
                 **inputs,
-                **extras,
             )
         out = getattr(out, "language_model_outputs", None) or out
-        layers = out.past_key_values.layers
-        self._check(layers)
-        segment = SharedSegment(
-            # A sliding-window layer returns a view of all tokens: the copy releases those outside of the window.
-            [layer.keys.contiguous() for layer in layers],
-            [layer.values.contiguous() for layer in layers],
-            length=len(ids),
-            shift=_shift(positions, len(ids)),
-        )
-        return segment, out.logits[0, -1]
+        shift = _shift(positions, len(ids)) if shift is None else shift
+        return self._segment(out.past_key_values.layers, len(ids), shift), out.logits[0, -1]
 
-    def _check(self, layers: Sequence[Any]) -> None:
-        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+    def _segment(self, layers: Sequence[Any], length: int, shift: int) -> SharedSegment:
+        """Return what a prefix left in the cache's layers; a kind that is not known here cannot be shared."""
+        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
 
-        kinds = {type(layer) for layer in layers}
-        if len(layers) != self._layers or not kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
-            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        states = {
+            n: self._mixers.state(n, layer) for n, layer in enumerate(layers) if type(layer) is LinearAttentionLayer
+        }
+        with_keys = {
+            n: layer for n, layer in enumerate(layers) if type(layer) in (DynamicLayer, DynamicSlidingWindowLayer)
+        }
+        if {*states, *with_keys, *self._sources} != {*range(self._layers)} or len(layers) != self._layers:
+            names = ", ".join(sorted({type(layer).__name__ for layer in layers}))
             raise PrefixSharingUnsupportedError(f"the cache has {len(layers)} layers of {names}")
-        unsupported = set(getattr(self._decoder.config, "layer_types", None) or ()) - SHARED_LAYERS
-        if unsupported:
-            raise PrefixSharingUnsupportedError(f"the language model has layers of {', '.join(sorted(unsupported))}")
+        return SharedSegment(
+            # A sliding-window layer returns a view of all tokens: the copy releases those outside of the window.
+            {n: layer.keys.contiguous() for n, layer in with_keys.items()},
+            {n: layer.values.contiguous() for n, layer in with_keys.items()},
+            length=length,
+            shift=shift,
+            states=states,
+        )
 
     def extend(self, path: tuple[SharedSegment, ...], ids: Sequence[int]) -> SharedSegment:
         """Prefill tokens after the segments of a path; return their segment."""
         rows, _ = self.start([path], [ids], capacity=len(ids), chunk=len(ids))
-        order = sorted(rows.keys)
-        return SharedSegment(
-            [rows.keys[layer] for layer in order],
-            [rows.values[layer] for layer in order],
-            length=len(ids),
-            shift=path[-1].shift if path else 0,
-        )
+        shift = path[-1].shift if path else 0
+        return SharedSegment(rows.keys, rows.values, length=len(ids), shift=shift, states=rows.states)
 
     def append(self, segment: SharedSegment, ids: Sequence[int]) -> tuple[SharedSegment, Tensor]:
         """Append tokens to a segment; return the longer segment and the logits [vocabulary] of the next token."""
         rows, logits = self.start([(segment,)], [ids], capacity=len(ids), chunk=len(ids))
-        keys = [torch.cat([old, rows.keys[layer]], 2) for layer, old in enumerate(segment.keys)]
-        values = [torch.cat([old, rows.values[layer]], 2) for layer, old in enumerate(segment.values)]
-        return SharedSegment(keys, values, length=segment.length + len(ids), shift=segment.shift), logits[0]
+        keys = {layer: torch.cat([old, rows.keys[layer]], 2) for layer, old in segment.keys.items()}
+        values = {layer: torch.cat([old, rows.values[layer]], 2) for layer, old in segment.values.items()}
+        length = segment.length + len(ids)
+        return SharedSegment(keys, values, length=length, shift=segment.shift, states=rows.states), logits[0]
 
     def start(
-        self, paths: Sequence[tuple[SharedSegment, ...]], tails: Sequence[Sequence[int]], *, capacity: int, chunk: int
+        self,
+        paths: Sequence[tuple[SharedSegment, ...]],
+        tails: Sequence[Sequence[int]],
+        *,
+        capacity: int,
+        chunk: int,
+        is_followed: bool = True,
     ) -> tuple[PackedSequences, Tensor]:
         """Prefill every prompt's own tokens; return the rows and the logits [rows, vocabulary] of their next tokens.
 
@@ -146,10 +162,12 @@ class PackedModel:
             tails: the tokens that follow, at least one per prompt.
             capacity: own tokens to allocate, answers included.
             chunk: tokens in one pass; a longer tail is a pass by itself.
+            is_followed: whether further tokens follow; else the rows keep no states.
         """
-        rows = _empty_rows(paths, capacity)
+        rows = _empty_rows(paths, capacity, is_followed=is_followed)
         spans = [range(len(tail) - 1, len(tail)) for tail in tails]
         logits = [part for _, part in self._prefill(rows, tails, spans, chunk)]
+        self.state_bytes = self.state_bytes or rows.state_bytes // len(rows)
         return rows, torch.cat(logits)
 
     def score(
@@ -164,7 +182,7 @@ class PackedModel:
 
         Each tail has at least one token more than are scored; the rest is as in `start`.
         """
-        rows = _empty_rows(paths, max(map(len, tails)))
+        rows = _empty_rows(paths, max(map(len, tails)), is_followed=False)
         sums: list[Tensor] = []
         spans = [range(len(tail) - count - 1, len(tail) - 1) for tail, count in zip(tails, counts, strict=True)]
         for indices, logits in self._prefill(rows, tails, spans, chunk):
@@ -199,10 +217,12 @@ class PackedModel:
             [()] * len(lengths), lengths, max(capacity, *lengths), shifts=[s.shift for s in segments]
         )
         for index, segment in enumerate(segments):
-            for layer, (key, value) in enumerate(zip(segment.keys, segment.values, strict=True)):
+            for layer, key in segment.keys.items():
                 offset = torch.arange(segment.length - key.shape[2], segment.length, device=self._device)
                 row = torch.full_like(offset, index)
-                rows.write(layer, (row, offset), key[0].transpose(0, 1), value[0].transpose(0, 1))
+                rows.write(layer, (row, offset), key[0].transpose(0, 1), segment.values[layer][0].transpose(0, 1))
+            for layer, state in segment.states.items():
+                rows.write_state(layer, slice(index, index + 1), tuple(part.clone() for part in state))
         return rows
 
     def step(self, rows: PackedSequences, tokens: Sequence[int]) -> Tensor:
@@ -233,11 +253,12 @@ class PackedModel:
             index=position.to(self._device),
             lowest=int(position.min()),
             highest=int(position.max()),
+            sources=self._sources,
         )
 
     def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None) -> Tensor:
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
-        with self._packed_attention(), self._last_mlp_on(ends):
+        with self._packed_attention(), self._mixers.on_packed_rows(step), self._last_mlp_on(ends):
             out = self._text_model(
                 input_ids=ids[None].to(self._device),
                 position_ids=(starts[step.row] + step.offset)[None],
@@ -246,9 +267,10 @@ class PackedModel:
                 packed_step=step,
             )
         if len(step.layers) != self._layers:
-            raise PrefixSharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers used packed attention")
+            raise PrefixSharingUnsupportedError(f"{len(step.layers)} of {self._layers} layers used packed rows")
         logits: Tensor = out.logits[0]
-        return logits
+        # MiniCPM-V 4.6 computes the logits of all tokens, whatever is asked for.
+        return logits if ends is None or len(logits) == len(ends) else logits[ends]
 
     @contextmanager
     def _record_positions(self) -> Iterator[list[Tensor]]:
@@ -297,9 +319,10 @@ class PackedModel:
             config._attn_implementation = original  # noqa: SLF001
 
 
-def _empty_rows(paths: Sequence[tuple[SharedSegment, ...]], capacity: int) -> PackedSequences:
+def _empty_rows(paths: Sequence[tuple[SharedSegment, ...]], capacity: int, *, is_followed: bool) -> PackedSequences:
     shifts = [path[-1].shift if path else 0 for path in paths]
-    return PackedSequences([tuple(path) for path in paths], [0] * len(paths), capacity, shifts=shifts)
+    lengths = [0] * len(paths)
+    return PackedSequences([tuple(path) for path in paths], lengths, capacity, shifts=shifts, is_followed=is_followed)
 
 
 def _read_at(ends: Tensor, queries: SegmentQueries) -> SegmentQueries:

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.transformers import attention
-from models.engines.transformers.attention import attend, masked_attention, merge, pick_kernel, plain_attention
-from models.engines.transformers.packed_model import PackedModel
+from models.engines.transformers.packed import attention
+from models.engines.transformers.packed.attention import attend, masked_attention, merge, pick_kernel, plain_attention
+from models.engines.transformers.packed.model import PackedModel
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints
 
@@ -77,30 +77,32 @@ def test_wrong_or_broken_kernel_is_skipped(monkeypatch: pytest.MonkeyPatch) -> N
     assert pick_kernel("cpu", torch.bfloat16, 16) is not plain_attention
 
 
-def _loaded(folder: Path) -> Any:
-    from transformers import AutoModelForCausalLM
+def loaded(folder: Path) -> Any:
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-    return AutoModelForCausalLM.from_pretrained(folder).eval()
+    takes_pictures = (folder / "processor_config.json").is_file()
+    auto_class = AutoModelForImageTextToText if takes_pictures else AutoModelForCausalLM
+    return auto_class.from_pretrained(folder).eval()
 
 
 @pytest.fixture
 def model(checkpoint_of: Checkpoints, one_thread: None) -> Iterator[Any]:
     with torch.inference_mode():
-        yield _loaded(checkpoint_of("llama"))
+        yield loaded(checkpoint_of("llama"))
 
 
 TAILS = [list(range(40, 40 + length)) for length in (9, 30, 4, 17)]
 PREFIX = list(range(300, 320))
 
 
-def _reference_logits(model: Any, ids: list[int]) -> torch.Tensor:
+def reference_logits(model: Any, ids: list[int]) -> torch.Tensor:
     logits: torch.Tensor = model(input_ids=torch.tensor([ids])).logits[0, -1]
     return logits
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 10_000])
 def test_rows_with_and_without_shared_prefixes_equal_single_prompts(model: Any, chunk: int) -> None:
-    _rows_logits(model, chunk)
+    check_rows(model, chunk)
 
 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma3_text"])
@@ -109,23 +111,23 @@ def test_windows_shorter_than_prompts_equal_single_prompts(
     architecture: str, window: int, checkpoint_of: Checkpoints, one_thread: None
 ) -> None:
     with torch.inference_mode():
-        model = _loaded(checkpoint_of(architecture))
+        model = loaded(checkpoint_of(architecture))
         model.config.sliding_window = window
         for layer in model.model.layers:
             if getattr(layer.self_attn, "sliding_window", None) is not None:
                 layer.self_attn.sliding_window = window
-        _rows_logits(model, 40)
+        check_rows(model, 40)
 
 
-def _rows_logits(model: Any, chunk: int) -> None:
+def check_rows(model: Any, chunk: int) -> None:
     packed = PackedModel(model, torch.device("cpu"))
-    first = packed.encode(PREFIX, {}, {})[0]
+    first = packed.encode(PREFIX, {})[0]
     second = packed.extend((first,), [7, 8, 9])
     paths = [(), (first,), (first, second), (first, second)]
     prefixes = [[], PREFIX, [*PREFIX, 7, 8, 9], [*PREFIX, 7, 8, 9]]
     rows, logits = packed.start(paths, TAILS, capacity=30, chunk=chunk)
     for row, (prefix, tail) in enumerate(zip(prefixes, TAILS, strict=True)):
-        torch.testing.assert_close(logits[row], _reference_logits(model, prefix + tail), atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(logits[row], reference_logits(model, prefix + tail), atol=2e-5, rtol=1e-4)
     generated: list[list[int]] = [[], [], [], []]
     for step in range(70):
         tokens = [100 + step + row for row in range(4)]
@@ -135,19 +137,19 @@ def _rows_logits(model: Any, chunk: int) -> None:
     rows.keep([3, 1])
     logits = packed.step(rows, [55, 56])
     for at, (row, token) in enumerate([(3, 55), (1, 56)]):
-        expected = _reference_logits(model, prefixes[row] + TAILS[row] + generated[row] + [token])
+        expected = reference_logits(model, prefixes[row] + TAILS[row] + generated[row] + [token])
         torch.testing.assert_close(logits[at], expected, atol=5e-5, rtol=1e-4)
 
 
 def test_adopted_segments_continue_as_one_batch(model: Any) -> None:
     packed = PackedModel(model, torch.device("cpu"))
-    segments, first_logits = zip(*(packed.encode(ids, {}, {}) for ids in TAILS), strict=True)
+    segments, first_logits = zip(*(packed.encode(ids, {}) for ids in TAILS), strict=True)
     rows = packed.adopt(segments, capacity=1)
     for ids, logits in zip(TAILS, first_logits, strict=True):
-        torch.testing.assert_close(logits, _reference_logits(model, ids), atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(logits, reference_logits(model, ids), atol=2e-5, rtol=1e-4)
     logits = packed.step(rows, [5, 6, 7, 8])
     for row, ids in enumerate(TAILS):
-        torch.testing.assert_close(logits[row], _reference_logits(model, [*ids, 5 + row]), atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(logits[row], reference_logits(model, [*ids, 5 + row]), atol=2e-5, rtol=1e-4)
 
 
 def test_unsupported_attention_is_rejected(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,144 @@
+"""Layers that keep a state of fixed size instead of keys and values, on packed rows: linear attention, convolutions.
+
+Rows are computed as one batch, short ones padded at the end, where nothing that is read depends on the padding. The
+states after a row's own last token are exact: gates are closed for padded tokens, and a convolution's inputs are read
+at the row's end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.engines.transformers.model_config import STATE_LAYERS, layer_kinds
+from models.engines.transformers.packed.kv_cache import AttentionPass, State
+from models.errors import PrefixSharingUnsupportedError
+
+_GATES = ("in_proj_a", "in_proj_b")  # of the gated delta rule: minus infinity neither decays nor writes the state
+_CACHES = ("cache_params", "past_key_values")  # names that the layers' modules have for their cache
+
+
+class _RowStates:
+    """What the module of such a layer asks of transformers' cache, for rows of different lengths."""
+
+    def __init__(self, state: State | None, lengths: Tensor) -> None:
+        self._conv, self._recurrent = ((*(state or ()), None, None))[:2]
+        self._lengths = lengths
+
+    @property
+    def state(self) -> State:
+        """Return the states after each row's last token."""
+        return tuple(part for part in (self._conv, self._recurrent) if part is not None)
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        del layer_idx, state_idx
+        return self._conv
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        del layer_idx, state_idx
+        return self._recurrent
+
+    def is_recording_past(self, layer_idx: int) -> bool:
+        del layer_idx
+        return False
+
+    def update_conv_state(self, conv_states: Tensor, layer_idx: int, *, conv_kernel_size: int, **_: Any) -> Tensor:
+        del layer_idx
+        if self._conv is None:
+            self._conv = conv_states.new_zeros(*conv_states.shape[:2], conv_kernel_size)
+        full = torch.cat([self._conv, conv_states], -1)
+        index = self._lengths[:, None] + torch.arange(conv_kernel_size, device=full.device)
+        self._conv = full.gather(-1, index[:, None].expand(-1, full.shape[1], -1))
+        return full
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, **_: Any) -> Tensor:
+        del layer_idx
+        self._recurrent = recurrent_states
+        return recurrent_states
+
+
+class Mixers:
+    """The modules of a language model's layers that keep a state."""
+
+    def __init__(self, decoder: Any) -> None:
+        states = (n for n, kind in enumerate(layer_kinds(decoder.config)) if kind in STATE_LAYERS)
+        self._modules = {n: _mixer(decoder.layers[n], n) for n in states}
+        self._cache_names = {n: _cache_name(module) for n, module in self._modules.items()}
+
+    def state(self, layer: int, cached: Any) -> State:
+        """Return the state that a prefix left in a layer of transformers' cache."""
+        conv, recurrent = cached.conv_states.get(0), cached.recurrent_states.get(0)
+        module = self._modules.get(layer)
+        has_gates = all(hasattr(module, name) for name in _GATES)
+        if module is None or conv is None or cached.number_of_states != 1 or (recurrent is not None and not has_gates):
+            raise PrefixSharingUnsupportedError(f"the state of {type(module).__name__} after a prefix is not shared")
+        return (conv,) if recurrent is None else (conv, recurrent)
+
+    @contextmanager
+    def on_packed_rows(self, step: AttentionPass) -> Iterator[None]:
+        """Let the modules compute one pass over packed tokens, each row from its own state."""
+        for layer, module in self._modules.items():
+            module.forward = partial(_mix, step, layer, module, self._cache_names[layer])
+        try:
+            yield
+        finally:
+            for module in self._modules.values():
+                del module.forward  # the instance's: its class has the module's own
+
+
+def _mixer(layer: Any, index: int) -> Any:
+    modules = [m for m in layer.children() if getattr(m, "layer_idx", None) == index and hasattr(m, "conv_kernel_size")]
+    if len(modules) != 1:
+        raise PrefixSharingUnsupportedError(f"layer {index} has {len(modules)} modules with a convolution, not one")
+    return modules[0]
+
+
+def _cache_name(module: Any) -> str:
+    name = next((name for name in _CACHES if name in inspect.signature(module.forward).parameters), None)
+    if name is None:
+        raise PrefixSharingUnsupportedError(f"{type(module).__name__} takes no cache")
+    return name
+
+
+def _mix(step: AttentionPass, layer: int, module: Any, cache_name: str, hidden_states: Tensor, **_: Any) -> Tensor:
+    """Compute a layer for all tokens of a pass, [1, tokens, width], and store its state after each row's last one."""
+    step.layers.add(layer)
+    row = step.row - step.first
+    if step.fresh:
+        batch = hidden_states.new_zeros(step.count, step.longest, hidden_states.shape[-1])
+        batch[row, step.offset] = hidden_states[0]
+        state, column = step.rows.initial_state(layer, step.pass_rows), step.offset
+    else:  # one token of every row, in order
+        batch, state, column = hidden_states[0][:, None], step.rows.states[layer], torch.zeros_like(row)
+    lengths = torch.bincount(row, minlength=step.count)
+    states = _RowStates(state, lengths)
+    with ExitStack() as stack:
+        if len(row) < batch.shape[0] * batch.shape[1]:
+            stack.enter_context(
+                _closed_gates(module, torch.arange(batch.shape[1], device=row.device) >= lengths[:, None])
+            )
+        out = type(module).forward(module, hidden_states=batch, **{cache_name: states})
+    step.rows.write_state(layer, step.pass_rows, states.state)
+    result: Tensor = out[row, column][None]
+    return result
+
+
+@contextmanager
+def _closed_gates(module: Any, padding: Tensor) -> Iterator[None]:
+    """Keep padded tokens out of a recurrent state: with both gates at minus infinity it passes them unchanged."""
+
+    def close(_: Any, __: Any, out: Tensor) -> Tensor:
+        return out.masked_fill(padding[..., None], float("-inf"))
+
+    hooks = [getattr(module, name).register_forward_hook(close) for name in _GATES if hasattr(module, name)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,168 @@
+"""Layers with a state of fixed size: packed rows equal single prompts, and each row goes on from its own last token."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+
+from models.engines.transformers.memory import Memory
+from models.engines.transformers.packed import mixers
+from models.engines.transformers.packed.model import PackedModel
+from models.errors import PrefixSharingUnsupportedError
+from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
+from tests.unit.models.engines.transformers.packed.test_model import (
+    PREFIX,
+    TAILS,
+    check_rows,
+    loaded,
+    reference_logits,
+)
+from tests.unit.models.engines.transformers.reference_answers import (
+    MEDIA,
+    PICTURE,
+    calls_about,
+    engine_of,
+    near_ties,
+    texts,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WITH_STATES = ("qwen3_5", "lfm3_vl")
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected, atol=5e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [1, 40, 10_000])
+@pytest.mark.parametrize("architecture", [*WITH_STATES, "gemma4"])
+def test_rows_with_and_without_prefixes_equal_single_prompts(
+    architecture: str, chunk: int, checkpoint_of: Checkpoints
+) -> None:
+    with torch.inference_mode():
+        check_rows(loaded(checkpoint_of(architecture)), chunk)
+
+
+@pytest.mark.parametrize("prefix", [1, 2, 3, 63, 64, 65, 200])
+@pytest.mark.parametrize("architecture", WITH_STATES)
+def test_prefix_of_any_length_is_continued(architecture: str, prefix: int, checkpoint_of: Checkpoints) -> None:
+    """The convolution keeps 4 or 7 tokens, and the delta rule is computed in chunks of 64."""
+    ids = [300 + token % 90 for token in range(prefix)]
+    tails = [[5], [6, 7], list(range(40, 140))]
+    with torch.inference_mode():
+        packed = PackedModel(model := loaded(checkpoint_of(architecture)), torch.device("cpu"))
+        segment, _ = packed.encode(ids, {})
+        rows, logits = packed.start([(segment,)] * 3, tails, capacity=101, chunk=1000)
+        stepped = packed.step(rows, [9, 9, 9])
+        for row, tail in enumerate(tails):
+            close(logits[row], reference_logits(model, ids + tail))
+            close(stepped[row], reference_logits(model, [*ids, *tail, 9]))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("architecture", WITH_STATES)
+def test_adopted_segments_can_be_answered_again(architecture: str, count: int, checkpoint_of: Checkpoints) -> None:
+    tails = TAILS[:count]
+    with torch.inference_mode():
+        packed = PackedModel(model := loaded(checkpoint_of(architecture)), torch.device("cpu"))
+        segments = [packed.encode(ids, {})[0] for ids in tails]
+        for _ in range(2):  # as after a batch that did not fit
+            rows = packed.adopt(segments, capacity=1)
+            for token in (5, 6):
+                logits = packed.step(rows, [token] * count)
+            for row, ids in enumerate(tails):
+                close(logits[row], reference_logits(model, [*ids, 5, 6]))
+
+
+def test_states_are_kept_only_where_tokens_follow(checkpoint_of: Checkpoints) -> None:
+    with torch.inference_mode():
+        packed = PackedModel(loaded(checkpoint_of("qwen3_5")), torch.device("cpu"))
+        segment, _ = packed.encode(PREFIX, {})
+        paths = [(segment,)] * len(TAILS)
+        last, logits = packed.start(paths, TAILS, capacity=30, chunk=99, is_followed=False)
+        assert (last.states, packed.state_bytes) == ({}, 0)
+        rows, same = packed.start(paths, TAILS, capacity=30, chunk=99)
+    assert torch.equal(logits, same)
+    # Four layers of linear attention: four inputs of the convolution, and a matrix for each value head.
+    conv, recurrent = rows.states[0]
+    assert len(rows.states) == 4
+    assert packed.state_bytes == 4 * (conv[0].nbytes + recurrent[0].nbytes) == rows.state_bytes / len(TAILS)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3_5"])
+def test_state_of_padding_is_noticed_on_the_first_prompt(
+    architecture: str,
+    checkpoint_of: Checkpoints,
+    reference_answers: ReferenceAnswers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = calls_about((PICTURE,), limits=(1, 6))
+    expected = reference_answers(architecture, calls)
+    engine = engine_of(checkpoint_of(architecture))
+    assert not near_ties(texts(list(engine.generate(calls, MEDIA))), expected)
+    assert engine.no_sharing_reason is None
+    monkeypatch.setattr(mixers, "_closed_gates", lambda *_: nullcontext())
+    wrong = engine_of(checkpoint_of(architecture))
+    assert not near_ties(texts(list(wrong.generate(calls, MEDIA))), expected)
+    assert "logits differ" in str(wrong.no_sharing_reason)
+
+
+def test_unknown_state_is_not_shared(checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    with torch.inference_mode():
+        model = loaded(checkpoint_of("qwen3_5"))
+        monkeypatch.setattr(mixers, "_GATES", ("in_proj_ba",))
+        with pytest.raises(PrefixSharingUnsupportedError, match="state of Qwen3_5GatedDeltaNet after a prefix"):
+            PackedModel(model, torch.device("cpu")).encode(PREFIX, {})
+        monkeypatch.setattr(mixers, "_CACHES", ("cache",))
+        with pytest.raises(PrefixSharingUnsupportedError, match="takes no cache"):
+            PackedModel(model, torch.device("cpu"))
+        model.model.language_model.layers[0].linear_attn = torch.nn.Identity()
+        with pytest.raises(PrefixSharingUnsupportedError, match="0 modules"):
+            PackedModel(model, torch.device("cpu"))
+
+
+def test_states_that_do_not_fit_make_smaller_batches_said_once(
+    checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = calls_about((PICTURE,), limits=(3,))
+    engine = engine_of(checkpoint_of("qwen3_5"))
+    memory: Any = engine._memory
+    sizes: list[int] = []
+    assert engine._shared is not None
+    generate = engine._shared.generate
+
+    def recorded(prompts: Any) -> Any:
+        sizes.append(len(prompts))
+        return generate(prompts)
+
+    engine._shared.generate = recorded  # type: ignore[method-assign]
+    texts(list(engine.generate(calls, MEDIA)))
+    state_bytes = engine._shared.state_bytes
+    assert state_bytes > 50 * 1024
+    memory._budget = 2 * 2 * (state_bytes + 80 * memory._token_bytes)  # two rows
+    with caplog.at_level(logging.WARNING):
+        again = [texts(list(engine.generate(calls, MEDIA))) for _ in range(2)][1]
+    assert not near_ties(again, reference_answers("qwen3_5", calls))
+    assert sizes == [5, 2, 2, 1, 2, 2, 1]
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert "batches have 2 questions, not 64: the state of each takes" in messages[0]
+
+
+def test_tokens_are_counted_in_layers_that_store_keys(checkpoint_of: Checkpoints) -> None:
+    def per_token(architecture: str) -> int:
+        memory: Memory = engine_of(checkpoint_of(architecture))._memory
+        return memory._token_bytes
+
+    config = engine_of(checkpoint_of("qwen3_5"))._checkpoint.text_config
+    one_layer = 2 * config.num_key_value_heads * config.head_dim * 4
+    assert config.layer_types.count("full_attention") == 2
+    assert per_token("qwen3_5") == 2 * one_layer
+    gemma = engine_of(checkpoint_of("gemma4"))._checkpoint.text_config
+    widths = [layer.num_key_value_heads * layer.head_dim for layer in gemma.per_layer_config[:]]
+    assert per_token("gemma4") == 2 * 4 * sum(widths[: len(widths) - gemma.num_kv_shared_layers])
