@@ -16,6 +16,7 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
+from models.engine_choice import repeated_prefix_reason
 from models.engines.empty_weights import measured_size
 from models.engines.offload import plan_offload
 from models.gpu_memory import Placement, bytes_per_weight, plan_placement
@@ -136,9 +137,10 @@ def _decoders() -> list[CheckResult]:
 
 def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:
     result = _fit(name, spec, nodes, named=named)
-    if not spec.engine_reason:
-        return result
-    return replace(result, detail=f"{result.detail}; engine {spec.engine}: {spec.engine_reason}")
+    repeated = repeated_prefix_reason(spec) if spec.runs_locally else ""
+    notes = [f"engine {spec.engine}: {spec.engine_reason}"] if spec.engine_reason else []
+    notes += [f"clips and pictures are paid for with every question: {repeated}"] if repeated else []
+    return replace(result, detail="; ".join([result.detail, *notes]))
 
 
 def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:

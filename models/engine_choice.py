@@ -30,8 +30,23 @@ def choose_engine(spec: ModelSpec) -> ModelSpec:
     return spec.with_engine("transformers" if unsupported_reason else "vllm", engine_reason=reason)
 
 
+def repeated_prefix_reason(spec: ModelSpec) -> str:
+    """Return why an entry's engine computes a clip or picture again with every question; '' where it does so once."""
+    of_family = family(spec.architecture)
+    if not spec.share_prefix:
+        return "share_prefix is false"
+    if spec.engine == "transformers":
+        return of_family.unshared_reason
+    if spec.engine == "vllm" and of_family.has_states:
+        return f"vllm keeps no state of {spec.architecture} at the end of a clip or picture"
+    return ""
+
+
 def _vllm_unsupported_reason(spec: ModelSpec) -> str:
-    """Return why vLLM does not run an entry, '' if it does; its registry is read without importing it."""
+    """Return why vLLM does not run an entry, or runs it at a loss; '' if it does.
+
+    Its registry is read without importing it.
+    """
     if importlib.util.find_spec("vllm") is None:
         return "vllm is not installed"
     if other_device := _wrong_device(spec):
@@ -47,7 +62,10 @@ def _vllm_unsupported_reason(spec: ModelSpec) -> str:
     unsupported = [name for name, is_asked in features.items() if is_asked]
     if unsupported:
         return f"vllm is not used with {', '.join(unsupported)}"
-    return _missing_code(spec)
+    if missing := _missing_code(spec):
+        return missing
+    repeated = repeated_prefix_reason(spec.with_engine("vllm")) if spec.share_prefix else ""
+    return f"it computes a clip or picture once for all its questions, and {repeated}" if repeated else ""
 
 
 def _missing_code(spec: ModelSpec) -> str:

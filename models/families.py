@@ -15,6 +15,7 @@ class ModelFamily:
     unshared_reason: str = ""  # why prefixes cannot be shared
     vllm_lacks: str = ""  # what vllm 0.32 does not do, or does otherwise
     sees_pictures_whole: bool = False  # a picture's tokens see those after them; on vllm's CPU build they do not
+    has_states: bool = False  # layers of linear attention or convolutions, which leave a state and no keys
     closes_pictures: bool = False  # tokens after a picture's pixels take positions inside of it
     bfloat16_on_cpus: bool = False  # linear attention, which vllm's CPU build computes in bfloat16 alone
 
@@ -44,8 +45,9 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "gemma3": ModelFamily(is_verified=True, sees_pictures_whole=True),
     "gemma4": ModelFamily(sees_pictures_whole=True),
     "gemma4_unified": ModelFamily(is_verified=True, sees_pictures_whole=True),
-    **dict.fromkeys(("minicpmv4_6", "qwen3_5", "qwen3_5_moe"), ModelFamily(bfloat16_on_cpus=True)),
-    "minicpmv4_7": ModelFamily(bfloat16_on_cpus=True, closes_pictures=True),
+    **dict.fromkeys(("minicpmv4_6", "qwen3_5", "qwen3_5_moe"), ModelFamily(has_states=True, bfloat16_on_cpus=True)),
+    "minicpmv4_7": ModelFamily(has_states=True, bfloat16_on_cpus=True, closes_pictures=True),
+    "lfm3_vl": ModelFamily(has_states=True),
 }
 _NAMES = (
     "aya blip claude cogvlm command deepseek falcon gemini gemma glm gpt granite idefics internlm internvl llama llava "

@@ -10,7 +10,9 @@ from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
 from jobs.output import print_json, print_line, table
 from models.availability import unavailable_reason
+from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec
+from pipelines.plan.cost_model import saved_tokens
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 
@@ -83,7 +85,9 @@ def _print_dollars(rows: Sequence[Mapping[str, Any]]) -> None:
 def engine_summary(spec: ModelSpec) -> str:
     """Describe the engine that would run a model, and why it was chosen or is not available here."""
     mode = f"in batches, within {spec.batch_window}" if spec.batch else ""
-    reasons = [mode, spec.engine_reason, unavailable_reason(spec)]
+    repeated = repeated_prefix_reason(spec) if spec.runs_locally else ""
+    again = f"clips and pictures are paid for with every question: {repeated}" if repeated else ""
+    reasons = [mode, spec.engine_reason, again, unavailable_reason(spec)]
     return "; ".join([f"engine {spec.engine}", *(reason for reason in reasons if reason)])
 
 
@@ -180,7 +184,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "calls": plan.calls,
         "media_groups": plan.groups,
         "prompt_tokens": plan.prompt_tokens,
-        "least_tokens": plan.prompt_tokens - plan.shared_tokens + plan.distinct_media_tokens,
+        "least_tokens": plan.prompt_tokens - saved_tokens(plan, spec),
         "gpus": spec.replica_gpus * spec.replicas.max,
         "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if uses_gpu else 0,
         "placement": placement_summary(spec, plan) if local else None,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWorkload
+from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.units import WorkUnit
@@ -70,11 +71,20 @@ def _weight_bytes(spec: ModelSpec) -> float:
     return _parameters(spec) * (4 if spec.dtype == "float32" else 2)
 
 
+def saved_tokens(plan: ModelPlan, spec: ModelSpec) -> int:
+    """Return the prompt tokens that a shared prefix saves; none where the engine pays for it with every question."""
+    return 0 if repeated_prefix_reason(spec) else plan.shared_tokens - plan.distinct_media_tokens
+
+
 def unit_seconds(plan: ModelPlan, unit: WorkUnit, spec: ModelSpec, gpu: GpuProfile) -> float:
-    """Estimate the seconds of one unit on one replica: each medium prefilled once, questions as suffixes, answers."""
-    groups = len({media_slice.group for media_slice in unit.slices if media_slice.group})
+    """Estimate the seconds of one unit on one replica: each medium prefilled once, questions as suffixes, answers.
+
+    Where prefixes are not shared, each question prefills its medium.
+    """
+    is_shared = not repeated_prefix_reason(spec)
+    groups = len({media_slice.group for media_slice in unit.slices if media_slice.group}) if is_shared else 0
     media_tokens = plan.distinct_media_tokens / max(1, plan.groups)
-    text_tokens = (plan.prompt_tokens - plan.shared_tokens) / max(1, plan.to_do)
+    text_tokens = (plan.prompt_tokens - (plan.shared_tokens if is_shared else 0)) / max(1, plan.to_do)
     answer_tokens = plan.output_tokens / max(1, plan.to_do) * gpu.answer_share
     ranks = spec.tensor_parallel * (gpu.parallel_efficiency if spec.tensor_parallel > 1 else 1.0)
     tokens = groups * media_tokens + unit.requests * text_tokens

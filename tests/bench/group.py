@@ -34,7 +34,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.storage.store import Store
 from tests.bench.results import record, show, spread
 from tests.conftest import REAL_MAIA
-from tests.support.checkpoints import build_tiny
+from tests.support.checkpoints import ARCHITECTURES, build_tiny
 from tests.support.paths import ROOT
 from tests.support.requests import build_requests, target_of
 
@@ -168,12 +168,14 @@ class Ways:
             "shared_over_alone_by_processor_time": spread(by_cpu),
             "share_of_limit": statistics.median(ratios) / limit,
             "share_of_limit_by_processor_time": statistics.median(by_cpu) / limit,
+            "shared_over_plain": spread(_ratios(self.rates, "plain")),
+            "shared_over_plain_by_processor_time": spread(_ratios(self.cpu_rates, "plain")),
             "extrapolated_from": self._some,
         }
 
 
-def _ratios(rates: dict[str, list[float]]) -> list[float]:
-    return [a / b for a, b in zip(rates["shared"], rates["alone"], strict=True)]
+def _ratios(rates: dict[str, list[float]], other: str = "alone") -> list[float]:
+    return [a / b for a, b in zip(rates["shared"], rates[other], strict=True)]
 
 
 def report(name: str, result: dict[str, Any]) -> None:
@@ -191,7 +193,8 @@ def report(name: str, result: dict[str, Any]) -> None:
         f"{result['arithmetic_limit']:.1f} ({result['limit_by_tokens']:.1f} by tokens); "
         f"{result['share_of_limit']:.0%} of it. "
         f"By processor time: {by_cpu['median']:.1f}, "
-        f"{result['share_of_limit_by_processor_time']:.0%} of the limit",
+        f"{result['share_of_limit_by_processor_time']:.0%} of the limit; "
+        f"over plain batches {result['shared_over_plain_by_processor_time']['median']:.1f}",
         flush=True,
     )
 
@@ -200,13 +203,14 @@ def main() -> None:
     """Measure and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="small", choices=("tiny", "small"), help="2 or 50 million parameters")
+    parser.add_argument("--architecture", default="qwen2_5_vl", choices=ARCHITECTURES, metavar="NAME")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--pixels", type=int, default=120_000, help="of a frame, at the most")
     parser.add_argument("--alone", type=int, default=ALONE, help="questions of a run that are asked one at a time")
     parser.add_argument("--plain", type=int, default=PLAIN, help="questions of a run that go in plain batches")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = build_tiny(Path(folder, "model"), "qwen2_5_vl", size=args.size)
+        checkpoint = build_tiny(Path(folder, "model"), args.architecture, size=args.size)
         calls, clip, decode = group(Path(folder, "data"), args.pixels)
         spec = ModelSpec(
             engine="transformers", model=str(checkpoint), dtype="float32", device="cpu",
@@ -215,7 +219,8 @@ def main() -> None:
         ways = Ways(spec, calls, clip, decode, alone=args.alone, plain=args.plain)
         for turn in range(args.runs):
             ways.run(turn)
-    report(f"group-{args.size}", ways.result())
+    suffix = "" if args.architecture == "qwen2_5_vl" else f"-{args.architecture}"
+    report(f"group-{args.size}{suffix}", ways.result())
 
 
 if __name__ == "__main__":

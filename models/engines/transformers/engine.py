@@ -124,6 +124,11 @@ class TransformersEngine:
             self._stop_sharing(str(error))
             return None
 
+    def _fall_back(self, error: PrefixSharingUnsupportedError) -> None:
+        """Stop sharing prefixes because a model does otherwise than is expected of its kind."""
+        self.warnings = (*self.warnings, f"prefixes are computed again with every question: {error}")
+        self._stop_sharing(str(error))
+
     def _stop_sharing(self, reason: str) -> None:
         self._shared = None
         if self._no_sharing_reason is None:
@@ -160,7 +165,7 @@ class TransformersEngine:
                 prefilled.seconds = perf_counter() - started
             return result
         if isinstance(result, PrefixSharingUnsupportedError):
-            self._stop_sharing(str(result))
+            self._fall_back(result)
             return []
         _log.warning("%d calls cannot share a prefill: %s", len(supported), result)
         shared.clear()
@@ -175,7 +180,7 @@ class TransformersEngine:
             seconds = perf_counter() - started
             yield from (replace(reply, latency_s=seconds) for reply in result)
         elif isinstance(result, PrefixSharingUnsupportedError):
-            self._stop_sharing(str(result))
+            self._fall_back(result)
             yield from self._score(calls, media)
         elif len(calls) > 1:
             yield from self._in_halves(calls, lambda half: self._score(half, media), result)
@@ -212,7 +217,7 @@ class TransformersEngine:
             yield from self._in_halves(batch, self._answer, result)
         else:
             if isinstance(result, PrefixSharingUnsupportedError):
-                self._stop_sharing(str(result))
+                self._fall_back(result)
             elif result is not None:
                 _log.warning("%d calls run in padded batches: %s", len(batch), result)
             yield from self._answer_padded([shared.prompt for shared in batch])

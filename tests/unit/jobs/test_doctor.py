@@ -11,6 +11,7 @@ from cluster.hardware import Node
 from jobs import doctor
 from jobs.cli.main import run
 from models.catalog_loader import load_models, select_models
+from models.spec import ModelSpec
 
 GB = 10**9
 
@@ -137,3 +138,10 @@ def test_decord_is_not_missed_where_it_has_no_wheel(place: tuple[str, str], monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "decord" else name)
     (result,) = doctor._decoders()
     assert (result.state, result.detail) == ("ok", "PyAV")
+def test_model_that_pays_for_clips_again_says_so() -> None:
+    nodes = [Node(name="a", cpus=8, memory=64 * GB, gpu_bytes=(80 * GB,))]
+    spec = ModelSpec(engine="vllm", model="org/m", architecture="qwen3_5", parameters_b=9)
+    sentence = "clips and pictures are paid for with every question: vllm keeps no state of qwen3_5"
+    assert sentence in doctor._model("m", spec, nodes, named=True).detail
+    shared = spec.with_engine("transformers")
+    assert "paid for" not in doctor._model("m", shared, nodes, named=True).detail

