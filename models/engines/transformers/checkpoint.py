@@ -27,6 +27,7 @@ from models.engines.transformers.model_config import (
     unreachable_error,
 )
 from models.engines.transformers.sharding import distributed_config, fit_heads
+from models.engines.transformers.window_attention import batch_windows
 from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
@@ -74,7 +75,7 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
             model = _with_adapter(_load_weights(launched, device, text_only=processor is None), launched.adapter)
     except LOAD_ERRORS as error:
         raise unreachable_error(launched, error) from error
-    model.eval()
+    batch_windows(model.eval())
     end_ids, pad_id = _reset_generation(model, tokenizer)
     return Checkpoint(
         model=model,
