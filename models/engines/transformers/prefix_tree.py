@@ -52,10 +52,18 @@ def _grow(prompts: Sequence[np.ndarray], members: Sequence[int], branch: Branch,
         by_next_token.setdefault(int(prompts[member][end]), []).append(member)
     for group in by_next_token.values():
         child_end = _shared_length(prompts, group) if len(group) > 1 else end
-        if (len(group) - 1) * (child_end - end) >= min_saved:
-            branch.children.append(_grow(prompts, group, Branch(end, child_end), min_saved))
-        else:
+        if child_end == end:
             branch.members.extend(group)
+            continue
+        child = _grow(prompts, group, Branch(end, child_end), min_saved)
+        if (len(group) - 1) * (child_end - end) >= min_saved:
+            branch.children.append(child)
+            continue
+        # What all of a group share may be a token, such as the one after a picture, and what most of it share a page.
+        for deeper in child.children:
+            deeper.start = end
+        branch.children += child.children
+        branch.members += child.members
     return branch
 
 

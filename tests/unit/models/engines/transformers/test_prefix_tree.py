@@ -29,6 +29,12 @@ def test_prefix_that_saves_too_little_is_no_branch() -> None:
     assert shape(build_prefix_tree(prompts, 4, min_saved=8)) == (0, 4, [0, 2, 1], [])
 
 
+def test_branch_below_a_token_that_all_share_is_kept() -> None:
+    prompts = ids("CLIP>choose:ab", "CLIP>answer", "CLIP>choose:xy", "CLIP>choose:z?")
+    tree = build_prefix_tree(prompts, 4, min_saved=8)
+    assert shape(tree) == (0, 4, [1], [(4, 12, [0, 2, 3], [])])
+
+
 def test_equal_prompts_keep_one_token_each() -> None:
     assert shape(build_prefix_tree(ids("same", "same"), 0, min_saved=1)) == (0, 0, [], [(0, 3, [0, 1], [])])
 
