@@ -138,6 +138,8 @@ def test_decord_is_not_missed_where_it_has_no_wheel(place: tuple[str, str], monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "decord" else name)
     (result,) = doctor._decoders()
     assert (result.state, result.detail) == ("ok", "PyAV")
+
+
 def test_model_that_pays_for_clips_again_says_so() -> None:
     nodes = [Node(name="a", cpus=8, memory=64 * GB, gpu_bytes=(80 * GB,))]
     spec = ModelSpec(engine="vllm", model="org/m", architecture="qwen3_5", parameters_b=9)
