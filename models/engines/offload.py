@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from models.engines.weight_store import weights_folder
 from models.gpu_memory import MAX_ROWS, BatchShape, MemoryNeed
-from models.scratch import make_scratch, remove_scratch
+from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 if TYPE_CHECKING:
     import torch
@@ -64,10 +65,15 @@ def offload_arguments(device: torch.device, free: int, free_host: int) -> dict[s
     `free` and `free_host` are bytes. Layers on disk are read from the checkpoint's own files; the folder made here
     receives those that transformers converts while it loads them, and `remove_with` deletes it.
     """
+    remove_abandoned(str(weights_folder()))
     max_memory: dict[int | str, int] = {"cpu": int(free_host * WEIGHTS_SHARE)}
     if device.type == "cuda":
         max_memory = {device.index or 0: int(free * WEIGHTS_SHARE), **max_memory}
-    return {"device_map": "sequential", "max_memory": max_memory, "offload_folder": str(make_scratch())}
+    return {
+        "device_map": "sequential",
+        "max_memory": max_memory,
+        "offload_folder": str(make_scratch(str(weights_folder()))),
+    }
 
 
 def remove_with(model: object, folder: str) -> None:

@@ -38,6 +38,15 @@ class GpuProfile:
     """Share of the allowed tokens that is generated: most answers end early."""
 
 
+def describe_load(spec: ModelSpec, seconds: float, gpu: GpuProfile | None = None) -> str:
+    """Return how fast weights of at least 1 GB were loaded, and how fast the plan expects it; '' for others."""
+    gpu, size = gpu or GpuProfile(), spec.parameters_b and _weight_bytes(spec)
+    if not spec.runs_locally or not size or size < 1e9:
+        return ""
+    planned = gpu.start_s + size / gpu.load_bytes_per_s
+    return f": {size / 1e9:.1f} GB in {seconds:.0f} s, {size / seconds / 1e9:.2f} GB/s; the plan counts {planned:.0f} s"
+
+
 def model_workloads(
     plans: Mapping[str, Sequence[ModelPlan]], specs: Mapping[str, ModelSpec], gpu: GpuProfile | None = None
 ) -> list[ModelWorkload]:

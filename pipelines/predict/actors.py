@@ -20,6 +20,7 @@ from models.errors import (
     ShellSettingError,
 )
 from pipelines.logging_context import worker_log_context
+from pipelines.plan.cost_model import describe_load
 from pipelines.plan.units import MAX_UNIT_REQUESTS
 from pipelines.predict.job_state import remote_state, replica_device, replica_gpus
 from pipelines.predict.loader import Loaded
@@ -153,6 +154,7 @@ class EngineActor:
         while not (reason := self._state.begin_load(name)):
             try:
                 check_gpus(self._work.spec, self._gpus)
+                began = time.monotonic()
                 _ = self._pipeline.engine
             except (MissingSecretError, ShellSettingError) as error:
                 return str(error)
@@ -163,7 +165,7 @@ class EngineActor:
                 log.warning("a replica could not load, and tries again in %g s: %s", pause, error)
                 time.sleep(pause)
             else:
-                log.info("the engine is loaded")
+                log.info("the engine is loaded%s", describe_load(self._work.spec, time.monotonic() - began))
                 self._state.record_start(name)
                 return ""
         return reason

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from models.engines.transformers import fetch
 from models.messages import Answer
 from tests.support.gguf import write_gguf
 from tests.unit.models.engines.conftest import Checkpoints
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.vllm
 def test_gguf_file_answers_like_its_checkpoint(
     open_vllm: OpenEngine, checkpoint_of: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
     path = write_gguf(checkpoint_of("llama"), tmp_path / "tiny.gguf")
     texts = []
     for model in (checkpoint_of("llama"), path):

@@ -6,29 +6,30 @@ import contextvars
 import hashlib
 import json
 import logging
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from models.engines.gguf_conversion import converted_folder
 from models.engines.hub import adapter_folder, adapter_id
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
+from models.engines.weight_store import COMPLETE, check_disk, hold, make_room, weights_folder
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
-from models.scratch import private_folder
 from models.shell.connections import check_object_store
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 
 _log = logging.getLogger(__name__)
 
-_COMPLETE = ".complete"  # marker file of a folder that was copied completely
+_RANGE = 32 << 20  # bytes of one request; an interrupted download goes on after its last whole range
+_CONCURRENT = 8  # requests
+_PAUSES_S = (1.0, 4.0, 15.0)  # before a range is read again
 _GB = 1e9
 
 
@@ -38,6 +39,7 @@ def ensure_local(spec: ModelSpec) -> LaunchedModel:
     Copies are made once per machine under a lock and shared by all replicas there, named by their content. Raises
     EngineUnreachableError where something is missing or differs.
     """
+    check_disk(spec)
     source = _fetch(spec.model) if spec.model.startswith("s3://") else spec.model
     adapter = adapter_folder(spec) if adapter_id(spec) else spec.adapter
     if adapter and adapter.startswith("s3://"):
@@ -50,7 +52,7 @@ def ensure_local(spec: ModelSpec) -> LaunchedModel:
         raise EngineUnreachableError(f"{source}: checksums are compared in a folder or s3:// folder only, not on a hub")
     if gguf:
         try:
-            source = str(converted_folder(gguf, spec.dtype, _cache_folder()))
+            source = str(converted_folder(gguf, spec.dtype, weights_folder()))
         except OSError as error:
             raise EngineUnreachableError(f"{gguf} cannot be converted: {error}") from error
     return LaunchedModel(spec=spec, source=source, adapter=adapter)
@@ -83,20 +85,16 @@ def _fetch(uri: str) -> str:
         if not objects:
             raise EngineUnreachableError(f"there is no folder {uri}, or it is empty")
         name = hashlib.sha256(json.dumps([uri, sorted(objects)]).encode()).hexdigest()[:16]
-        folder = _cache_folder() / name
+        folder = weights_folder() / name
         with FileLock(f"{folder}.lock"):
-            if not (folder / _COMPLETE).is_file():
+            if not (folder / COMPLETE).is_file():
                 _copy(client, bucket, prefix, objects, folder)
+            hold(folder)
     except (BotoCoreError, ClientError, MissingSecretError, ShellSettingError) as error:
         raise EngineUnreachableError(f"{uri} cannot be read: {error}") from error
     except OSError as error:
-        raise EngineUnreachableError(f"{uri} cannot be copied to {_cache_folder()}: {error}") from error
+        raise EngineUnreachableError(f"{uri} cannot be copied to {weights_folder()}: {error}") from error
     return str(folder)
-
-
-def _cache_folder() -> Path:
-    """Return a folder of this user alone: weights that another user can write are not trusted."""
-    return private_folder(Path(tempfile.gettempdir(), f"vlmsweep-weights-{os.getuid()}"))
 
 
 def _client() -> Any:
@@ -124,23 +122,54 @@ def _list_objects(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, 
 
 
 def _copy(client: Any, bucket: str, prefix: str, objects: list[tuple[str, int, str]], folder: Path) -> None:
-    """Copy all files or none: the marker of a complete copy is written last."""
+    """Copy missing files, and of an unfinished one the rest; the marker of a complete copy is written last."""
     total = sum(size for _, size, _ in objects)
-    free = shutil.disk_usage(folder.parent).free
-    if total > free:
-        raise OSError(f"it holds {total / _GB:.1f} GB, and {free / _GB:.1f} GB of disk are free")
-    _log.warning("fetching %.1f GB of weights from s3://%s/%s, once on this machine", total / _GB, bucket, prefix)
-    copied = 0
-    for name, size, _ in objects:
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise OSError(f"{name!r} would be written outside the folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        client.download_file(bucket, prefix + name, str(path), Callback=_progress_counter(copied, total))
-        copied += size
-        if path.stat().st_size != size:
-            raise OSError(f"{name} came with {path.stat().st_size} bytes of {size}")
-    (folder / _COMPLETE).touch()
+    paths = {name: (folder / name).resolve() for name, _, _ in objects}
+    outside = [name for name, path in paths.items() if not path.is_relative_to(folder.resolve())]
+    if outside:
+        raise OSError(f"{outside[0]!r} would be written outside the folder")
+    missing = [item for item in objects if _size(paths[item[0]]) != item[1]]
+    remaining = sum(size - (_size(_part(paths[name])) or 0) for name, size, _ in missing)
+    make_room(remaining, folder.parent)
+    _log.warning("fetching %.1f GB of weights from s3://%s/%s, once on this machine", remaining / _GB, bucket, prefix)
+    count = _progress_counter(total - remaining, total)
+    for name, size, etag in missing:
+        paths[name].parent.mkdir(parents=True, exist_ok=True)
+        key = {"Bucket": bucket, "Key": prefix + name, "IfMatch": etag}
+        _download(client, key, size, _part(paths[name]), count)
+        _part(paths[name]).rename(paths[name])
+    (folder / COMPLETE).touch()
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.is_file() else None
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
+def _download(client: Any, key: Mapping[str, str], size: int, path: Path, count: Callable[[int], None]) -> None:
+    """Append to a file what it lacks of an object, ranges at once and in order."""
+    with path.open("ab") as file, ThreadPoolExecutor(_CONCURRENT) as threads:
+        while (begin := file.tell()) < size:
+            starts = range(begin, min(begin + _CONCURRENT * _RANGE, size), _RANGE)
+            ranges = [f"bytes={start}-{min(start + _RANGE, size) - 1}" for start in starts]
+            for content in threads.map(partial(_get, client, key), ranges):
+                file.write(content)
+                count(len(content))
+
+
+def _get(client: Any, key: Mapping[str, str], span: str) -> bytes:
+    from botocore.exceptions import BotoCoreError
+
+    for pause in _PAUSES_S:
+        try:
+            return bytes(client.get_object(**key, Range=span)["Body"].read())
+        except BotoCoreError as error:  # a connection that broke; refusals are of another class, and final
+            _log.info("%s of %s is read again: %s", span, key["Key"], error)
+            sleep(pause)
+    return bytes(client.get_object(**key, Range=span)["Body"].read())
 
 
 def _progress_counter(before: int, total: int) -> Callable[[int], None]:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
+from models.catalog_loader import load_models
 from models.engines.gpu_check import driver_problem
 from tests.support.paths import ROOT
 
@@ -83,7 +84,7 @@ def test_google_cloud_nodes_accept_rays_key_and_have_drivers_before_the_containe
     }
     assert all("metadata" not in node for node in nodes("gcp", gpu=False).values())
     (wait,) = [line for line in raw["initialization_commands"] if "nvidia-smi" in line]
-    assert raw["initialization_commands"][0] == wait
+    assert raw["initialization_commands"].index(wait) == 1
 
 
 @pytest.mark.parametrize(("vendor", "calls"), [("0x10de", 3), ("0x8086", 0)])
@@ -121,6 +122,33 @@ def test_driver_that_is_too_old_for_the_locked_torch_ends_the_start(
     )
     assert result.returncode == code
     assert ("driver 550.54.15 is too old" in result.stdout) == bool(code)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_disks_of_gpu_nodes_hold_the_largest_models_of_the_catalog(name: str) -> None:
+    largest = max((spec.parameters_b or 0) * 2 for spec in load_models().values() if spec.runs_locally)
+    for kind, node in nodes(name, gpu=True).items():
+        if name == "aws":
+            (disk,) = (mapping["Ebs"] for mapping in node["BlockDeviceMappings"])
+            size, is_fast = disk["VolumeSize"], disk.get("Throughput", 125) >= 1000 and disk["Iops"] >= 4000
+        else:
+            (disk,) = (disk["initializeParams"] for disk in node["disks"])
+            size, is_fast = disk["diskSizeGb"], disk["diskType"].endswith("/pd-ssd")
+        assert size >= 3 * min(largest, 150), kind
+        assert is_fast, kind
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_weights_are_on_a_disk_of_the_machine_that_the_image_may_write(name: str) -> None:
+    raw = config(name)
+    (volume,) = [option for option in raw["docker"]["run_options"] if option.endswith(":/weights")]
+    folder = volume.removeprefix("--volume ").removesuffix(":/weights")
+    assert "--env HF_HOME=/weights" in raw["docker"]["run_options"]
+    lines = [
+        line for line in raw["initialization_commands"] if f"sudo install -d -o 10001 -g 10001 -m 0700 {folder}" in line
+    ]
+    assert len(lines) == 1
+    assert subprocess.run(["sh", "-n", "-c", lines[0]]).returncode == 0
 
 
 def test_google_client_libraries_are_in_the_extra_and_the_image() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from models.engine_choice import choose_engine
 from models.engines.offload import DISK_BYTES_PER_S, HOST_BYTES_PER_S, WEIGHTS_SHARE, plan_offload
+from models.engines.weight_store import weights_folder
 from models.engines.weights import weights_bytes
 from models.spec import ModelSpec, TransformersEntry
 from tests.unit.models.engines.conftest import Checkpoints
@@ -28,14 +29,14 @@ def test_answers_with_disk_offload_equal_those_without(
     expected = reference.texts(list(reference.engine_of(folder).generate(calls, reference.MEDIA)))
     budget = round(weights_bytes(folder) / 2 / WEIGHTS_SHARE)
     monkeypatch.setattr("models.engines.transformers.checkpoint.free_host_bytes", lambda: budget)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
     engine = reference.engine_of(folder, offload=True)
     devices = list(engine._checkpoint.model.hf_device_map.values())
     assert "disk" in devices
     assert "cpu" in devices
     assert engine.no_sharing_reason == "its layers are on several devices"
     assert reference.texts(list(engine.generate(calls, reference.MEDIA))) == expected
-    assert [path.name.split("-")[0] for path in tmp_path.iterdir()] == ["vlmsweep"]
+    assert [path.name.split("-")[0] for path in weights_folder().iterdir()] == ["vlmsweep"]
 
 
 @pytest.mark.usefixtures("one_thread")

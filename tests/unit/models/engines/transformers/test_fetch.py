@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
+from models.engines import weight_store
 from models.engines.transformers import fetch
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
@@ -43,7 +48,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
 
     for name, value in {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "DEFAULT_REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setattr(fetch.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
     with mock_aws():
         client = boto3.client("s3")
         client.create_bucket(Bucket="store")
@@ -61,7 +66,13 @@ def test_s3_folder_is_fetched_once(bucket: Any, checkpoint_of: Checkpoints, monk
     assert {path.name for path in copy.iterdir()} == names | {".complete"}
     assert {path.name: sha256(path) for path in folder.iterdir()} == {name: sha256(copy / name) for name in names}
     copies: list[object] = []
-    monkeypatch.setattr(fetch, "_copy", lambda *a: copies.append(a))
+
+    def copied(*arguments: Any) -> None:
+        copies.append(arguments)
+        arguments[-1].mkdir()
+        (arguments[-1] / ".complete").touch()
+
+    monkeypatch.setattr(fetch, "_copy", copied)
     assert Path(fetch.ensure_local(spec).source) == copy
     assert copies == []
     bucket.put_object(Bucket="store", Key="models/tiny/config.json", Body=b"{}")
@@ -90,3 +101,95 @@ def test_fetched_files_stay_inside_the_folder(bucket: Any) -> None:
     bucket.put_object(Bucket="store", Key="m/../../evil", Body=b"x")
     with pytest.raises(EngineUnreachableError, match="outside the folder"):
         fetch.ensure_local(spec_of("s3://store/m"))
+
+
+def test_interrupted_download_goes_on_where_it_was(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_RANGE", 1000)
+    content = random.Random(0).randbytes(20_500)
+    bucket.put_object(Bucket="store", Key="m/a", Body=content[:500])
+    bucket.put_object(Bucket="store", Key="m/b", Body=content)
+    ranges, get = list[str](), fetch._get
+
+    def broken(client: Any, key: Any, span: str) -> bytes:
+        ranges.append(f"{key['Key']} {span}")
+        if span == "bytes=12000-12999":
+            raise EndpointConnectionError(endpoint_url="http://store")
+        return get(client, key, span)
+
+    monkeypatch.setattr(fetch, "_get", broken)
+    with pytest.raises(EngineUnreachableError, match="s3://store/m cannot be read"):
+        fetch.ensure_local(spec_of("s3://store/m"))
+    ranges.clear()
+    monkeypatch.setattr(fetch, "_get", lambda *of: ranges.append(f"{of[1]['Key']} {of[2]}") or get(*of))
+    folder = Path(fetch.ensure_local(spec_of("s3://store/m")).source)
+    assert ((folder / "a").read_bytes(), (folder / "b").read_bytes()) == (content[:500], content)
+    assert sorted(ranges) == sorted(
+        f"m/b bytes={start}-{min(start + 999, 20499)}" for start in range(12_000, 20_500, 1000)
+    )
+    assert {path.name for path in folder.iterdir()} == {"a", "b", ".complete"}
+
+
+def test_connection_that_breaks_is_tried_again(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(fetch, "sleep", pauses.append)
+    bucket.put_object(Bucket="store", Key="m/a", Body=b"weights")
+
+    class Client:
+        def get_object(self, **of: Any) -> Any:
+            if len(pauses) < 2:
+                raise ReadTimeoutError(endpoint_url="http://store")
+            return bucket.get_object(**of)
+
+    assert fetch._get(Client(), {"Bucket": "store", "Key": "m/a"}, "bytes=0-6") == b"weights"
+    assert pauses == [1.0, 4.0]
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, store: Path, capacity: int) -> None:
+    """Let the store's disk hold so many bytes."""
+
+    def usage(_: Path) -> SimpleNamespace:
+        used = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+        return SimpleNamespace(free=capacity - used)
+
+    monkeypatch.setattr("models.engines.weight_store.shutil.disk_usage", usage)
+
+
+def test_weights_used_longest_ago_make_room_and_never_those_in_use(
+    bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abcd":
+        bucket.put_object(Bucket="store", Key=f"{name}/w", Body=name.encode() * 1000)
+    held: dict[Path, int] = {}
+    monkeypatch.setattr(weight_store, "_HELD", held)
+    copies = {name: Path(fetch.ensure_local(spec_of(f"s3://store/{name}")).source) for name in "abc"}
+    for age, name in enumerate("bac"):
+        os.utime(copies[name] / ".complete", (age, age))
+    for name in "ac":  # their processes have ended
+        os.close(held.pop(copies[name] / ".complete"))
+    full_disk(monkeypatch, copies["a"].parent, 3500)
+    copies["d"] = Path(fetch.ensure_local(spec_of("s3://store/d")).source)
+    assert {name for name, copy in copies.items() if (copy / "w").is_file()} == {"b", "c", "d"}
+    bucket.put_object(Bucket="store", Key="e/w", Body=b"e" * 9000)
+    with pytest.raises(EngineUnreachableError, match=r"0\.0 GB are to be written.*set HF_HOME to a folder on a larger"):
+        fetch.ensure_local(spec_of("s3://store/e"))
+    assert (copies["b"] / "w").is_file(), "in use"
+
+
+def test_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "file" / "home"))
+    with pytest.raises(EngineUnreachableError, match=r"weights cannot be kept in .*/file/home: .*; set HF_HOME to"):
+        weight_store.weights_folder()
+
+
+def test_model_of_the_hub_that_the_disk_cannot_hold_is_not_fetched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "gone" / "hub"))
+    monkeypatch.setattr("models.engines.weight_store.shutil.disk_usage", lambda _: SimpleNamespace(free=100 * 10**9))
+    weight_store.check_disk(spec_of("org/model", parameters_b=7))
+    weight_store.check_disk(spec_of("org/model"))
+    with pytest.raises(
+        EngineUnreachableError, match=r"org/model cannot be fetched: .* 144\.0 GB, and 100\.0 GB of .*/hub"
+    ):
+        weight_store.check_disk(spec_of("org/model", parameters_b=72))

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A private cache of converted files."""
     (tmp_path / "cache").mkdir()
-    monkeypatch.setattr(fetch.tempfile, "gettempdir", lambda: str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
