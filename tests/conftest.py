@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def clean_environment() -> None:
     """Leave no variable that users set to the tests and their processes, whatever this process started with."""
     remove_process_settings(os.environ)
     sys.warnoptions.clear()  # multiprocessing passes them on to processes that it starts
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unknown_tables() -> Iterator[None]:
+    """Forget the table benchmarks that a module made known to this process."""
+    from pipelines.benchmarks.known_tables import _KNOWN
+
+    before = dict(_KNOWN)
+    yield
+    _KNOWN.clear()
+    _KNOWN.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -24,11 +24,14 @@ ALLOWED = {
     "models/engines/endpoints/http_engine.py": {"httpx2"},  # base_url of the user's models file
     "models/engines/openai/batch_api.py": {"openai"},  # as the engine
     "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
+    "models/engines/tensor_parallel/engine.py": {"socket"},  # the ranks' meeting point, on 127.0.0.1
+    "models/engines/weight_store.py": {"huggingface_hub"},  # looks into its cache
     "models/engines/transformers/model_config.py": {"huggingface_hub"},  # names its errors and looks into its cache
     "models/scratch.py": {"socket"},  # this machine's name
     "models/engines/transformers/fetch.py": {"boto3"},  # s3:// of the user's models file
     "models/engines/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
+    "pipelines/ingest/hub.py": {"huggingface_hub"},  # hf://datasets/... that a user ingests
     "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
     "pipelines/score/text_scorers.py": {"requests"},  # whether the hub is there, for scorers by name
     "pipelines/storage/s3_store.py": {"s3fs"},  # --data, --out

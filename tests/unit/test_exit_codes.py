@@ -20,6 +20,7 @@ EXIT_CODES = {
     "cluster.errors.AddressError": 2,
     "cluster.errors.ClusterError": 3,
     "cluster.errors.EncryptionError": 2,
+    "cluster.errors.PostponedError": 3,
     "cluster.errors.RunCancelledError": 3,
     "models.errors.BatchApiError": 3,
     "models.errors.EngineContractError": 70,
@@ -58,8 +59,9 @@ EXIT_CODES = {
     "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
 }
 WITHOUT_EXIT_CODE = {
-    "models.engines.openai.completion.NoCompletionError",
+    "models.engines.endpoints.replies.NoCompletionError",
     "models.strict_yaml._RepeatedKeyError",
+    "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import connect
 from cluster import job_client as jobs
 from cluster.errors import ClusterError
 from cluster.job_client import JobClient, JobRequest
+from cluster.ray_private import forget_token
 
 REFUSED = "No available agent to submit job, please try again later."
 
@@ -67,7 +67,7 @@ class Head(BaseHTTPRequestHandler):
 def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, type[Head]]]:
     monkeypatch.setattr(jobs, "AGENT_PAUSE_S", 0.01)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    connect._reset_token()  # Ray remembers the mode of an embedded cluster that this process had before
+    forget_token()  # Ray remembers the mode of an embedded cluster that this process had before
     kind = type("One", (Head,), {"orders": [], "states": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

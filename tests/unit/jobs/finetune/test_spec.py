@@ -46,7 +46,7 @@ def test_entries_have_the_catalogs_names() -> None:
         ({"evil": "e"}, "--evil: the variant vf is not trained on"),
         ({"model": "gpt-4o"}, "--model gpt-4o: only models with weights"),
         ({"model": "qwen2.5-vl-72b"}, "--model qwen2.5-vl-72b is set to 4 GPUs"),
-        ({"out": "gs://bucket"}, "--out gs://bucket: only folders and s3://"),
+        ({"out": "gs://bucket"}, "--out gs://bucket: only local paths and s3:// are supported"),
     ],
 )
 def test_unusable_flags_are_refused(changes: dict[str, str], message: str) -> None:

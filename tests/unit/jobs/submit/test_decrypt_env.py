@@ -17,7 +17,7 @@ LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); impor
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("cluster.env_encryption._token", lambda: "t0ken")
+    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: "t0ken")
     return encrypt_env({"MARK": "the value", "OTHER": "x"})
 
 

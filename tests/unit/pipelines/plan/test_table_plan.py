@@ -13,18 +13,21 @@ from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.selection import TaskSetting
 
-PLAN = PromptPlan(
-    benchmark_name="far-table",
-    dataset_fingerprint="f",
-    task_settings=(TaskSetting("text", "default"),),
-    seed=42,
-    table=TableDefinition(name="far-table", kind="text", labels=("a",)),
-)
+
+def plan_of_a_table() -> PromptPlan:
+    """Return a plan, which makes its table known to this process."""
+    return PromptPlan(
+        benchmark_name="far-table",
+        dataset_fingerprint="f",
+        task_settings=(TaskSetting("text", "default"),),
+        seed=42,
+        table=TableDefinition(name="far-table", kind="text", labels=("a",)),
+    )
 
 
 def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
     path = tmp_path / "plan"
-    path.write_bytes(cloudpickle.dumps(PLAN))
+    path.write_bytes(cloudpickle.dumps(plan_of_a_table()))
     code = (
         f"import cloudpickle; from pathlib import Path; cloudpickle.loads(Path({str(path)!r}).read_bytes());"
         "from pipelines.benchmarks import benchmark; assert benchmark('far-table').tasks == {'text': ('default',)}"
@@ -33,4 +36,4 @@ def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_read_back_with_its_table() -> None:
-    assert PromptPlan.from_dict(json.loads(json.dumps(PLAN.to_dict()))) == PLAN
+    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict()))) == plan_of_a_table()
