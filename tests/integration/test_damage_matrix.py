@@ -84,7 +84,7 @@ def test_damage_is_found_and_the_remedy_mends_it(
                 path.rename(root / "moved")
             if run(["run", *FLAGS]):
                 assert "ingest" in capfd.readouterr().err, where
-                assert run(["ingest", "maia", "../../source", "--data", "data"]) == 0
+                assert run(["ingest", "maia", str(base.parent / "source"), "--data", "data"]) == 0
                 assert run(["run", *FLAGS]) == 0, where
             assert facts(root) == expected, where
 
