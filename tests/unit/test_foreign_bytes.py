@@ -12,7 +12,7 @@ import pytest
 from tests.support.fuzzing import PARSERS
 
 
-@pytest.mark.parametrize("inputs", [500, pytest.param(5000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [500, pytest.param(5000, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("name", PARSERS)
 def test_mutated_input_ends_with_a_sentence(name: str, inputs: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.fuzzing", name, str(inputs), str(tmp_path)]

@@ -112,7 +112,7 @@ def test_five_hundred_damaged_files(tmp_path: Path) -> None:
     check(tmp_path, range(500))
 
 
-@pytest.mark.slow
+@pytest.mark.fuzz
 def test_five_thousand_damaged_files(tmp_path: Path) -> None:
     check(tmp_path, range(500, 5000))
 
