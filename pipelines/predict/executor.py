@@ -110,7 +110,7 @@ def _replica_demand(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, float]:
 def _check_capacity(job: Job, cluster: ClusterInfo, demand: Mapping[str, float]) -> None:
     """Check within a minute that one replica can be placed; ModelUnavailableError if not."""
     needed = {"CPU": 1.0, **demand} if "GPU" in demand else dict(demand)  # Ray Data's own default next to GPUs
-    limit, waited = _node_wait_s(job, cluster), monotonic() - (job.waits_since or monotonic())
+    limit, waited = _node_wait_s(job, cluster), 0.0 if job.waits_since is None else monotonic() - job.waits_since
     timeout = limit if job.waits_since is None else min(limit - waited, NODE_RETRY_S)
     try:
         wait_for_capacity(needed, timeout_s=timeout, grows=bool(cluster.address), stopped=job.is_stopped)
