@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.line_budgets import count_lines, notes, problems, read_budgets
+from tests.tools.line_budgets import count_lines, misses, notes, problems, read_budgets
 
 ROOMS = {"jobs": 10, "jobs/view": 3}
 
@@ -33,6 +33,14 @@ def test_room_above_its_budget_fails_with_name_and_number() -> None:
     assert line.startswith("jobs/view: 5 lines, 2 above its budget of 3")
 
 
+def test_missed_budget_stays_and_what_is_stated_is_the_most() -> None:
+    counts = {"jobs": 4, "jobs/view": 5}
+    assert misses(counts, ROOMS) == {"jobs/view": 2}
+    assert problems(counts, ROOMS, ROOMS, {"jobs/view": 2}) == []
+    (line,) = problems({"jobs": 4, "jobs/view": 6}, ROOMS, ROOMS, {"jobs/view": 2})
+    assert line == "jobs/view: 6 lines, 3 above its budget of 3, 2 of them stated"
+
+
 def test_budgets_only_fall() -> None:
     counts = {"jobs": 4, "jobs/view": 2}
     assert problems(counts, ROOMS, {"jobs": 11, "jobs/view": 3}) == []
@@ -52,4 +60,5 @@ def test_room_well_below_its_budget_is_to_be_lowered() -> None:
 
 def test_budgets_are_read_from_the_project_file() -> None:
     assert read_budgets('[tool.vlmsweep.lines]\n"jobs/view" = 2_000\n') == {"jobs/view": 2000}
+    assert read_budgets("[tool.vlmsweep.lines-missed]\njobs = 5\n", "lines-missed") == {"jobs": 5}
     assert read_budgets("[project]\n") == {}
