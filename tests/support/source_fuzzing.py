@@ -1,0 +1,126 @@
+"""Benchmarks as distributed, and people's files, for the fuzzer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def _of_source(name: str, file: str, where: str = "") -> Callable[[bytes, Path], None]:
+    def parse(content: bytes, folder: Path) -> None:
+        from pipelines.benchmarks import benchmark
+        from pipelines.ingest.source_folder import Folder
+
+        (folder / (where or name) / file).write_bytes(content)
+        source = Folder(str(folder / (where or name)))
+        with source.decoder:
+            for _ in benchmark(name).source.read(source, {}):
+                pass
+
+    return parse
+
+
+def _maia_seed(folder: Path) -> bytes:
+    from tests.support import maia_source
+
+    (folder / "maia" / "videos").mkdir(parents=True)
+    maia_source.write_clip(folder / "maia" / "videos" / "1.mp4", frames=4)
+    return json.dumps(maia_source.questions(1)).encode()
+
+
+def _mate_seed(folder: Path) -> bytes:
+    from tests.support import mate_source
+
+    (folder / "mate").mkdir()
+    rows = [{**mate_source.row(), "example_id": f"{n:032x}"} for n in range(4)]
+    mate_source.development(folder / "mate", {"mm_0shot": rows}, [mate_source.row()["image"]])
+    return (folder / "mate" / "mm_0shot.jsonl").read_bytes()
+
+
+def _vague_seed(folder: Path) -> bytes:
+    from tests.support import vague_source
+
+    pictures = folder / "vague" / "annotated_images"
+    pictures.mkdir(parents=True)
+    rows = [{**vague_source.row(n), "image_name": f"{n:04d}@0"} for n in range(4)]
+    for row in rows:
+        (pictures / f"{row['image_name']}_annot.jpg").write_bytes(vague_source.picture(1, tags=vague_source.BOXES))
+    return json.dumps(rows).encode()
+
+
+def _vflute_seed(folder: Path) -> bytes:
+    from tests.support import vflute_source
+
+    (folder / "vflute").mkdir()
+    (folder / "vflute" / "p.png").write_bytes(vflute_source.picture(1))
+    return json.dumps([{**row, "image": "p.png"} for row in vflute_source.rows(6)]).encode()
+
+
+def _vflute_hub_seed(folder: Path) -> bytes:
+    from tests.support import vflute_source
+
+    vflute_source.write_parquet(folder / "vflute-hub", "test", [vflute_source.rows(6)])
+    return next((folder / "vflute-hub").rglob("*.parquet")).read_bytes()
+
+
+class _AllSamples(dict[str, Any]):
+    """Data in which every sample is."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _people(benchmark: str, name: str) -> Callable[[bytes, Path], None]:
+    def parse(content: bytes, folder: Path) -> None:
+        from pipelines.benchmarks import benchmark as definition
+        from pipelines.errors import UsageError
+        from pipelines.ingest.human_files import human_rows, read_human
+
+        (folder / name).write_bytes(content)
+        for file in read_human([f"{benchmark}={folder / name}"]):
+            try:
+                if benchmark == "vague":  # MATE's looks into its samples
+                    definition(benchmark).human.check(file.kind, file.text, _AllSamples())
+                human_rows(benchmark, {file.kind: file.text})
+            except ValueError as error:  # as `check_human` names it with the file
+                raise UsageError(str(error)) from error
+
+    return parse
+
+
+def _people_seed(_: Path) -> bytes:
+    lines = [f"{number:04d}@0,person{number % 2},{'ABCD'[number % 4]}" for number in range(8)]
+    return "\n".join(["image_name,annotator,letter", *lines]).encode()
+
+
+def _form_seed(_: Path) -> bytes:
+    rows = [{"image_name": f"{n:04d}@0", "annotator": "ann", "letter": "A"} for n in range(4)]
+    return json.dumps({"benchmark": "vague", "kind": "choices", "rows": rows}).encode()
+
+
+def _authors_people_seed(_: Path) -> bytes:
+    row = {"task": "img2data", "model": "human", "evaluator": "a", "prediction": "red"}
+    return "\n".join(json.dumps({**row, "example_id": f"{n:032x}"}) for n in range(4)).encode()
+
+
+def _unpie_seed(folder: Path) -> bytes:
+    from tests.support import unpie_source
+
+    (folder / "unpie").mkdir()
+    pictures = dict.fromkeys(("disamb_image1", "disamb_image2", "pun_exp_image"), "data:image/png;base64,AAAA")
+    return "\n".join(json.dumps({**unpie_source.row("homographic", n), **pictures}) for n in range(4)).encode()
+
+
+SOURCE_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]] = {
+    "MAIA's questions": (_maia_seed, _of_source("maia", "data.json")),
+    "MATE's rows": (_mate_seed, _of_source("mate", "mm_0shot.jsonl")),
+    "UNPIE's rows": (_unpie_seed, _of_source("unpie", "homographic.jsonl")),
+    "VAGUE's rows": (_vague_seed, _of_source("vague", "vcr_1144_final.json")),
+    "V-FLUTE's rows": (_vflute_seed, _of_source("vflute", "vflute-v2-test.json")),
+    "V-FLUTE's hub": (_vflute_hub_seed, _of_source("vflute", "data/test-00000-of-00001.parquet", "vflute-hub")),
+    "people's table": (_people_seed, _people("vague", "people.csv")),
+    "people's form": (_form_seed, _people("vague", "form.json")),
+    "people's lines": (_authors_people_seed, _people("mate", "mm_0shot_human.jsonl")),
+}
