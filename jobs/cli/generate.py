@@ -25,9 +25,15 @@ def generate(
     benchmark: Annotated[str, typer.Argument(help="mate, a benchmark in that style; or table, rows to start from.")],
     out: Annotated[str, typer.Option("--out", help="A local folder, empty or new.")],
     examples: Annotated[
-        int | None, typer.Option("--examples", help="Of mate: scenes, each with two questions. Of table: rows, 20.")
+        int | None,
+        typer.Option(
+            "--examples",
+            help="For mate: number of scenes, two questions each. For table: number of rows, 20 by default.",
+        ),
     ] = None,
-    origin: Annotated[str, typer.Option("--from", help="Of table: what the rows are about: mate.")] = "mate",
+    origin: Annotated[
+        str, typer.Option("--from", help="For table: benchmark whose drawn scenes the rows ask about: mate.")
+    ] = "mate",
     objects: Annotated[str, typer.Option("--objects", help="Objects per scene: A-B, taken in turn, or one number.")] = (
         "3-10"
     ),

@@ -23,21 +23,32 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    benchmark: Annotated[str, typer.Argument(help="The benchmark of the source.")],
-    source: Annotated[str, typer.Argument(help="The benchmark as distributed: a folder or s3://bucket/key.")],
+    benchmark: Annotated[str, typer.Argument(help="The benchmark of the source; or table, for your own questions.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="The benchmark as distributed: a folder or s3://bucket/key. For table also a file or hf://datasets/OWNER/NAME."
+        ),
+    ],
     data: DataUri,
     column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
-    name: Annotated[str | None, typer.Option("--as", help="Of a table: the name of the benchmark that it becomes.")] = (
-        None
-    ),
+    name: Annotated[str | None, typer.Option("--as", help="Name of the table benchmark.")] = (None),
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help="Of a table: choice, yes-no, label, text, number or open; told by it if plain."),
+        typer.Option(
+            "--kind",
+            help="Kind of a table: choice, yes-no, label, text, number or open; default: detected from the columns.",
+        ),
     ] = None,
     columns: Annotated[
-        Path | None, typer.Option("--columns", help="Of a table: YAML of our names -> its columns, and of its wording.")
+        Path | None,
+        typer.Option(
+            "--columns", help="For a table: YAML that maps our column names to its own and may set kind and prompt."
+        ),
     ] = None,
-    split: Annotated[str | None, typer.Option("--split", help="Of a table: the split to read.")] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", help="Split of a table to read; default: test files, or all rows.")
+    ] = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,

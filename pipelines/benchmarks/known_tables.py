@@ -14,6 +14,7 @@ from pipelines.benchmarks.records import PublishedValue
 
 Kind: TypeAlias = Literal["choice", "yes-no", "label", "text", "number", "open"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+DEFAULT_TOLERANCE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class TableDefinition:
     headline: str = ""  # '': that of the kind
     prompt: str = ""  # the user's own wording; '': that of the kind
     max_new_tokens: int = 0  # 0: those of the kind
-    tolerance: float = 0.05  # of numbers, relative
+    tolerance: float = DEFAULT_TOLERANCE  # of numbers, relative
     labels: tuple[str, ...] = ()  # the closed set of `label`
     first_index: int = 0  # of answers that are indices of options
     has_media: bool = False

@@ -9,12 +9,20 @@ from typing import Any, Final
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.import_logs.files import Archive, UnreadableError, json_file, parse
-from pipelines.import_logs.records import Logged, LoggedAnswer, ids_of, message_text, question_of, text, verdict
+from pipelines.import_logs.records import (
+    Logged,
+    LoggedAnswer,
+    cell_of,
+    ids_of,
+    message_text,
+    question_of,
+    text,
+    verdict,
+)
 
 _HEADERS: Final = ("header.json", "_journal/start.json")  # the second where the run was cut off
 _ATTACHMENT: Final = "attachment://"
 _SHUFFLED: Final = "Choices were shuffled"
-_CELL: Final = ("task", "setting", "variant")
 
 
 def is_log(value: object) -> bool:
@@ -89,7 +97,7 @@ def _answer(sample: Mapping[str, Any], file: str, place: str, model: str) -> Log
         prompt=prompt,
         options=tuple(map(text, choices)) if isinstance(choices, list) else (),
         target=text(sample.get("target")),
-        cell={name: text(metadata[name]) for name in _CELL if name in metadata} if "sample_id" in metadata else None,
+        cell=cell_of(metadata),
         their_correct=value,
         their_answer=text(score.get("answer")) or None,
         their_rule=f"inspect: {scorer}" if value is not None else "",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.records import Rejection
-from pipelines.import_logs.files import MAX_TEXT, UnreadableError, json_lines
+from pipelines.errors import UsageError
+from pipelines.import_logs.files import UnreadableError, json_file, json_lines
 from pipelines.import_logs.records import (
     Logged,
     LoggedAnswer,
+    cell_of,
     first_text,
     ids_of,
     options_of,
@@ -27,7 +28,6 @@ _KNOWN_KEYS: Final = frozenset((
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",
     "target_hash", "token_counts", "input", "input_media", "submission",
 ))  # fmt: skip
-_CELL: Final = ("task", "setting", "variant")
 
 
 def is_samples(row: object) -> bool:
@@ -69,7 +69,7 @@ def _answer(row: Mapping[str, Any], place: LoggedAnswer, tool: str) -> LoggedAns
         prompt=_prompt(row),
         options=options_of(data),
         target=text(row.get("target")),
-        cell={name: text(doc[name]) for name in _CELL if name in doc} if "sample_id" in doc else None,
+        cell=cell_of(doc),
         their_correct=value,
         their_answer=None if chosen else read,
         their_rule=f"{tool}: {rule}" if value is not None else "",
@@ -126,8 +126,8 @@ def _model(path: Path) -> str:
     """Return the model of the results beside the samples, else the folder's name."""
     for results in sorted((*path.parent.glob("results_*.json"), *path.parent.glob("*_results.json")))[::-1][:1]:
         try:
-            raw = json.loads(results.read_bytes()) if results.stat().st_size <= MAX_TEXT else None
-        except (OSError, ValueError, RecursionError):
+            raw = json_file(results)
+        except UsageError:
             raw = None  # the samples are read without
         if isinstance(raw, dict) and isinstance(raw.get("model_name"), str) and raw["model_name"]:
             return str(raw["model_name"])

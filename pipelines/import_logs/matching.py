@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from models.messages import Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection, Sample, is_person
+from pipelines.benchmarks.table.kinds import CIRCULAR, rotated
 from pipelines.errors import DatasetError
 from pipelines.import_logs.records import Logged, LoggedAnswer
 from pipelines.ingest.dataset import Dataset
@@ -25,7 +26,6 @@ _MAX_READ: Final = 2_000  # characters of what their reader took
 _MAX_LINES: Final = 200  # of a prompt, in which the question is looked for
 _MEDIUM: Final = re.compile(r"<(?:image|video)[^<>]{0,80}>")  # the place of a picture or clip in a prompt
 _LEAD: Final = re.compile(r"\A(?:question|q) ")  # before a question in its line
-_CIRCULAR: Final = "circular"  # setting of table benchmarks whose variants are rotations of the options
 _BY_ID, _BY_TEXT, _BY_POSITION = 0, 1, 2
 Groups: TypeAlias = dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]
 """Rows of a predictions file with their numbers, by benchmark and model."""
@@ -227,8 +227,8 @@ def _in_order(rows: list[PlanRow], answer: LoggedAnswer, sample: _Sample) -> lis
     ours, logged = sample.options, [words(option) for option in answer.options]
     if not ours or not logged:
         return rows
-    turns = [turn for turn in range(len(ours)) if [*ours[turn:], *ours[:turn]] == logged]
-    return [row for row in rows if (int(row.variant or 0) if row.setting == _CIRCULAR else 0) in turns]
+    turns = [turn for turn in range(len(ours)) if rotated(ours, turn) == logged]
+    return [row for row in rows if (int(row.variant or 0) if row.setting == CIRCULAR else 0) in turns]
 
 
 def _is_cell(row: PlanRow, cell: Mapping[str, str] | None) -> bool:

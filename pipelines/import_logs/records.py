@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from string import ascii_uppercase
 from typing import Any, Final, TypeAlias
 
 from pipelines.benchmarks.records import Rejection
+from pipelines.benchmarks.table.columns import OPTION_LETTERS, USUAL
 
-ID_NAMES: Final = ("id", "index", "question_id", "sample_id")
-QUESTION_NAMES: Final = ("question", "prompt", "text", "query")
-_OPTION_NAMES: Final = ("options", "choices")
+_CELL: Final = ("task", "setting", "variant")
 _VERDICTS: Final[Mapping[str, float]] = {
     "C": 1.0,
     "CORRECT": 1.0,
@@ -77,22 +75,27 @@ def text(value: Any) -> str:
 
 def ids_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a question under the usual columns."""
-    return tuple(dict.fromkeys(filter(None, (text(row.get(name)).strip() for name in ID_NAMES))))
+    return tuple(dict.fromkeys(filter(None, (text(row.get(name)).strip() for name in USUAL["id"]))))
 
 
 def question_of(row: Mapping[str, Any]) -> str:
     """Return the question under the usual columns."""
-    return next((row[name] for name in QUESTION_NAMES if isinstance(row.get(name), str)), "")
+    return next((row[name] for name in USUAL["question"] if isinstance(row.get(name), str)), "")
 
 
 def options_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options under the usual columns: a list, or columns `A`, `B` and so on."""
-    for name in _OPTION_NAMES:
+    for name in USUAL["options"]:
         values = row.get(name)
         if isinstance(values, list) and values and all(isinstance(value, str | int | float) for value in values):
             return tuple(map(text, values))
-    options = [text(row.get(letter)) for letter in ascii_uppercase[: ascii_uppercase.index("K")]]
+    options = [text(row.get(letter)) for letter in OPTION_LETTERS]
     return tuple(options[: options.index("")] if "" in options else options)
+
+
+def cell_of(row: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return task, setting and variant of a question that an export of ours names; None for any other."""
+    return {name: text(row[name]) for name in _CELL if name in row} if "sample_id" in row else None
 
 
 def message_text(content: Any) -> str:

@@ -108,7 +108,12 @@ def _in_folder(path: Path, named: Tool | None) -> list[tuple[Tool, Path]]:
     """Return the logs in a folder without those that others beside them repeat."""
     files: list[tuple[Tool, Path]] = []
     for tool in [named] if named else TOOLS:
-        matches = {file for pattern in tool.patterns for file in islice(path.rglob(pattern), _MAX_FILES)}
+        every = (file for pattern in tool.patterns for file in path.rglob(pattern))
+        matches = {*islice(every, _MAX_FILES + 1)}
+        if len(matches) > _MAX_FILES:
+            raise UsageError(
+                f"--predictions {path}: over {_MAX_FILES:,} files may be of {tool.name}; give one run's folder"
+            )
         files += [(tool, file) for file in sorted(matches) if file.is_file() and _is_of(tool, file)]
     paths = {file for _, file in files}
     return [(tool, file) for tool, file in files if not _is_repeated(tool, file, paths)]

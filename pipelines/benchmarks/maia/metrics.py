@@ -32,7 +32,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     with_intervals,
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, worst_status
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, unjudged_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
 
 if TYPE_CHECKING:
@@ -42,12 +42,6 @@ SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal
 
 _TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
-
-
-def _unjudged(rows: ScoredRows) -> str:
-    """Return why answers have no verdict."""
-    failed = int((rows["verdict_state"] == "failed").sum())
-    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge"
 
 
 _over_questions: Final = partial(MetricDef, counted=every)
@@ -70,7 +64,7 @@ _SIDES: Final = tuple(
     )
     for letter, side in (("a", 1.0), ("b", 0.0))
 )
-_OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=_unjudged)
+_OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=unjudged_note)
 _OPEN_AUTHORS: Final = _over_questions(
     name="oevqa_accuracy_authors",
     value=lambda rows: np.where(rows.failed, 0.0, rows.floats("accepted_authors")),
@@ -79,13 +73,13 @@ _OPEN_AUTHORS: Final = _over_questions(
 _AGGREGATE: Final = _over_questions(
     name="agg_acc",
     value=lambda rows: rows.floats("pool") * rows.floats("judged"),
-    missing=_unjudged,
+    missing=unjudged_note,
     form="both",
 )
 _OPEN_GAP: Final = _over_questions(
     name="oevqa_minus_pool",
     value=lambda rows: rows.floats("judged") - rows.floats("pool"),
-    missing=_unjudged,
+    missing=unjudged_note,
     unit="",
 )
 
@@ -184,7 +178,7 @@ def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Itera
     states = answered["verdict_state"]
     judged = not len(answered) or bool(np.isin(states.astype(str), ["ok", "invalid"]).any())
     invalid = int((states == "invalid").sum()) if judged else None
-    yield count("judge_error_count", invalid, note="" if judged else _unjudged(answered))
+    yield count("judge_error_count", invalid, note="" if judged else unjudged_note(answered))
     yield count("truncated_count", int(answered.flagged("truncated").sum()))
     failed, run = setting.answers.failed, ~setting.answers.missing
     yield count("errors", int(failed.sum()), n=int(run.sum()))

@@ -11,10 +11,9 @@ import numpy as np
 
 from pipelines.benchmarks.maia.categories import COLUMNS
 from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
-from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, answers_bleu_counts
 from pipelines.benchmarks.records import Sample
 from pipelines.metrics.bleu import (
-    bleu_counts,
     bleu_of_counts,
     bleu_of_sums,
     plain_bleu_of_counts,
@@ -83,9 +82,7 @@ def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
     references = [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]]
     columns: dict[str, np.ndarray] = {}
     for name, is_shortest in (("bleu_counts", False), ("bleu_shortest_counts", True)):
-        counts = bleu_counts(texts, references, shortest=is_shortest)
-        columns[name] = np.zeros((len(rows), counts.shape[1]))
-        columns[name][answered] = counts
+        columns[name] = answers_bleu_counts(rows, rows.ok, references, shortest=is_shortest)
     for name, tokenizer in (("cider", words), ("cider_ptb", tokens_ptb)):
         columns[name] = np.full(len(rows), np.nan)
         if len(answered) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Metric
+from pipelines.metrics.bleu import COLUMNS, bleu_counts
 from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Bools: TypeAlias = NDArray[np.bool_]
 
+NO_JUDGE: Final = "no judge: give one with --judge"
 _WORST_FIRST: Final = ("error", "missing", "excluded")
 
 
@@ -139,6 +141,21 @@ class ScoredRows:
         if n and (ends := interval([Term(columns, self["cluster"][self.ok])], FRACTION)):
             fields |= {"ci_low": n * ends.low, "ci_high": n * ends.high, "freedom": ends.freedom}
         return self.count(name, int(columns[:, 0].sum()) if n else None, n, **fields)
+
+
+def unjudged_note(rows: ScoredRows) -> str:
+    """Return why answers have no verdict of a judge."""
+    failed = int((rows["verdict_state"] == "failed").sum())
+    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else NO_JUDGE
+
+
+def answers_bleu_counts(
+    rows: ScoredRows, chosen: Bools, references: Sequence[Sequence[str]], **form: bool
+) -> FloatArray:
+    """Return BLEU's counts of the chosen answers, each with its references, as columns; zeros in the other rows."""
+    counts = np.zeros((len(rows), COLUMNS))
+    counts[chosen] = bleu_counts([answer or "" for answer in rows.texts("answer")[chosen]], references, **form)
+    return counts
 
 
 def worst_status(*statuses: NDArray[Any]) -> NDArray[Any]:

@@ -24,7 +24,7 @@ SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answe
 """Names that a columns file may use for ours."""
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
 _SEVERAL: Final = ("media", "options")  # roles that may have several columns
-_LETTERS: Final = ascii_uppercase[:10]
+OPTION_LETTERS: Final = ascii_uppercase[:10]  # columns of an option each
 
 
 def find_columns(
@@ -73,7 +73,7 @@ def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, S
 
 def _lettered(columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
     """Return the columns A, B, ... up to J, as far as they go; none unless there are two."""
-    for letters in (_LETTERS, _LETTERS.lower()):
+    for letters in (OPTION_LETTERS, OPTION_LETTERS.lower()):
         names = [letter for letter in letters if letter in columns and letter not in taken]
         if len(names) > 1 and names == list(letters[: len(names)]):
             return tuple(names)

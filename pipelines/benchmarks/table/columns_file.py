@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from models.errors import suggest
 from models.strict_yaml import read_text, read_yaml
-from pipelines.benchmarks.known_tables import KINDS
+from pipelines.benchmarks.known_tables import DEFAULT_TOLERANCE, KINDS
 from pipelines.benchmarks.published import parse_published
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.table.columns import MAPPED, SYNONYMS, may_have_several
 from pipelines.benchmarks.table.kinds import DEFAULT
 from pipelines.errors import SourceError
 
+_MAX_TOKENS: Final = 32_768
 _TEXTS: Final = ("kind", "prompt", "title", "citation", "headline", "published")
 
 
@@ -26,7 +27,7 @@ class ColumnsFile:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     max_new_tokens: int = 0
-    tolerance: float = 0.05
+    tolerance: float = DEFAULT_TOLERANCE
     media_optional: bool = False
     published: tuple[PublishedValue, ...] = ()
 
@@ -53,9 +54,9 @@ def read_columns_file(path: Path) -> ColumnsFile:
     return ColumnsFile(
         columns=columns,
         texts=texts,
-        max_new_tokens=int(_number(path, entries, "max_new_tokens", 0)),
-        tolerance=_number(path, entries, "tolerance", 0.05),
-        media_optional=entries.get("media_optional", False) is True,
+        max_new_tokens=_tokens(path, entries.get("max_new_tokens", 0)),
+        tolerance=_share(path, "tolerance", entries.get("tolerance", DEFAULT_TOLERANCE)),
+        media_optional=_flag(path, "media_optional", entries.get("media_optional", False)),
         published=_published(path, texts["published"]) if "published" in texts else (),
     )
 
@@ -75,11 +76,21 @@ def _text(path: Path, key: str, value: Any) -> str:
     return value.strip("\n")
 
 
-def _number(path: Path, entries: Mapping[str, Any], key: str, default: float) -> float:
-    value = entries.get(key, default)
-    limit = 1.0 if key == "tolerance" else 32_768
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= limit:
-        raise SourceError(f"{path}: {key} must be a number from 0 to {limit:g}, not {value!r}")
+def _tokens(path: Path, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_TOKENS:
+        raise SourceError(f"{path}: max_new_tokens must be a whole number from 0 to {_MAX_TOKENS:,}, not {value!r}")
+    return value
+
+
+def _share(path: Path, key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise SourceError(f"{path}: {key} must be a number from 0 to 1, not {value!r}")
+    return value
+
+
+def _flag(path: Path, key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise SourceError(f"{path}: {key} must be true or false, not {value!r}")
     return value
 
 

@@ -27,6 +27,7 @@ class KindFacts:
     max_new_tokens: int
     headline: str = "accuracy"
     secondary: tuple[str, ...] = ("accuracy_macro", "unreadable")
+    further: tuple[str, ...] = ()  # metrics that no summary shows
     needs_options: bool = False
     measure: str
 
@@ -44,6 +45,7 @@ KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
         text="{hint}{question}\nAnswer yes or no.",
         max_new_tokens=32,
         secondary=("f1", "yes_share", "unreadable"),
+        further=("precision", "recall", "accuracy_macro"),
         measure=f"{_RIGHT} by yes or no. Higher is better.",
     ),
     "label": KindFacts(
@@ -55,6 +57,7 @@ KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
         text="{hint}{question}\nAnswer with a word or a short phrase.",
         max_new_tokens=64,
         secondary=("anls", "vqa_accuracy", "unreadable"),
+        further=("accuracy_macro",),
         measure=f"{_RIGHT}: the answer equals a reference except for case, articles, punctuation, number words and "
         "Unicode form. Higher is better.",
     ),
@@ -62,6 +65,7 @@ KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
         text="{hint}{question}\nAnswer with a number alone.",
         max_new_tokens=32,
         secondary=("exact", "unreadable"),
+        further=("accuracy_macro",),
         measure=f"{_RIGHT}: the number is within a relative tolerance, or equal for years and whole numbers below 10. "
         "Higher is better.",
     ),
@@ -70,6 +74,7 @@ KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
         max_new_tokens=256,
         headline="judged_accuracy",
         secondary=("rouge", "bleu", "meteor"),
+        further=("unreadable",),
         measure="Share of answers that the judge accepts. Higher is better.",
     ),
 }
@@ -80,6 +85,14 @@ JUDGE_TEXT: Final = (
     "Reply: {reply}\n"
     "Does the reply give one of the right answers, in whatever words? Answer yes or no."
 )
+
+
+def check_headline(name: str, kind: Kind, where: str) -> None:
+    """Raise SourceError for a headline that is no metric of a kind; '' is that of the kind."""
+    facts = KIND_FACTS[kind]
+    metrics = (facts.headline, *facts.secondary, *facts.further)
+    if name and name not in metrics:
+        raise SourceError(f"{where}: kind {kind} has no metric {name!r}; it has {', '.join(metrics)}")
 
 
 def prompt_version(definition: TableDefinition) -> str:

@@ -26,10 +26,16 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     with_intervals,
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, coverage_note
+from pipelines.benchmarks.metrics_kernel.rows import (
+    Bools,
+    ScoredRows,
+    answers_bleu_counts,
+    coverage_note,
+    unjudged_note,
+)
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.table.kinds import CIRCULAR
-from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
 
 if TYPE_CHECKING:
@@ -43,17 +49,10 @@ def _share(part: FloatArray | Bools, whole: FloatArray | Bools) -> FloatArray:
     return np.stack([np.asarray(part, np.float64), np.asarray(whole, np.float64)], axis=1)
 
 
-def _yes(rows: ScoredRows, part: str, whole: tuple[str, ...]) -> FloatArray:
-    positive, is_yes = rows.floats("said_yes"), rows.floats("is_yes")
-    columns = {"said": positive, "is": is_yes, "both": positive * is_yes}
-    return _share(
-        columns["both"] * (2.0 if part == "twice" else 1.0), np.sum([columns[name] for name in whole], axis=0)
-    )
-
-
-def _unjudged(rows: ScoredRows) -> str:
-    failed = int((rows["verdict_state"] == "failed").sum())
-    return f"{failed:,} verdict{'s' if failed > 1 else ''} failed" if failed else "no judge: name one by --judge"
+def _rightly_yes(rows: ScoredRows, *whole: str) -> FloatArray:
+    """Return the columns of the answers that are rightly yes, over the mean of the columns of a whole."""
+    both = rows.floats("said_yes") * rows.floats("is_yes")
+    return _share(len(whole) * both, np.sum([rows.floats(name) for name in whole], axis=0))
 
 
 def _all_turns(rows: ScoredRows) -> FloatArray:
@@ -71,15 +70,15 @@ _ACCURACY: Final = MetricDef(name="accuracy", value="correct")
 _UNREADABLE: Final = MetricDef(name="unreadable", value=lambda rows: rows.flagged("unreadable"))
 _ALL_TURNS: Final = MetricDef(name="circular_accuracy", value=_all_turns, form="both")
 _YES_NO: Final = (
-    MetricDef(name="precision", value=lambda rows: _yes(rows, "once", ("said",)), empty="no answer is yes"),
-    MetricDef(name="recall", value=lambda rows: _yes(rows, "once", ("is",)), empty="no right answer is yes"),
-    MetricDef(name="f1", value=lambda rows: _yes(rows, "twice", ("said", "is")), empty="no yes", form="both"),
+    MetricDef(name="precision", value=lambda rows: _rightly_yes(rows, "said_yes"), empty="no answer is yes"),
+    MetricDef(name="recall", value=lambda rows: _rightly_yes(rows, "is_yes"), empty="no right answer is yes"),
+    MetricDef(name="f1", value=lambda rows: _rightly_yes(rows, "said_yes", "is_yes"), empty="no yes", form="both"),
     MetricDef(name="yes_share", value="said_yes"),
 )
 _ANLS: Final = MetricDef(name="anls", value="anls")
 _VQA: Final = MetricDef(name="vqa_accuracy", value="vqa", counted=lambda rows: rows.ok & ~np.isnan(rows.floats("vqa")))
 _EXACT: Final = MetricDef(name="exact", value="exact")
-_JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=_unjudged)
+_JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=unjudged_note)
 _SIMILAR: Final = (MetricDef(name="rouge", value="rouge"), MetricDef(name="meteor", value="meteor"))
 _BLEU: Final = MetricDef(
     name="bleu", value="bleu_counts", statistic=bleu_of_sums, of_totals=bleu_of_counts, form="both"
@@ -126,13 +125,8 @@ def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
 
 
 def _with_bleu(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
-    answered = np.flatnonzero(rows.ok)
-    counts = np.zeros((len(rows), COLUMNS))
-    counts[answered] = bleu_counts(
-        [text or "" for text in rows.texts("answer")[answered]],
-        [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]],
-    )
-    return rows.with_columns(bleu_counts=counts)
+    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][rows.ok]]
+    return rows.with_columns(bleu_counts=answers_bleu_counts(rows, rows.ok, references))
 
 
 def _by_group(definition: MetricDef, rows: ScoredRows, macro: str = "") -> Iterator[Measure]:

@@ -13,7 +13,7 @@ from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles
-from pipelines.benchmarks.table.kinds import KIND_FACTS, check_prompt
+from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt
 from pipelines.benchmarks.table.media import is_empty
 from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, options_of, yes_or_no
 from pipelines.errors import SourceError
@@ -97,7 +97,7 @@ class TableSource:
 
 
 def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: str, given: ColumnsFile) -> TableSource:
-    """Return the source of a table with its definition; SourceError where it cannot be told."""
+    """Return the source of a table with its definition; SourceError where it has none."""
     where = f"{source.uri}/{files.paths[0]}"
     columns = _columns(source, files)
     roles = find_columns(columns, given.columns, where)
@@ -195,7 +195,7 @@ def _kind(given: str, roles: Mapping[str, Any], answers: _Answers, where: str, c
     if detected is None:
         missing = f"answers have up to {answers.longest} words" if answers.rows else "no row has an answer"
         raise SourceError(
-            f"{where}: the kind cannot be told: {missing}, and there are no options; it has the columns "
+            f"{where}: the kind cannot be detected: {missing}, and there are no options; it has the columns "
             f"{described(columns)}; give --kind {', '.join(KIND_FACTS)}"
         )
     return detected
@@ -214,5 +214,6 @@ def _check_roles(
             f"{where}: no column of questions (question, prompt, text, query); it has {described(columns)}; name "
             "it in a columns file, or give there the `prompt` that all rows share"
         )
+    check_headline(given.texts.get("headline", ""), kind, "columns file: headline")
     if prompt:
         check_prompt(prompt, kind, tuple(roles), "columns file: prompt")

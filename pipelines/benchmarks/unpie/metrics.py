@@ -28,7 +28,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     with_intervals,
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note, worst_status
+from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, Bools, ScoredRows, aligned, coverage_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
@@ -48,7 +48,6 @@ _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "reconstruction": ("untranslated", "wrong_script", "refusal", "truncated"),
 }
 _NO_SCORER: Final = "no scorer model"
-_NO_JUDGE: Final = "no judge"
 _GAIN: Final = "delta_vs_lm"
 
 
@@ -85,7 +84,7 @@ _MARGIN: Final = _metric(name="margin", value="margin", missing=_NO_SCORER, coun
 _TIE_RATE: Final = _metric(name="tie_rate", value="tie", missing=_NO_SCORER, counted=_translated)
 _PAIR_ACCURACY: Final = _metric(name="pair_accuracy", value="correct", missing=_NO_SCORER, form="both")
 _SAME_OUTPUT: Final = _metric(name="same_output_rate", value="same")
-_CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=_NO_JUDGE, form="both")
+_CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=NO_JUDGE, form="both")
 _SENTENCE_BLEU: Final = _metric(name="bleu4_sentence", value="bleu4_sentence")
 _BLEU: Final = _metric(
     name="bleu4",
@@ -237,7 +236,7 @@ def _by_frequency(rows: ScoredRows, samples: Mapping[str, Sample]) -> Mapping[st
 def _reconstruction_counts(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
     judged, invalid = _is_judged(rows), rows.ok & (rows["verdict_state"] == "invalid")
     for name, value in (("judge_invalid", invalid.sum()), ("judged_by_rule", rows.flagged("judged_by_rule").sum())):
-        yield rows.count(name, int(value) if judged else None, note="" if judged else _NO_JUDGE)
+        yield rows.count(name, int(value) if judged else None, note="" if judged else NO_JUDGE)
     yield from agreement(rows, "accepted")
 
 

@@ -25,13 +25,13 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     with_intervals,
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, answers_bleu_counts, coverage_note
 from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag
 from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
-from pipelines.metrics.bleu import COLUMNS, bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,20 +108,15 @@ def _with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRo
     rows = ScoredRows.of(scores)
     items = [samples[name] for name in rows["sample_id"]]
     kinds = [kinds_by_letter(item).get(str(answer), "") for item, answer in zip(items, rows["answer"], strict=True)]
-    written = np.flatnonzero(rows.ok & (rows["task"] == "freeform"))
-    counts = np.zeros((len(rows), COLUMNS))
-    counts[written] = bleu_counts(
-        [answer or "" for answer in rows.texts("answer")[written]],
-        [[items[row].data["readings"]["correct"]] for row in written],
-        lowercase=True,
-    )
+    written = rows.ok & (rows["task"] == "freeform")
+    references = [[items[row].data["readings"]["correct"]] for row in np.flatnonzero(written)]
     return rows.with_columns(
         subset=np.array([item.subset for item in items]),
         human=np.array([item.data.get("human", "") for item in items]),
         gold=np.array([gold_letter(item) for item in items]),
         rating=np.array([_rating(item) for item in items]),
         kind=np.array(kinds),
-        bleu_counts=counts,
+        bleu_counts=answers_bleu_counts(rows, written, references, lowercase=True),
     )
 
 

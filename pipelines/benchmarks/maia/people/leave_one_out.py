@@ -69,9 +69,9 @@ def as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
 def leave_one_out_measures(frame: pd.DataFrame, grouping: Grouping) -> list[Measure]:
     """Return the share of accepted answers for the whole and each category; none without such answers."""
     from pipelines.benchmarks.metrics_kernel.definitions import MetricDef  # prompts need no numpy
-    from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+    from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, ScoredRows
 
     if frame.empty:
         return []
-    accepted = MetricDef(name=MEASURE.metric, value="accepted", missing="no judge: give one with --judge")
+    accepted = MetricDef(name=MEASURE.metric, value="accepted", missing=NO_JUDGE)
     return grouping.measures(accepted, ScoredRows.of(frame, task=MEASURE.task, setting=MEASURE.setting, note=_NOTE))

@@ -222,3 +222,10 @@ def test_wrong_name_or_file_ends_with_a_sentence(tool: str, content: bytes, sent
     file.write_bytes(content)
     with pytest.raises(UsageError, match=sentence):
         read(file, tool)
+
+
+def test_folder_with_too_many_files_is_refused_whole(tmp_path: Path) -> None:
+    for number in range(10_001):
+        (tmp_path / f"samples_{number}.jsonl").touch()
+    with pytest.raises(UsageError, match=r"over 10,000 files may be of lm-eval; give one run's folder"):
+        tool_files(tmp_path, None)

@@ -137,9 +137,9 @@ def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["cat"], ["Dog"], ["Dog"]]
 
 
-def test_a_kind_that_cannot_be_told_names_the_columns(tmp_path: Path) -> None:
+def test_a_kind_that_cannot_be_detected_names_the_columns(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match=r"kind cannot be told: answers have up to 30 words.*question, answer; give --kind"
+        SourceError, match=r"kind cannot be detected: answers have up to 30 words.*question, answer; give --kind"
     ):
         ingest(tmp_path, "q.csv", f"question,answer\nwhy,{'word ' * 30}\n")
     with pytest.raises(SourceError, match=r"no column of answers.*question, reply"):
@@ -299,6 +299,11 @@ def test_a_columns_file_maps_names_and_words(tmp_path: Path) -> None:
         ("qestion: x\n", "unknown key 'qestion'; did you mean 'question'"),
         ("kind: chioce\n", "unknown kind 'chioce'; did you mean 'choice'"),
         ("tolerance: much\n", "tolerance must be a number"),
+        ("max_new_tokens: 16.5\n", "max_new_tokens must be a whole number"),
+        ("media_optional: 'yes'\n", "media_optional must be true or false, not 'yes'"),
+        ("media_optional: 1\n", "media_optional must be true or false, not 1"),
+        ("headline: acuracy\n", "kind yes-no has no metric 'acuracy'; it has accuracy, f1"),
+        ("headline: anls\n", "kind yes-no has no metric 'anls'"),
         ("question: [a, b]\n", "question must be one column"),
         ("- a\n", "not a mapping"),
         ("prompt: 'Look: {qestion}'\n", "unknown placeholder {qestion}; did you mean 'question'"),

@@ -120,7 +120,10 @@ def test_note_says_why_verdicts_are_missing() -> None:
 def test_judged_metrics_are_null_without_a_judge() -> None:
     metrics = reduced(every_column(judged="absent"))
     for name in ("oevqa_accuracy", "agg_acc", "agg_both", "oevqa_minus_pool", "judge_error_count"):
-        assert (metric_of(metrics, name).value, metric_of(metrics, name).note) == (None, "no judge")
+        assert (metric_of(metrics, name).value, metric_of(metrics, name).note) == (
+            None,
+            "no judge: give one with --judge",
+        )
     assert metric_of(metrics, "pool_accuracy").value == 1.0
 
 

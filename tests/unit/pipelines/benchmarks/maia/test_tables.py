@@ -232,9 +232,9 @@ def test_missing_values_carry_their_reason() -> None:
     tables = {table.id: table for table in make_tables(results_of("maia", metrics_of(scripted, "model-a"), PUBLISHED))}
     row = row_of(tables["maia_table1"], "model-a", "Black video")
     assert (set(row.cells), row.note) == ({None}, "1 request was never run")
-    assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge"
+    assert row_of(tables["maia_table2"], "model-a", "32-Frames").note == "no judge: give one with --judge"
     assert row_of(tables["maia_contingency"], "All", "model-a, 32-Frames").cells[0] == TableValue(
-        value=None, note="no judge"
+        value=None, note="no judge: give one with --judge"
     )
     assert row_of(tables["maia_pools"], "model-a", "Black video").cells[0] == TableValue(
         value=None, note="1 request was never run"

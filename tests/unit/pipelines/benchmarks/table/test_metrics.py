@@ -139,7 +139,7 @@ def test_open_answers_have_similarity_always_and_verdicts_by_the_judge() -> None
     rows = [row(items[0], "open", "a dog runs"), row(items[1], "open", "a cat sleeps")]
     measured = metrics(definition, rows)
     assert measured["judged_accuracy", "default", ""].value is None
-    assert "no judge" in measured["judged_accuracy", "default", ""].note
+    assert measured["judged_accuracy", "default", ""].note == "no judge: give one with --judge"
     assert measured["rouge", "default", ""].value == pytest.approx((1 + 1 / 3) / 2)
     assert {"bleu", "meteor"} <= {name for name, _, _ in measured}
     verdicts = [Verdict(state="ok", accepted=True), Verdict(state="invalid")]

@@ -278,7 +278,7 @@ def test_bleu_needs_no_judge() -> None:
     metrics = reduced(cell(FEW, "reconstruction", "lm", lambda s, _: {"output": s.data["sentence"]}), FEW)
     for name in ("correct_pct", "judge_invalid", "judged_by_rule"):
         metric = metric_of(metrics, name, "lm")
-        assert (metric.value, metric.note) == (None, "no judge")
+        assert (metric.value, metric.note) == (None, "no judge: give one with --judge")
     assert metric_of(metrics, "bleu4", "lm", subset="De-En").value == pytest.approx(1.0)
     assert metric_of(metrics, "bleu4_sentence", "lm").value == pytest.approx(1.0)
 
