@@ -1,14 +1,20 @@
 """The folder of weights that this product copies or converts: on the disk of the hub's cache, trimmed when full.
 
-A process holds a lock on each folder that it uses. Only folders of this store are deleted, the longest unused first.
+A process holds a lock on each copy that it uses. Files are deleted only where a marker proves that this store wrote
+them, the longest unused copy first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
+import json
 import logging
 import os
+import secrets
 import shutil
+import stat
 from pathlib import Path
 
 from models.engines.hub import hub_id
@@ -21,7 +27,7 @@ from models.spec import ModelSpec
 log = logging.getLogger(__name__)
 
 COMPLETE = ".complete"
-"""Marker of a folder that was copied completely; its time is that of the last use, its lock that of a user."""
+"""Marker of a whole copy: the text whose hash names the folder. Its time is that of the last use, its lock a user's."""
 _GB = 1e9
 _HELD: dict[Path, int] = {}
 """The locked markers of this process."""
@@ -56,35 +62,90 @@ def check_disk(spec: ModelSpec) -> None:
         )
 
 
+def folder_of(content: str) -> Path:
+    """Return the folder for a copy of `content`: JSON of its source and of [name, bytes, version] of each file.
+
+    Its name is the hash of that text, which the marker repeats: no folder of another origin has both.
+    """
+    return weights_folder() / _hash(content)
+
+
+def is_complete(folder: Path, content: str) -> bool:
+    """Return whether a folder has the marker of this product for a whole copy."""
+    return _content(folder) == content
+
+
+def complete(folder: Path, content: str) -> None:
+    """Write the marker of a whole copy, as a new file: what lay or was linked under its name is not written to."""
+    part = folder / f"{COMPLETE}-{secrets.token_hex(4)}"
+    with part.open("x", encoding="utf-8") as file:
+        file.write(content)
+    part.replace(folder / COMPLETE)
+
+
 def hold(folder: Path) -> None:
     """Keep a complete folder until this process ends, and count it as used now."""
     marker = folder / COMPLETE
     os.utime(marker)
     if marker not in _HELD:
-        _HELD[marker] = os.open(marker, os.O_RDONLY)
+        _HELD[marker] = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
         fcntl.flock(_HELD[marker], fcntl.LOCK_SH)
 
 
 def make_room(needed: int, folder: Path) -> None:
-    """Delete least recently used folders of the store until `needed` bytes are free; OSError if they do not suffice."""
-    complete = sorted(folder.glob(f"*/{COMPLETE}"), key=lambda marker: marker.stat().st_mtime)
+    """Delete least recently used copies of the store until `needed` bytes are free; OSError if they do not suffice."""
+    copies = [path for path in folder.iterdir() if _content(path) is not None]
+    copies.sort(key=lambda copy: (copy / COMPLETE).lstat().st_mtime)
     while (free := shutil.disk_usage(folder).free) < needed:
-        if not complete:
+        if not copies:
             raise OSError(
                 f"{needed / _GB:.1f} GB are to be written, and {free / _GB:.1f} GB of {folder} are free; free some, or "
                 "set HF_HOME to a folder on a larger disk"
             )
-        _delete_unused(complete.pop(0))
+        _delete_unused(copies.pop(0))
 
 
-def _delete_unused(marker: Path) -> None:
-    lock = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
+def _hash(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _content(folder: Path) -> str | None:
+    """Return what the marker says that a folder holds; None for a folder that is not proved to be of this store."""
+    marker = folder / COMPLETE
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        marker.unlink()  # first: what is left of a folder without it is written again
-        shutil.rmtree(marker.parent)
-        log.warning("deleted the weights in %s, which were used longest ago: their disk is full", marker.parent)
-    except BlockingIOError:
-        log.info("the weights in %s are in use", marker.parent)
-    finally:
-        os.close(lock)
+        if not stat.S_ISDIR(folder.lstat().st_mode) or not stat.S_ISREG(marker.lstat().st_mode):
+            return None
+        content = marker.read_text(encoding="utf-8")
+    except (OSError, ValueError):  # none, unreadable, or not text
+        return None
+    return content if _hash(content) == folder.name else None
+
+
+def _delete_unused(folder: Path) -> None:
+    """Delete the files of a copy as they were written; whatever else lies in its folder stays."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(f"{folder}.lock", timeout=0), (folder / COMPLETE).open("rb") as marker:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            content = _content(folder)
+            if content is None:
+                return
+            (folder / COMPLETE).unlink()  # first: what is left of a folder without it is written again
+            for name, size, _ in json.loads(content)[1]:
+                _delete_copied(folder.resolve(), name, size)
+    except (BlockingIOError, Timeout):
+        log.info("the weights in %s are in use", folder)
+    else:
+        log.warning("deleted the weights in %s, which were used longest ago: their disk is full", folder)
+
+
+def _delete_copied(folder: Path, name: str, size: int) -> None:
+    """Delete a file of a copy, and the folders that it leaves empty; links and files of another size stay."""
+    path = folder / name
+    if path.resolve() != path or not path.is_file() or path.stat().st_size != size:
+        return
+    path.unlink()
+    with contextlib.suppress(OSError):  # something else is in a folder
+        for parent in path.parents[: len(Path(name).parts)]:
+            parent.rmdir()

@@ -18,7 +18,7 @@ from models.engines.gguf_conversion import converted_folder
 from models.engines.hub import adapter_folder, adapter_id
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import report_progress
-from models.engines.weight_store import COMPLETE, check_disk, hold, make_room, weights_folder
+from models.engines.weight_store import check_disk, complete, folder_of, hold, is_complete, make_room, weights_folder
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from models.shell.connections import check_object_store
@@ -84,11 +84,12 @@ def _fetch(uri: str) -> str:
         objects = list(_list_objects(client, bucket, prefix))
         if not objects:
             raise EngineUnreachableError(f"there is no folder {uri}, or it is empty")
-        name = hashlib.sha256(json.dumps([uri, sorted(objects)]).encode()).hexdigest()[:16]
-        folder = weights_folder() / name
+        content = json.dumps([uri, sorted(objects)])
+        folder = folder_of(content)
         with FileLock(f"{folder}.lock"):
-            if not (folder / COMPLETE).is_file():
+            if not is_complete(folder, content):
                 _copy(client, bucket, prefix, objects, folder)
+                complete(folder, content)
             hold(folder)
     except (BotoCoreError, ClientError, MissingSecretError, ShellSettingError) as error:
         raise EngineUnreachableError(f"{uri} cannot be read: {error}") from error
@@ -122,7 +123,7 @@ def _list_objects(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, 
 
 
 def _copy(client: Any, bucket: str, prefix: str, objects: list[tuple[str, int, str]], folder: Path) -> None:
-    """Copy missing files, and of an unfinished one the rest; the marker of a complete copy is written last."""
+    """Copy missing files, and of an unfinished one the rest."""
     total = sum(size for _, size, _ in objects)
     paths = {name: (folder / name).resolve() for name, _, _ in objects}
     outside = [name for name, path in paths.items() if not path.is_relative_to(folder.resolve())]
@@ -138,7 +139,6 @@ def _copy(client: Any, bucket: str, prefix: str, objects: list[tuple[str, int, s
         key = {"Bucket": bucket, "Key": prefix + name, "IfMatch": etag}
         _download(client, key, size, _part(paths[name]), count)
         _part(paths[name]).rename(paths[name])
-    (folder / COMPLETE).touch()
 
 
 def _size(path: Path) -> int | None:

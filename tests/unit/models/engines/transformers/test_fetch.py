@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,7 +71,6 @@ def test_s3_folder_is_fetched_once(bucket: Any, checkpoint_of: Checkpoints, monk
     def copied(*arguments: Any) -> None:
         copies.append(arguments)
         arguments[-1].mkdir()
-        (arguments[-1] / ".complete").touch()
 
     monkeypatch.setattr(fetch, "_copy", copied)
     assert Path(fetch.ensure_local(spec).source) == copy
@@ -193,3 +193,78 @@ def test_model_of_the_hub_that_the_disk_cannot_hold_is_not_fetched(
         EngineUnreachableError, match=r"org/model cannot be fetched: .* 144\.0 GB, and 100\.0 GB of .*/hub"
     ):
         weight_store.check_disk(spec_of("org/model", parameters_b=72))
+
+
+def test_only_proved_copies_make_room(bucket: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(weight_store, "_HELD", held := dict[Path, int]())
+    for key in ("old/w", "old/part/w", "old/kept/w"):
+        bucket.put_object(Bucket="store", Key=key, Body=b"w" * 1000)
+    copy = Path(fetch.ensure_local(spec_of("s3://store/old")).source)
+    os.close(held.pop(copy / ".complete"))
+    marker, store, outside = (copy / ".complete").read_text(), copy.parent, tmp_path / "outside"
+
+    def place(folder: Path, text: str) -> None:
+        folder.mkdir()
+        (folder / "w").write_bytes(b"u" * 1000)
+        (folder / ".complete").write_text(text)
+
+    for name, text in {"mine": "", "0" * 16: marker, f"{copy.name[:15]}g": marker}.items():
+        place(store / name, text)
+    place(outside, marker)
+    (store / "linked").symlink_to(outside)
+    (store / "of_a_folder" / ".complete").mkdir(parents=True)
+    (store / "of_a_link").mkdir()
+    (store / "of_a_link" / ".complete").symlink_to(outside / ".complete")
+    (store / "broken_link").mkdir()
+    (store / "broken_link" / ".complete").symlink_to("nothing")
+    (store / "file").write_bytes(b"u")
+    (copy / "notes").write_bytes(b"u")
+    (copy / "kept" / "w").write_bytes(b"changed")
+    shutil.rmtree(copy / "part")
+    (copy / "part").symlink_to(outside)
+    untouched = {path for path in tmp_path.rglob("*") if path not in (copy / "w", copy / ".complete")}
+
+    full_disk(monkeypatch, store, 0)
+    bucket.put_object(Bucket="store", Key="new/w", Body=b"n")
+    with pytest.raises(EngineUnreachableError, match="are to be written"):
+        fetch.ensure_local(spec_of("s3://store/new"))
+    assert {path for path in tmp_path.rglob("*") if not path.name.endswith(".lock")} == {
+        path for path in untouched if not path.name.endswith(".lock")
+    }
+    assert (outside / "w").read_bytes() == b"u" * 1000
+
+
+def test_linked_copy_is_used_and_not_deleted(bucket: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(weight_store, "_HELD", held := dict[Path, int]())
+    bucket.put_object(Bucket="store", Key="m/w", Body=b"w" * 1000)
+    copy = Path(fetch.ensure_local(spec_of("s3://store/m")).source)
+    os.close(held.pop(copy / ".complete"))
+    copy.rename(tmp_path / copy.name)
+    copy.symlink_to(tmp_path / copy.name)
+    full_disk(monkeypatch, copy.parent, 0)
+    with pytest.raises(OSError, match="are to be written"):
+        weight_store.make_room(1, copy.parent)
+    assert (tmp_path / copy.name / "w").is_file()
+
+
+def test_marker_of_another_content_is_no_whole_copy(bucket: Any) -> None:
+    for name in (".complete", "w"):
+        bucket.put_object(Bucket="store", Key=f"m/{name}", Body=b"w")
+    copy = Path(fetch.ensure_local(spec_of("s3://store/m")).source)
+    (copy / "w").unlink()
+    assert Path(fetch.ensure_local(spec_of("s3://store/m")).source) == copy
+    assert not (copy / "w").exists(), "it counts as whole"
+    (copy / ".complete").write_bytes(b"w")
+    fetch.ensure_local(spec_of("s3://store/m"))
+    assert (copy / "w").read_bytes() == b"w"
+
+
+def test_marker_is_not_written_through_a_link(bucket: Any, tmp_path: Path) -> None:
+    bucket.put_object(Bucket="store", Key="m/w", Body=b"w")
+    copy = Path(fetch.ensure_local(spec_of("s3://store/m")).source)
+    (tmp_path / "theirs").write_bytes(b"")
+    (copy / ".complete").unlink()
+    (copy / ".complete").symlink_to(tmp_path / "theirs")
+    fetch.ensure_local(spec_of("s3://store/m"))
+    assert (tmp_path / "theirs").read_bytes() == b""
+    assert not (copy / ".complete").is_symlink()
