@@ -21,14 +21,11 @@ def items(
     json: Json = False,
 ) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
-    from pipelines.benchmarks import benchmark_names
     from pipelines.decisions.items.create import describe_items, write_items
-    from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
-    check_names("benchmark", names(benchmarks), benchmark_names())
     reports = describe_items(out, names(benchmarks))
     addresses = write_items(reports, Store(to))
     counts = [
@@ -37,7 +34,8 @@ def items(
             "models": len(report.matrix.models),
             "items": len(report.matrix.items),
             **{name: sum(getattr(row, name) for row in report.rows) for name in ("suspect", "shortcut")},
-            "duplicates": sum(bool(row.duplicate_of) for row in report.rows),
+            "duplicates": None if report.not_searched else sum(bool(row.duplicate_of) for row in report.rows),
+            "not_searched": report.not_searched,
             "compact": len(report.compact.places),
             "compact_error": report.compact.largest_error,
         }
@@ -47,10 +45,13 @@ def items(
         print_json({"files": addresses, "items": counts})
         return
     for count in counts:
+        duplicates = "no search for" if count["not_searched"] else count["duplicates"]
         print_line(
             f"{count['benchmark']} {count['task']} {count['setting']}: {count['items']:,} items, {count['models']} "
-            f"models; {count['suspect']} suspect labels, {count['shortcut']} shortcuts, {count['duplicates']} "
-            f"duplicates; {count['compact']} items stand for all to {count['compact_error']:.3f}"
+            f"models; {count['suspect']} suspect labels, {count['shortcut']} shortcuts, {duplicates} duplicates; "
+            f"{count['compact']} samples stand for all to {count['compact_error']:.3f}"
         )
+    for problem in dict.fromkeys(report.not_searched for report in reports if report.not_searched):
+        print_line(f"Duplicates were not looked for: {problem}")
     for address in addresses:
         print_line(address)

@@ -112,9 +112,9 @@ def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
 
 
 def _numbers(out: Store) -> list[Measured]:
+    load_existing_run(out)  # makes its table benchmarks known
     numbers = load_metrics(out)
     if numbers is None:
-        load_existing_run(out)
         raise UsageError(f"{out.uri} has no report yet; run `vlmsweep report` first")
     return [number for number in numbers if not is_person(number.model)]
 
@@ -140,6 +140,11 @@ def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, rea
     names = ("benchmark", "model", "task", "setting", "subset", "category", "metric", "value", "ci_low", "ci_high", "n")
     fields: dict[str, Any] = {name: getattr(number, name) for name in names}
     result = LineResult(**fields, rule=_rule(line))
+    limits = [limit for limit in (line.at_least, line.at_most, line.margin) if limit is not None]
+    if number.unit == "fraction" and abs(limits[0]) > 1:
+        raise UsageError(f"the policy's {line.benchmark} line: {number.metric} is a fraction of 1, not {limits[0]:g}")
+    if number.value is None:
+        return Claim(replace(result, note=number.note or "it has no value"))
     if line.not_worse_than:
         if baseline is None:
             raise UsageError("the policy compares with a baseline; give its output with --baseline OUT")
@@ -148,7 +153,7 @@ def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, rea
         result = replace(result, value=gap.value, ci_low=gap.low, ci_high=gap.high, n=gap.n, baseline=old)
         sign = -1 if number.metric in benchmark(number.benchmark).lower_is_better else 1
         return Claim(result, gap, -sign * float(line.margin or 0.0), sign)
-    if number.value is None or number.ci_low is None or number.ci_high is None:
+    if number.ci_low is None or number.ci_high is None:
         return Claim(replace(result, note=number.note or "it has no interval"))
     evidence = Evidence(number.value, number.ci_low, number.ci_high, number.n)
     if line.at_least is not None:

@@ -14,7 +14,7 @@ from models.strict_yaml import read_yaml
 from pipelines.errors import UsageError
 
 _LISTS: Final = ("policy", "lines", "rules", "metrics")
-"""Keys under which a policy with other keys may hold its list."""
+"""Keys of which a policy that is a mapping has one, with its list."""
 
 
 class Line(BaseModel):
@@ -29,10 +29,10 @@ class Line(BaseModel):
     setting: str = ""
     subset: str = ""
     category: str = ""
-    at_least: float | None = Field(default=None, allow_inf_nan=False)
-    at_most: float | None = Field(default=None, allow_inf_nan=False)
+    at_least: float | None = Field(default=None, strict=True, allow_inf_nan=False)
+    at_most: float | None = Field(default=None, strict=True, allow_inf_nan=False)
     not_worse_than: Literal["baseline"] | None = None
-    margin: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    margin: float | None = Field(default=None, ge=0, strict=True, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _one_limit(self) -> Line:
@@ -65,11 +65,14 @@ def read_policy(path: Path) -> Policy:
         if unknown:
             raise UsageError(f"--policy {path}: unknown key {unknown[0]!r}{suggest(unknown[0], (*_LISTS, 'alpha'))}")
         alpha = raw.get("alpha", alpha)
-        raw = [line for key in _LISTS for line in (raw.get(key) or [])]
+        given = [key for key in _LISTS if key in raw]
+        if len(given) > 1:
+            raise UsageError(f"--policy {path}: {' and '.join(given)} both hold lines; give one list")
+        raw = raw[given[0]] if given else None
+    if isinstance(raw, list) and raw and isinstance(raw[0], dict) and raw[0].keys() == {"alpha"}:
+        alpha, *raw = raw[0]["alpha"], *raw[1:]
     if not isinstance(raw, list) or not raw:
         raise UsageError(f"--policy {path}: expected a list of lines, such as `- {{benchmark: mate, at_least: 0.5}}`")
-    if isinstance(raw[0], dict) and raw[0].keys() == {"alpha"}:
-        alpha, *raw = raw[0]["alpha"], *raw[1:]
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha < 1:
         raise UsageError(f"--policy {path}: alpha is {alpha!r}, expected a number between 0 and 1")
     return Policy(tuple(_line(path, number, entry) for number, entry in enumerate(raw, start=1)), float(alpha))

@@ -14,6 +14,7 @@ from models.errors import suggest
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import is_person
 from pipelines.decisions.evidence import NORMAL, POWER, Z95, Evidence
+from pipelines.decisions.items.matrix import RIGHT
 from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
@@ -96,20 +97,21 @@ def _needed(size: tuple[int, int], error: float, difference: float) -> dict[str,
 
 def _pairs(out: Store, singles: Sequence[PowerRow], difference: float) -> Iterator[PowerRow]:
     """Yield the rows of models in pairs, each with the next, where a score's means are the metric's values."""
-    models = sorted({row.model for row in singles})
-    for first, second in pairwise(models):
-        for pair in compare(out, out, (first, second)).differences:
-            row = next((row for row in singles if _is_of(row, pair)), None)
-            if row is not None and pair.ci_low is not None and pair.ci_high is not None:
+    for first, second in pairwise(sorted({row.model for row in singles})):
+        others = {(row.benchmark, row.task, row.setting): row for row in singles if row.model == second}
+        tested = compare(out, out, (first, second)).differences
+        for row in (row for row in singles if row.model == first):
+            other = others.get((row.benchmark, row.task, row.setting))
+            pair = next((pair for pair in tested if other and _is_of(row, other, pair)), None)
+            if pair is not None and pair.ci_low is not None and pair.ci_high is not None:
                 error = (pair.ci_high - pair.ci_low) / 2 / Z95
                 yield replace(row, other=second, **_needed((pair.n, pair.clusters), error, difference))
 
 
-def _is_of(row: PowerRow, pair: Difference) -> bool:
-    """Return whether a difference is of a row's metric: of its name, or of a score with the same mean over its rows."""
-    is_cell = (row.benchmark, row.model, row.task, row.setting) == (
-        *(pair.benchmark, pair.model_a, pair.task, pair.setting),
+def _is_of(row: PowerRow, other: PowerRow, pair: Difference) -> bool:
+    """Return whether a difference is that of two rows: of their metric, or of verdicts whose means are its values."""
+    is_cell = (row.benchmark, row.task, row.setting, "", "") == (
+        *(pair.benchmark, pair.task, pair.setting, pair.subset, pair.category),
     )
-    is_whole = not pair.subset and not pair.category
-    is_mean = pair.value == row.metric or (pair.value == "correct" and row.metric in ("accuracy", "exact_match"))
-    return is_cell and is_whole and is_mean and abs(pair.mean_a - row.value) < _SAME
+    is_same = max(abs(pair.mean_a - row.value), abs(pair.mean_b - other.value)) < _SAME
+    return is_cell and is_same and pair.value in (row.metric, *RIGHT)

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.decisions.items.matrix import AnswerMatrix, read_matrices
 from pipelines.decisions.items.statistics import (
     SHORTCUT_SHARE,
@@ -18,6 +18,7 @@ from pipelines.decisions.items.statistics import (
     Compact,
     compact_subset,
     discrimination,
+    sample_shares,
     shares_right,
     suspicions,
 )
@@ -26,6 +27,7 @@ from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_existing_run
+from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, inline_file
 from pipelines.rendering.escaping import csv_cell
 from pipelines.storage.published_files import publish_files
@@ -60,16 +62,19 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """The items of one task in one setting, and a subset that stands for them."""
+    """The items of one task in one setting, and a subset of their samples that stands for them."""
 
     matrix: AnswerMatrix
     rows: tuple[ItemRow, ...]
+    samples: tuple[str, ...]
     compact: Compact
+    not_searched: str = ""  # why duplicates were not looked for
 
 
 def describe_items(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[ItemReport]:
     """Describe the items of outputs; UsageError where no task has answers of at least five models."""
     matrices = read_matrices(uris, benchmarks)
+    check_names("benchmark", benchmarks, benchmark_names())  # those of the outputs are known now
     if not matrices:
         raise UsageError(f"{', '.join(uris)}: no scored answers of models; run `vlmsweep score` first")
     enough = [matrix for matrix in matrices if len(matrix.models) >= MIN_MODELS and len(matrix.items) > 1]
@@ -81,11 +86,11 @@ def describe_items(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[
         )
     seen = [matrix for matrix in enough if not matrix.is_blind] or enough
     firsts = {name: _duplicates(uris, name) for name in sorted({matrix.benchmark for matrix in seen})}
-    return [_report(matrix, matrices, firsts[matrix.benchmark]) for matrix in seen]
+    return [_report(matrix, matrices, *firsts[matrix.benchmark]) for matrix in seen]
 
 
 def _report(
-    matrix: AnswerMatrix, matrices: Sequence[AnswerMatrix], firsts: Mapping[tuple[str, ...], str]
+    matrix: AnswerMatrix, matrices: Sequence[AnswerMatrix], firsts: Mapping[tuple[str, ...], str], not_searched: str
 ) -> ItemReport:
     blind = [
         other.rows_of(matrix.items)
@@ -118,24 +123,28 @@ def _report(
                 duplicate_of=firsts.get((matrix.task, matrix.setting, *item), ""),
             )
         )
-    return ItemReport(matrix, tuple(rows), compact_subset(matrix.right))
+    samples, shares = sample_shares(matrix.right, [sample for sample, _ in matrix.items])
+    return ItemReport(matrix, tuple(rows), samples, compact_subset(shares), not_searched)
 
 
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _duplicates(uris: Sequence[str], name: str) -> dict[tuple[str, ...], str]:
-    """Return (task, setting, sample, variant) -> the first sample with the same prompt; nothing without the data."""
+def _duplicates(uris: Sequence[str], name: str) -> tuple[dict[tuple[str, ...], str], str]:
+    """Return (task, setting, sample, variant) -> the first sample with the same prompt; and why there was no search."""
     first: dict[tuple[str, ...], str] = {}
     duplicates: dict[tuple[str, ...], str] = {}
+    problems: list[str] = []
     for out in map(Store, uris):
         entry = next((e for e in load_existing_run(out).entries if e.benchmark == name and not e.external), None)
         if entry is None:
+            problems.append(f"{out.uri} has no prompts of its own")
             continue
         try:
             plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
-        except DatasetError:
+        except DatasetError as error:
+            problems.append(f"{out.uri}: {error}")
             continue
         for key in (
             key for plan in plans for part in plan.plan.parts for key in plan.plan.read_columns(part).request_keys()
@@ -143,7 +152,7 @@ def _duplicates(uris: Sequence[str], name: str) -> dict[tuple[str, ...], str]:
             original = first.setdefault((key.task, key.setting, key.prompt_sha256), key.sample_id)
             if original != key.sample_id:
                 duplicates[key.task, key.setting, key.sample_id, key.variant] = original
-    return duplicates
+    return duplicates, "" if first else "; ".join(problems)
 
 
 def write_items(reports: Sequence[ItemReport], to: Store) -> list[str]:
@@ -170,14 +179,13 @@ def _csv(rows: Iterator[ItemRow]) -> str:
 
 def _compact_text(report: ItemReport) -> str:
     matrix, compact = report.matrix, report.compact
-    ids = dict.fromkeys(matrix.items[place][0] for place in compact.places)
     head = (
-        f"# {matrix.benchmark} {matrix.task} {matrix.setting}: {len(compact.places):,} of {len(matrix.items):,} items, "
-        f"from {len(matrix.models)} models; the mean over them differs from that over all by "
+        f"# {matrix.benchmark} {matrix.task} {matrix.setting}: {len(compact.places):,} of {len(report.samples):,} "
+        f"samples, from {len(matrix.models)} models; the mean over them differs from that over all by "
         f"{100 * compact.mean_error:.1f} points for a model without a part in the choice, "
         f"by {100 * compact.largest_error:.1f} at most\n"
     )
-    return head + "".join(f"{sample}\n" for sample in ids)
+    return head + "".join(f"{report.samples[place]}\n" for place in compact.places)
 
 
 def _page(reports: Sequence[ItemReport]) -> str:
@@ -188,7 +196,7 @@ def _page(reports: Sequence[ItemReport]) -> str:
             "title": f"{benchmark(report.matrix.benchmark).title}: {report.matrix.task}, {report.matrix.setting}",
             "items": len(report.matrix.items),
             "models": len(report.matrix.models),
-            "lists": [(heading, note, rows[:SHOWN], len(rows)) for heading, note, rows in _lists(report)],
+            "lists": list(_lists(report)),
             "compact": _compact_text(report).partition("\n")[0].removeprefix("# "),
         }
         for report in reports
@@ -200,31 +208,45 @@ def _page(reports: Sequence[ItemReport]) -> str:
     )
 
 
-def _lists(report: ItemReport) -> Iterator[tuple[str, str, list[ItemRow]]]:
+@dataclass(frozen=True, slots=True)
+class _List:
+    """Items of one kind on the page, with the columns that say why."""
+
+    heading: str
+    note: str
+    rows: Sequence[ItemRow]
+    columns: Sequence[str]
+
+
+def _lists(report: ItemReport) -> Iterator[_List]:
     by_odds = sorted(report.rows, key=lambda row: -(row.log_odds or 0.0))
-    yield (
+    yield _List(
         "Suspect labels",
-        (
-            f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
-            "three in five or more had a wrong label in simulations; a person decides."
-        ),
+        f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
+        "about three in five had a wrong label in simulations; a person decides.",
         [row for row in by_odds if row.suspect],
+        ("Wrong", "Models agree on", "Log odds"),
     )
-    yield (
+    yield _List(
         "Shortcuts",
         f"More than half of at least {MIN_MODELS} models are right without the picture or clip.",
         [row for row in report.rows if row.shortcut],
+        ("Wrong", "Right without medium"),
     )
-    yield (
+    yield _List(
         "Duplicates",
-        "The same question about the same media under another id.",
+        f"Not looked for: {report.not_searched}."
+        if report.not_searched
+        else "The same question about the same media under another id.",
         [row for row in report.rows if row.duplicate_of],
+        ("Same as",),
     )
-    yield (
+    yield _List(
         "Items that strong models get wrong and weak ones right",
         "Discrimination below -0.2.",
         sorted(
             (row for row in report.rows if row.discrimination is not None and row.discrimination < -0.2),
             key=lambda row: row.discrimination or 0.0,
         ),
+        ("Wrong", "Discrimination"),
     )

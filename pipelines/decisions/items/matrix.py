@@ -20,7 +20,7 @@ Item: TypeAlias = tuple[str, str]  # sample and variant
 
 RIGHT: Final = ("correct", "exact_match", "label_correct", "accepted")
 """Values that say whether an answer is right, the first that a row has."""
-BLIND: Final = ("no-image", "lm", "black-video", "unimodal")
+BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")
 """Settings in which models do not see the medium."""
 
 
@@ -78,6 +78,7 @@ def _right(rows: ScoreRows) -> NDArray[np.float64]:
 def _matrix(
     name: str, task: str, setting: str, by_model: dict[str, dict[Item, tuple[float, str | None]]]
 ) -> AnswerMatrix:
+    by_model = {model: cells for model, cells in by_model.items() if not all(math.isnan(r) for r, _ in cells.values())}
     items = sorted({item for cells in by_model.values() for item, (right, _) in cells.items() if not math.isnan(right)})
     right = np.full((len(by_model), len(items)), np.nan)
     answers = np.full((len(by_model), len(items)), None, dtype=object)

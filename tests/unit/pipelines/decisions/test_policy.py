@@ -37,6 +37,11 @@ def test_policy_is_a_list_or_a_mapping(text: str, expected: Policy, tmp_path: Pa
     [
         ("", "expected a list of lines"),
         ("[]", "expected a list of lines"),
+        ("- alpha: 0.1", "expected a list of lines"),
+        ("policy: 5", "expected a list of lines"),
+        ("policy: {benchmark: mate, at_least: 1}", "expected a list of lines"),
+        ("policy: [{benchmark: mate, at_least: 1}]\nrules: []", "policy and rules both hold lines; give one list"),
+        ("- {benchmark: mate, at_least: true}", "line 1 of the list: at_least: Input should be a valid number"),
         ("- 5", "line 1 of the list: expected a mapping"),
         ("- {benchmark: mate, at_lest: 0.5}", "unknown key 'at_lest'; did you mean 'at_least'?"),
         ("- {benchmark: mate}", "give one of at_least, at_most and not_worse_than"),

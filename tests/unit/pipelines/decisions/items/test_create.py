@@ -6,30 +6,18 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from models.spec import ModelSpec
+from pipelines.decisions.items import create
 from pipelines.decisions.items.create import describe_items, write_items
-from pipelines.errors import UsageError
-from pipelines.plan.run_spec import RunSpec
+from pipelines.decisions.items.statistics import compact_subset
+from pipelines.errors import DatasetError, UsageError
 from pipelines.storage.store import Store
-from pipelines.sweep.run import run_sweep
 
 
-@pytest.fixture(scope="module")
-def out(maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("items") / "out"
-    models = {f"m{seed}": ModelSpec(engine="random", seed=seed) for seed in range(5)}
-    settings = ("1-frame", "black-video")
-    spec = RunSpec(
-        data=maia_data, out=str(folder), models=models, benchmarks=("maia",), tasks=("vsv",), settings=settings
-    )
-    run_sweep(spec)
-    return str(folder)
-
-
-def test_every_item_has_a_row_and_the_subset_is_of_them(out: str, tmp_path: Path) -> None:
-    (report,) = describe_items([out])
+def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
     assert report.matrix.setting == "1-frame"
     assert len(report.matrix.models) == 5
     write_items([report], Store(str(tmp_path)))
@@ -41,17 +29,49 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(out: str, tmp_path: Path
         wrong = 1 - float(report.matrix.rows_of([(row["sample_id"], row["variant"])]).mean())
         assert float(row["difficulty"]) == pytest.approx(wrong)
     head, *ids = (tmp_path / "compact.txt").read_text().splitlines()
-    assert head.startswith("# maia vsv 1-frame: ")
+    assert head.startswith(f"# maia vsv 1-frame: {len(ids)} of {len({row['sample_id'] for row in rows})} samples, ")
+    assert len({*ids}) == len(ids)
     assert {*ids} <= {row["sample_id"] for row in rows}
+    shares = [
+        [
+            float(report.matrix.right[model, [item[0] == sample for item in report.matrix.items]].mean())
+            for sample in report.samples
+        ]
+        for model in range(5)
+    ]
+    assert report.compact == compact_subset(np.array(shares))
 
 
-def test_fewer_than_five_models_are_refused(out: str) -> None:
+def test_rows_of_a_table_that_ask_the_same_are_duplicates(table_out: Store) -> None:
+    (report,) = describe_items([table_out.uri], ["mine"])
+    assert {row.sample_id: row.duplicate_of for row in report.rows if row.duplicate_of} == {"5": "4"}
+    assert not report.not_searched
+
+
+def test_duplicates_that_cannot_be_looked_for_are_said(
+    five_models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise DatasetError("no data there")
+
+    monkeypatch.setattr(create, "entry_plans", lost)
+    (report,) = describe_items([five_models.uri])
+    assert report.not_searched == f"{five_models.uri}: no data there"
+    write_items([report], Store(str(tmp_path)))
+    assert "Not looked for: " in (tmp_path / "items.html").read_text()
+
+
+def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Store) -> None:
+    with pytest.raises(UsageError, match="at most 2 models answered the same items, and fewer than 5"):
+        describe_items([two_models.uri])
+    with pytest.raises(UsageError, match="did you mean 'mate'"):
+        describe_items([five_models.uri], ["mata"])
     with pytest.raises(UsageError, match="no scored answers"):
-        describe_items([out], ["mate"])
+        describe_items([five_models.uri], ["mate"])
 
 
-def test_answers_of_models_are_text_on_the_page(out: str, tmp_path: Path) -> None:
-    (report,) = describe_items([out])
+def test_answers_of_models_are_text_on_the_page(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
     hostile = replace(report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0)
     write_items([replace(report, rows=(hostile, *report.rows[1:]))], Store(str(tmp_path)))
     page = (tmp_path / "items.html").read_text()
