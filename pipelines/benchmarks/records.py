@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 Status = Literal["ok", "error", "excluded"]
+RIGHT: Final = ("correct", "accepted")
+"""Values of a row that say whether its answer is right: by its reading, and by a judge; the first that a row has."""
 _PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from models.errors import suggest
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import is_person
+from pipelines.benchmarks.records import RIGHT, is_person
 from pipelines.decisions.evidence import NORMAL, POWER, Z95, Evidence
-from pipelines.decisions.items.matrix import RIGHT
 from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run

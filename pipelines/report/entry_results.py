@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks.item_lists import ItemList
+from pipelines.benchmarks.records import RIGHT
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryScores
@@ -116,7 +117,7 @@ def _example(
 
     import pandas as pd
 
-    right = next((row[name] for name in ("correct", "accepted") if name in row and not pd.isna(row[name])), None)
+    right = next((row[name] for name in RIGHT if name in row and not pd.isna(row[name])), None)
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"] = "unscored"
     if row["status"] != "ok":
         verdict = "error" if row["status"] == "error" else "excluded"

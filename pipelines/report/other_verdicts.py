@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.records import RIGHT, Metric
 from pipelines.import_logs.verdicts import ReadVerdict, difference
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import list_parts, part_folder, read_part
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METRIC: Final = "verdicts_differ"
-_CORRECT: Final = ("correct", "accepted")  # values of a row that say whether it is right
 _EXAMPLES: Final = 3
 _COLUMNS: Final = ["request_id", "their_correct", "their_answer", "their_rule"]
 
@@ -46,7 +45,7 @@ def compared_verdicts(out: Store, entry: ManifestEntry, frame: pd.DataFrame) -> 
     if not logged:
         return []
     columns = ["request_id", "sample_id", "task", "setting", "answer", "rule", "status"]
-    values = [name for name in _CORRECT if name in frame]
+    values = [name for name in RIGHT if name in frame]
     for row in frame[frame["request_id"].isin(list(logged))][[*columns, *values]].to_dict("records"):
         verdict = logged[row["request_id"]]
         ours = _ours({str(name): value for name, value in row.items()})
@@ -77,7 +76,7 @@ def _logged(out: Store, entry: ManifestEntry) -> Iterator[tuple[str, ReadVerdict
 
 def _ours(row: dict[str, Any]) -> ReadVerdict | None:
     """Return our verdict; None where a row has none, such as without a judge."""
-    value = next((row[name] for name in _CORRECT if name in row and row[name] == row[name]), None)
+    value = next((row[name] for name in RIGHT if name in row and row[name] == row[name]), None)
     if value is None or row["status"] != "ok":
         return None
     return ReadVerdict(correct=float(value), answer=row["answer"], rule=row["rule"] or "")

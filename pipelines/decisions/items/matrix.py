@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.records import is_person
+from pipelines.benchmarks.records import RIGHT, is_person
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
@@ -18,8 +18,6 @@ from pipelines.storage.store import Store
 
 Item: TypeAlias = tuple[str, str]  # sample and variant
 
-RIGHT: Final = ("correct", "exact_match", "label_correct", "accepted")
-"""Values that say whether an answer is right, the first that a row has."""
 BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")
 """Settings in which models do not see the medium."""
 
