@@ -55,8 +55,10 @@ def generate(
         raise unknown_name("benchmark to generate", benchmark, ["mate", "table"])
     if "://" in out:
         raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
+    if origin != "mate":
+        raise unknown_name("origin of a table", origin, ["mate"])
     if benchmark == "table":
-        _sample_table(Path(out), origin, 20 if examples is None else examples, seed, as_json=json)
+        _sample_table(Path(out), 20 if examples is None else examples, seed, as_json=json)
         return
     if examples is None:
         raise UsageError("generate mate: give the number of scenes, such as --examples 100")
@@ -72,12 +74,9 @@ def generate(
         )
 
 
-def _sample_table(out: Path, origin: str, rows: int, seed: int, *, as_json: bool) -> None:
-    from pipelines.benchmarks import unknown_name
+def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
     from pipelines.ingest.sample_table import write_sample_table
 
-    if origin != "mate":
-        raise unknown_name("origin of a table", origin, ["mate"])
     if not 1 <= rows <= _MAX_ROWS:
         raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")
     try:

@@ -36,7 +36,7 @@ class RowReader:
         try:
             if isinstance(row, ValueError):
                 raise row
-            if self.split and self._text(row, "split") not in ("", self.split):
+            if self.split and self._text(row, "split") != self.split:
                 return None
             return self._sample(where, row)
         except ValueError as error:

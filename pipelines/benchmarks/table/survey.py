@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -129,6 +130,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     in_rows = split if split and "split" in roles and not files.split else ""
     if split and not in_rows and not files.split:
         raise SourceError(f"--split {split}: {where} has no column split; it has the columns {described(columns)}")
+    if in_rows and in_rows not in (names := _splits(source, files, roles["split"][0])):
+        raise SourceError(f"--split {split}: {where} has the splits {described(sorted(names))}")
     return TableSource(
         definition=definition,
         files=files,
@@ -167,6 +170,15 @@ def _answers(source: Source, files: TableFiles, roles: Mapping[str, tuple[str, .
             except ValueError:
                 continue
     return answers
+
+
+def _splits(source: Source, files: TableFiles, column: str) -> set[str]:
+    names: set[str] = set()
+    for _, row in _rows(source, files, (column,)):
+        if not isinstance(row, ValueError) and not is_empty(row.get(column)):
+            with suppress(ValueError):  # a row whose split is no text is rejected when it is read
+                names.add(as_text(row[column], "split"))
+    return names
 
 
 def _first_index(answers: _Answers) -> tuple[int, list[str]]:

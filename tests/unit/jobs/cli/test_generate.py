@@ -134,6 +134,7 @@ def test_a_sample_table_is_ingested_whole(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("table", "--from", "maia"), "unknown origin of a table"),
+        (("mate", "--from", "maia", "--examples", "2"), "unknown origin of a table"),
         (("table", "--examples", "0"), "--examples 0"),
         (("mate",), "number of scenes"),
     ],

@@ -226,6 +226,18 @@ def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
         assert part in reasons
 
 
+def test_a_column_of_splits_chooses_rows(tmp_path: Path) -> None:
+    text = "id,question,answer,split\na,q,yes,test\nb,q,no,train\nc,q,yes,\nd,q,no,test\n"
+    ingest(tmp_path, "q.csv", text, split="test")
+    assert [sample.sample_id for sample in samples(tmp_path)] == ["a", "d"]
+    ingest(tmp_path, "q.csv", text)
+    assert [sample.sample_id for sample in samples(tmp_path)] == ["a", "b", "c", "d"]
+    with pytest.raises(SourceError, match=r"--split tset: .*q\.csv has the splits test, train"):
+        ingest(tmp_path, "q.csv", text, split="tset")
+    with pytest.raises(SourceError, match="has no column split; it has the columns question, answer"):
+        ingest(tmp_path, "q.csv", "question,answer\nq,yes\n", split="test")
+
+
 def test_parquet_structs_of_the_hub_and_splits(tmp_path: Path) -> None:
     folder = tmp_path / "hub" / "data"
     folder.mkdir(parents=True)
