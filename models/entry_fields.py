@@ -254,6 +254,11 @@ class EndpointSettings(StrictModel):
         return value
 
     @property
+    def connect_timeout_s(self) -> float:
+        """Seconds within which a connection must be open: fewer than an attempt has."""
+        return min(10.0, self.timeout_s / 2)
+
+    @property
     def reads_cache(self) -> bool:
         """Whether requests are sent so that a provider can keep what they share, and it has a price for that."""
         has_price = self.price is not None and self.price.cached_input_per_million is not None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from models.engines.anthropic.messages import message_body
 from models.engines.anthropic.replies import read_message
-from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.engine import Pictures
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
+from models.engines.endpoints.texts import MARK
 from models.messages import Call
 from models.spec import ModelSpec
 
@@ -30,26 +29,18 @@ class AnthropicEngine(HttpEngine):
     are asked for by `reasoning_effort`, or by `reasoning_tokens` as their budget; then it takes no temperature.
     """
 
-    optional_parameters = ("temperature", "top_p", "thinking", "output_config", "cache_control")
+    optional_parameters = ("temperature", "top_p", "thinking", "output_config", MARK)
 
-    def __init__(
-        self,
-        spec: ModelSpec,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
-        endpoint = Endpoint(spec, read_message, now=now)
-        key = {"x-api-key": endpoint.key} if endpoint.key else {}
-        super().__init__(
-            endpoint,
-            messages_address(str(spec.base_url)),
-            {**key, "anthropic-version": VERSION},
-            clock=clock,
-            sleep=sleep,
-        )
+    key_header = "x-api-key"
+    headers = MappingProxyType({"anthropic-version": VERSION})
+    read_reply = staticmethod(read_message)
+
+    @staticmethod
+    def request_address(spec: ModelSpec) -> str:
+        """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
+        address = urlsplit(str(spec.base_url))
+        path = _PATH.sub("", address.path) + "/v1/messages"
+        return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
 
     def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
         """Return the body of a request."""
@@ -59,9 +50,3 @@ class AnthropicEngine(HttpEngine):
         """Return how the answer was decoded: a model that thinks, or has no temperature, samples."""
         sent = message_body(self.spec, call, dict.fromkeys(call.media, ()), omitted)
         return super().decoding(call, () if "temperature" in sent else ("temperature",))
-
-
-def messages_address(base_url: str) -> str:
-    """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
-    address = urlsplit(base_url)
-    return urlunsplit((address.scheme, address.netloc, _PATH.sub("", address.path) + "/v1/messages", address.query, ""))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.pictures import split_uri
-from models.engines.endpoints.texts import marked_messages, system_text, turn_text
+from models.engines.endpoints.texts import MARK, marked_messages, system_text, turn_text
 from models.messages import Call, Media, Turn
 from models.spec import ModelSpec
 
@@ -28,7 +28,7 @@ def message_body(
     """
     left_out = {*spec.omit_parameters, *omitted}
     messages: Sequence[Mapping[str, Any]] = [_message(turn, pictures) for turn in call.turns if turn.role != "system"]
-    if prefix is not None and spec.prompt_cache == "auto" and "cache_control" not in left_out:
+    if prefix is not None and spec.prompt_cache == "auto" and MARK not in left_out:
         messages = marked_messages(messages, prefix.pictures)
     thinking = {} if "thinking" in left_out else _thinking(spec)
     samples = thinking.get("thinking", {}).get("type") in (None, "disabled")

@@ -18,7 +18,9 @@ from models.engines.endpoints.health import Health
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.rate_limit import AdaptiveConcurrency, RateLimiter
+from models.engines.endpoints.replies import ReportedFailure
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
+from models.spec import ModelSpec
 
 log = logging.getLogger(__name__)
 
@@ -48,25 +50,37 @@ class EndpointEngine(ABC):
     optional_parameters: Sequence[str] = ()
     """Left out where the endpoint refuses them."""
 
+    caches_prefixes = False
+    """Whether the provider is known to keep prefixes."""
+
     def __init__(
         self,
-        endpoint: Endpoint,
+        spec: ModelSpec,
         *,
-        caches: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Start the thread; `caches`: the provider is known to keep prefixes."""
-        spec = endpoint.spec
-        self.spec, self.endpoint = spec, endpoint
+        """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
+        self.spec, self.endpoint = spec, Endpoint(spec, self.read_reply, now=now)
         self._clock, self._sleep = clock, sleep
+        self.connect()
         self._omitted: list[str] = []
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
-        self._cache = PrefixCache(spec, clock, caches=caches)
-        self._health = Health(endpoint.unreachable_message)
+        self._cache = PrefixCache(spec, clock, caches=self.caches_prefixes)
+        self._health = Health(self.endpoint.unreachable_message)
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
+
+    @staticmethod
+    @abstractmethod
+    def read_reply(content: bytes) -> Answer | ReportedFailure:
+        """Return what the body of a reply says, as a `ReplyReader`."""
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Make the client from `spec` and `endpoint`, before anything is sent."""
 
     @abstractmethod
     def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import httpx2
 
-from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
 from models.messages import Answer
+from models.spec import ModelSpec
 
 
 class HttpEngine(EndpointEngine):
@@ -22,24 +22,28 @@ class HttpEngine(EndpointEngine):
     The providers of these protocols keep prefixes.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        address: str,
-        headers: Mapping[str, str],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Open the client; `headers` hold the key."""
-        spec = endpoint.spec
+    caches_prefixes = True
+
+    key_header: str
+    """Name of the header that holds the key."""
+    headers: Mapping[str, str] = {}
+    """Further headers of each request."""
+
+    @staticmethod
+    @abstractmethod
+    def request_address(spec: ModelSpec) -> str:
+        """Return the address to which requests are posted."""
+
+    def connect(self) -> None:
+        """Make the client."""
         # `attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
-        timeout = httpx2.Timeout(None, connect=min(10.0, spec.timeout_s / 2))
-        limits = httpx2.Limits(max_connections=spec.concurrency, max_keepalive_connections=spec.concurrency)
-        headers = {**headers, "Content-Type": "application/json"}
-        self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, headers=headers, **endpoint.http_options)
-        self._address = address
-        super().__init__(endpoint, caches=True, clock=clock, sleep=sleep)
+        timeout = httpx2.Timeout(None, connect=self.spec.connect_timeout_s)
+        count = self.spec.concurrency
+        limits = httpx2.Limits(max_connections=count, max_keepalive_connections=count)
+        key = {self.key_header: self.endpoint.key} if self.endpoint.key else {}
+        headers = {**self.headers, **key, "Content-Type": "application/json"}
+        self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, headers=headers, **self.endpoint.http_options)
+        self._address = self.request_address(self.spec)
 
     async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         """Send a request once."""

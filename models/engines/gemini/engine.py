@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.engine import Pictures
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
@@ -30,28 +27,18 @@ class GeminiEngine(HttpEngine):
 
     optional_parameters = OPTIONAL
 
-    def __init__(
-        self,
-        spec: ModelSpec,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
-        endpoint = Endpoint(spec, read_content, now=now)
-        key = {"x-goog-api-key": endpoint.key} if endpoint.key else {}
-        super().__init__(endpoint, content_address(str(spec.base_url), spec.model), key, clock=clock, sleep=sleep)
+    key_header = "x-goog-api-key"
+    read_reply = staticmethod(read_content)
+
+    @staticmethod
+    def request_address(spec: ModelSpec) -> str:
+        """Return the address of requests for a model; `base_url` ends in the version of the API."""
+        address = urlsplit(str(spec.base_url))
+        name = quote(spec.model.removeprefix("models/"), safe="")
+        path = f"{_PATH.sub('', address.path)}/models/{name}:generateContent"
+        return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
 
     def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
         """Return the body of a request."""
         del prefix
         return content_body(self.spec, call, pictures, omitted)
-
-
-def content_address(base_url: str, model: str) -> str:
-    """Return the address of requests for a model; `base_url` ends in the version of the API."""
-    address = urlsplit(base_url)
-    name = quote(model.removeprefix("models/"), safe="")
-    path = f"{_PATH.sub('', address.path)}/models/{name}:generateContent"
-    return urlunsplit((address.scheme, address.netloc, path, address.query, ""))

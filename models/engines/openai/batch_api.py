@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, TypeVar
 
+from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt, reply_text
-from models.engines.openai.endpoint import OpenAIEndpoint
+from models.engines.openai.completion import read_reply
+from models.engines.openai.endpoint import client_options
 from models.errors import BatchApiError
 from models.spec import ModelSpec
 
@@ -63,11 +65,11 @@ class BatchApi:
         """Read the key (`MissingSecretError` without one)."""
         import openai
 
-        self.endpoint, self._window = OpenAIEndpoint(spec), spec.batch_window
-        timeout = openai.Timeout(spec.timeout_s, connect=min(10.0, spec.timeout_s / 2))
+        self.endpoint, self._window = Endpoint(spec, read_reply), spec.batch_window
+        timeout = openai.Timeout(spec.timeout_s, connect=spec.connect_timeout_s)
         http = openai.DefaultHttpxClient(**self.endpoint.http_options)
         self._client = openai.OpenAI(
-            **self.endpoint.client_options, timeout=timeout, max_retries=spec.retries, http_client=http
+            **client_options(spec, self.endpoint.key), timeout=timeout, max_retries=spec.retries, http_client=http
         )
         # As in the engine: requests must depend on the models file alone.
         self._client.organization = self._client.project = None

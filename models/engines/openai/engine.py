@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
+from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.engine import EndpointEngine, Pictures
 from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
 from models.engines.endpoints.leaders import Prefix
 from models.engines.openai.cache_fields import cache_fields, with_cache_fields
-from models.engines.openai.endpoint import OpenAIEndpoint, rejects_max_tokens
+from models.engines.openai.completion import read_reply
+from models.engines.openai.endpoint import client_options, rejects_max_tokens
 from models.engines.openai.messages import chat_messages, request_body
 from models.entry_fields import OptionalParameter
 from models.messages import Answer, Call, Failure
-from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     import openai
@@ -27,23 +27,17 @@ class OpenAIEngine(EndpointEngine):
     The limit of tokens is named `max_tokens`, or `max_completion_tokens` once a server demands it.
     """
 
-    def __init__(
-        self,
-        spec: ModelSpec,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
-        endpoint = OpenAIEndpoint(spec, now=now)
-        self._client = _make_client(endpoint)
+    read_reply = staticmethod(read_reply)
+
+    def connect(self) -> None:
+        """Make the client, and learn what the provider is known to take."""
+        self._client = _make_client(self.endpoint)
         # Looked up here: the client imports this part lazily, which must not delay the first attempt.
         self._create = self._client.chat.completions.with_raw_response.create
         self._limit_name = "max_tokens"
-        self._cache_fields = cache_fields(spec)
+        self._cache_fields = cache_fields(self.spec)
+        self.caches_prefixes = bool(self._cache_fields)
         self.optional_parameters = (*get_args(OptionalParameter), *self._cache_fields)
-        super().__init__(endpoint, caches=bool(self._cache_fields), clock=clock, sleep=sleep)
 
     def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
         """Return the arguments of the client."""
@@ -86,13 +80,15 @@ class OpenAIEngine(EndpointEngine):
         return self.endpoint.read_completion(reply.content)
 
 
-def _make_client(endpoint: OpenAIEndpoint) -> openai.AsyncOpenAI:
+def _make_client(endpoint: Endpoint) -> openai.AsyncOpenAI:
     import openai
 
     # `attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
-    timeout = openai.Timeout(None, connect=min(10.0, endpoint.spec.timeout_s / 2))
+    timeout = openai.Timeout(None, connect=endpoint.spec.connect_timeout_s)
     http = openai.DefaultAsyncHttpxClient(**endpoint.http_options)
-    client = openai.AsyncOpenAI(**endpoint.client_options, timeout=timeout, max_retries=0, http_client=http)
+    client = openai.AsyncOpenAI(
+        **client_options(endpoint.spec, endpoint.key), timeout=timeout, max_retries=0, http_client=http
+    )
     # The client reads these from the environment; requests must depend on the models file alone.
     client.organization = client.project = None
     return client

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.engines.anthropic.engine import messages_address
+from models.engines.anthropic.engine import AnthropicEngine
 from models.messages import Answer, Failure
+from models.spec import ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
 from tests.support.endpoint_script import Action, EndpointRequest, Raw, Say, Status, always
 from tests.unit.models.engines.endpoints.rig import Rig, kinds, rig
@@ -193,4 +194,5 @@ class TestReplies:
 @pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/messages", "/v1/messages/"])
 @pytest.mark.parametrize("query", ["", "?a=b"])
 def test_any_form_of_the_address_is_understood(path: str, query: str) -> None:
-    assert messages_address(f"http://h/proxy{path}{query}") == f"http://h/proxy/v1/messages{query}"
+    spec = ModelSpec(engine="anthropic", model="m", base_url=f"http://h/proxy{path}{query}")
+    assert AnthropicEngine.request_address(spec) == f"http://h/proxy/v1/messages{query}"

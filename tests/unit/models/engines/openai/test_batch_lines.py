@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from models.engines.endpoints.endpoint import Endpoint
 from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
-from models.engines.openai.endpoint import OpenAIEndpoint
+from models.engines.openai.completion import read_reply
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 
@@ -16,10 +17,10 @@ KEY = "sk-planted-secret"
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> OpenAIEndpoint:
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Endpoint:
     monkeypatch.setenv("BATCH_KEY", KEY)
     spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1", api_key_env="BATCH_KEY")
-    return OpenAIEndpoint(spec)
+    return Endpoint(spec, read_reply)
 
 
 def line(**fields: Any) -> bytes:
@@ -35,13 +36,13 @@ def completion(text: str) -> dict[str, Any]:
     return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": usage}
 
 
-def only(content: bytes, endpoint: OpenAIEndpoint) -> Answer | Failure:
+def only(content: bytes, endpoint: Endpoint) -> Answer | Failure:
     ((custom_id, outcome),) = read_results(content, endpoint)
     assert custom_id == "x-0"
     return outcome
 
 
-def test_answer_has_text_and_tokens(endpoint: OpenAIEndpoint) -> None:
+def test_answer_has_text_and_tokens(endpoint: Endpoint) -> None:
     outcome = only(response(200, completion("A\u2028B")), endpoint)
     assert isinstance(outcome, Answer)
     assert (outcome.text, outcome.input_tokens, outcome.output_tokens) == ("A\u2028B", 5, 2)
@@ -57,13 +58,13 @@ def test_answer_has_text_and_tokens(endpoint: OpenAIEndpoint) -> None:
         (line(error={"code": "invalid_image", "message": "no picture"}), "batch_request"),
     ],
 )
-def test_errors_are_failures_of_their_kind(endpoint: OpenAIEndpoint, content: bytes, kind: str) -> None:
+def test_errors_are_failures_of_their_kind(endpoint: Endpoint, content: bytes, kind: str) -> None:
     outcome = only(content, endpoint)
     assert isinstance(outcome, Failure)
     assert outcome.type == kind
 
 
-def test_content_filter_is_an_answer(endpoint: OpenAIEndpoint) -> None:
+def test_content_filter_is_an_answer(endpoint: Endpoint) -> None:
     outcome = only(response(400, {"error": {"code": "content_filter", "message": "no"}}), endpoint)
     assert outcome == Answer(text="", finish_reason="content_filter")
 
@@ -78,11 +79,11 @@ def test_content_filter_is_an_answer(endpoint: OpenAIEndpoint) -> None:
         b"\n",
     ],
 )
-def test_requests_without_a_result_have_no_outcome(endpoint: OpenAIEndpoint, content: bytes) -> None:
+def test_requests_without_a_result_have_no_outcome(endpoint: Endpoint, content: bytes) -> None:
     assert list(read_results(content, endpoint)) == []
 
 
-def test_key_is_removed_from_messages(endpoint: OpenAIEndpoint) -> None:
+def test_key_is_removed_from_messages(endpoint: Endpoint) -> None:
     for content in (
         response(401, {"error": {"message": f"bad key {KEY}"}}),
         line(error={"code": "x", "message": f"bad key {KEY}"}),
@@ -92,7 +93,7 @@ def test_key_is_removed_from_messages(endpoint: OpenAIEndpoint) -> None:
         assert KEY not in outcome.message
 
 
-def test_other_limit_name_is_recognized(endpoint: OpenAIEndpoint) -> None:
+def test_other_limit_name_is_recognized(endpoint: Endpoint) -> None:
     assert needs_other_limit_name(
         only(response(400, {"error": {"message": "use 'max_completion_tokens' instead"}}), endpoint)
     )

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from models.engines.context_errors import is_too_long
+from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt
-from models.engines.openai.endpoint import OpenAIEndpoint
+from models.engines.openai.completion import read_reply
+from models.engines.openai.endpoint import client_options
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call
 from tests.support.endpoint_script import Raw, Status, always
 from tests.unit.models.engines.endpoints.rig import many, rig
 
-ENDPOINT = OpenAIEndpoint(ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1"))
+ENDPOINT = Endpoint(ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1"), read_reply)
 SAY_B = {"message": {"role": "assistant", "content": "B"}, "finish_reason": "stop"}
 
 
@@ -171,7 +173,7 @@ def test_a_refused_parameter_is_left_out_once(parameter: str, message: str) -> N
 def test_any_form_of_the_address_is_understood(suffix: str, query: str) -> None:
     with rig(always("B")) as at:
         spec = ModelSpec(engine="openai", model="m", base_url=at.endpoint.base_url + suffix + query)
-        options = OpenAIEndpoint(spec).client_options
+        options = client_options(spec, None)
         assert options["base_url"] == at.endpoint.base_url
         assert options["default_query"] == ({"api-version": "2024-10-21"} if query else {})
 
