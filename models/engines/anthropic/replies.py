@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from models.engines.endpoints.failures import error_fields
-from models.engines.endpoints.replies import NoCompletionError, ReportedFailure, decoded, texts, token_count
+from models.engines.endpoints.replies import (
+    NoCompletionError,
+    ReportedFailure,
+    decoded,
+    texts,
+    token_counts,
+    with_repairs,
+)
 from models.messages import Answer
 
 _REASONS: Final = {
@@ -46,16 +53,8 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
     kinds = [(block.get("type"), block) for block in blocks if isinstance(block, Mapping)]
     parts = [part for kind, block in kinds if kind == "text" for part in texts(block)]
     thoughts = "\n".join(str(block.get("thinking") or "") for kind, block in kinds if kind == "thinking").strip()
-    usage = reply.get("usage")
-    counts = usage if isinstance(usage, Mapping) else {}
-    tokens = [token_count(counts.get(name)) for name in _COUNTS]
-    fresh, cached, written, output = (count or 0 for count in tokens)
+    (fresh, cached, written, output), is_counted = token_counts(reply.get("usage"), _COUNTS)
     reason = reply.get("stop_reason")
-    repaired = {
-        "content": None in parts or len(kinds) < len(blocks),
-        "usage": None in tokens or not isinstance(usage, Mapping | None),
-        "finish_reason": not isinstance(reason, str | None),
-    }
     return Answer(
         text="".join(part for part in parts if part),
         finish_reason=_REASONS.get(str(reason), str(reason)) if reason else "stop",
@@ -64,7 +63,12 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         cache_write_tokens=written,
         reasoning=thoughts or None,
-        repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
+        repairs=with_repairs(
+            repairs,
+            content=None in parts or len(kinds) < len(blocks),
+            usage=not is_counted,
+            finish_reason=not isinstance(reason, str | None),
+        ),
     )
 
 

@@ -50,7 +50,7 @@ class Endpoint:
             reply = self._read_reply(content)
         except NoCompletionError as error:
             start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200)
-            return transient_failure("bad_reply", f"the reply is no chat completion ({error}): {start}")
+            return transient_failure("bad_reply", f"the reply is not a valid completion ({error}): {start}")
         if isinstance(reply, Answer):
             return reply
         if is_content_filter(reply.error):

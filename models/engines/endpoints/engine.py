@@ -36,7 +36,7 @@ UNSCORED = Failure(
 class EndpointEngine(ABC):
     """Answers calls over HTTP, concurrently, in its own thread. Endpoints have no beam search.
 
-    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no chat completion are retried `retries`
+    A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no completion are retried `retries`
     times, with less concurrency after each 429, exponential back-off and never before Retry-After; after that, and at
     once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`,
     `bad_reply`, `finish_<reason>`, `reported_error`, or `cost_limit`, not sent. What a content filter stopped is an

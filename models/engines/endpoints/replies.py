@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ _MOST_TOKENS = 2**53
 
 
 class NoCompletionError(ValueError):
-    """A reply that is no chat completion."""
+    """A reply that is not a valid completion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ ReplyReader: TypeAlias = Callable[[bytes], Answer | ReportedFailure]
 """Returns the answer or failure in the body of a reply, or raises `NoCompletionError`."""
 
 
-def decoded(content: bytes) -> tuple[Mapping[str, Any], list[str]]:
+def decoded(content: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the reply as an object, and what had to be repaired in its bytes."""
     text = content.decode("utf-8-sig", "replace")
     try:
@@ -41,8 +41,7 @@ def decoded(content: bytes) -> tuple[Mapping[str, Any], list[str]]:
         raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
     if not isinstance(reply, Mapping):
         raise NoCompletionError("it is no JSON object")
-    repaired = {"byte_order_mark": content.startswith(codecs.BOM_UTF8), "bytes": not _is_utf8(content)}
-    return reply, [name for name, is_repaired in repaired.items() if is_repaired]
+    return reply, with_repairs((), byte_order_mark=content.startswith(codecs.BOM_UTF8), bytes=not _is_utf8(content))
 
 
 def _is_utf8(content: bytes) -> bool:
@@ -62,6 +61,26 @@ def texts(content: object) -> Iterator[str | None]:
         yield from texts(content.get("text"))
     elif content is not None:
         yield content if isinstance(content, str) else None
+
+
+def first_item(items: object, name: str) -> Mapping[str, Any]:
+    """Return the first item of a list of a reply, which is an object; `NoCompletionError` where there is none."""
+    item = items[0] if isinstance(items, list) and items else None
+    if not isinstance(item, Mapping):
+        raise NoCompletionError(f"it holds no {name}")
+    return item
+
+
+def token_counts(usage: object, names: Sequence[str]) -> tuple[list[int], bool]:
+    """Return the counts of these names, 0 for what is none, and whether all that is there could be read."""
+    fields = usage if isinstance(usage, Mapping) else {}
+    counts = [token_count(fields.get(name)) for name in names]
+    return [count or 0 for count in counts], None not in counts and isinstance(usage, Mapping | None)
+
+
+def with_repairs(repairs: Sequence[str], **is_repaired: bool) -> tuple[str, ...]:
+    """Return what was repaired in the bytes of a reply, and the names of its repaired fields."""
+    return (*repairs, *(name for name, is_so in is_repaired.items() if is_so))
 
 
 def token_count(value: object) -> int | None:

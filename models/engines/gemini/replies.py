@@ -6,7 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from models.engines.endpoints.replies import NoCompletionError, ReportedFailure, decoded, texts, token_count
+from models.engines.endpoints.replies import (
+    NoCompletionError,
+    ReportedFailure,
+    decoded,
+    first_item,
+    texts,
+    token_counts,
+    with_repairs,
+)
 from models.messages import Answer
 
 _BLOCKED: Final = frozenset(
@@ -29,16 +37,11 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
     reply, repairs = decoded(content)
     if reply.get("error"):
         return ReportedFailure(reply["error"])
-    usage = reply.get("usageMetadata")
-    counts = usage if isinstance(usage, Mapping) else {}
-    tokens = [token_count(counts.get(name)) for name in _COUNTS]
-    prompt, cached, output, thought = (count or 0 for count in tokens)
+    (prompt, cached, output, thought), is_counted = token_counts(reply.get("usageMetadata"), _COUNTS)
     candidates = reply.get("candidates")
     if not candidates and reply.get("promptFeedback"):
         return Answer(text="", finish_reason="content_filter", input_tokens=prompt, cached_tokens=min(cached, prompt))
-    candidate = candidates[0] if isinstance(candidates, list) and candidates else None
-    if not isinstance(candidate, Mapping):
-        raise NoCompletionError("it holds no candidate")
+    candidate = first_item(candidates, "candidate")
     reason = candidate.get("finishReason")
     if isinstance(reason, str) and reason in _FAILED:
         return ReportedFailure(
@@ -51,11 +54,6 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
     thoughts = "\n".join(str(block.get("text") or "") for block in blocks if block.get("thought")).strip()
     if not blocks and reason is None:
         raise NoCompletionError("its first candidate holds no content")
-    repaired = {
-        "content": None in shown or (isinstance(parts, list) and len(blocks) < len(parts)),
-        "usage": None in tokens or not isinstance(usage, Mapping | None),
-        "finish_reason": not isinstance(reason, str | None),
-    }
     return Answer(
         text="".join(part for part in shown if part),
         finish_reason=_REASONS.get(str(reason), str(reason).lower()) if reason else "stop",
@@ -64,7 +62,12 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         mean_logprob=_finite(candidate.get("avgLogprobs")),
         reasoning=thoughts or None,
-        repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
+        repairs=with_repairs(
+            repairs,
+            content=None in shown or (isinstance(parts, list) and len(blocks) < len(parts)),
+            usage=not is_counted,
+            finish_reason=not isinstance(reason, str | None),
+        ),
     )
 
 

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from models.engines.endpoints.replies import NoCompletionError, ReportedFailure, decoded, texts, token_count
+from models.engines.endpoints.replies import (
+    NoCompletionError,
+    ReportedFailure,
+    decoded,
+    first_item,
+    texts,
+    token_count,
+    with_repairs,
+)
 from models.messages import Answer
 
 FAILED_REASONS: Final = frozenset(
@@ -36,9 +44,7 @@ def read_reply(content: bytes) -> Answer | ReportedFailure:
     choices = reply.get("choices")
     if not choices and any(reply.get(name) for name in _FILTERS):
         return Answer(text="", finish_reason="content_filter")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    if not isinstance(choice, Mapping):
-        raise NoCompletionError("it holds no choice")
+    choice = first_item(choices, "choice")
     reason = choice.get("finish_reason")
     if choice.get("error"):
         return ReportedFailure(choice["error"])
@@ -64,11 +70,6 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
         read += cached_tokens + write_tokens
     reason = choice.get("finish_reason")
     thoughts = (message.get("reasoning_content"), message.get("reasoning"))
-    repaired = {
-        "content": None in parts,
-        "usage": None in tokens or not isinstance(usage, Mapping | None),
-        "finish_reason": not isinstance(reason, str | None),
-    }
     return Answer(
         text="".join(part for part in parts if part) or next(filter(None, texts(message.get("refusal"))), ""),
         finish_reason=str(reason) if isinstance(reason, str | int | float) and reason != "" else "stop",
@@ -78,7 +79,12 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
         cache_write_tokens=write_tokens,
         mean_logprob=_mean_logprob(choice.get("logprobs")),
         reasoning=next((text for text in thoughts if isinstance(text, str) and text), None),
-        repairs=(*repairs, *(name for name, is_repaired in repaired.items() if is_repaired)),
+        repairs=with_repairs(
+            repairs,
+            content=None in parts,
+            usage=None in tokens or not isinstance(usage, Mapping | None),
+            finish_reason=not isinstance(reason, str | None),
+        ),
     )
 
 
