@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 import pytest
 
@@ -21,6 +21,19 @@ async def double(number: int) -> int:
     if number < 0:
         raise ValueError("negative")
     return 2 * number
+
+
+def one_then_waiting(events: list[str]) -> Callable[[Callable[[int], None]], Coroutine[None, None, None]]:
+    """Return a coroutine that puts one item and waits until it is cancelled, which it notes."""
+
+    async def produce(put: Callable[[int], None]) -> None:
+        put(1)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            events.append("cancelled")
+
+    return produce
 
 
 def test_run_returns_the_result_or_raises(loop: BackgroundLoop) -> None:
@@ -51,15 +64,7 @@ def test_stream_yields_items_then_raises_the_error(loop: BackgroundLoop) -> None
 
 def test_stream_closed_early_cancels_its_coroutine(loop: BackgroundLoop) -> None:
     events: list[str] = []
-
-    async def produce(put: Callable[[int], None]) -> None:
-        put(1)
-        try:
-            await asyncio.sleep(60)
-        finally:
-            events.append("cancelled")
-
-    items = loop.stream(produce)
+    items = loop.stream(one_then_waiting(events))
     next(items)
     items.close()  # type: ignore[attr-defined]
     assert events == ["cancelled"]
@@ -81,17 +86,10 @@ def test_error_of_a_closed_stream_is_not_logged(loop: BackgroundLoop, caplog: py
 def test_close_cancels_then_runs_the_last_coroutine_once(loop: BackgroundLoop) -> None:
     events: list[str] = []
 
-    async def produce(put: Callable[[int], None]) -> None:
-        put(1)
-        try:
-            await asyncio.sleep(60)
-        finally:
-            events.append("cancelled")
-
     async def last() -> None:
         events.append("last")
 
-    items = loop.stream(produce)
+    items = loop.stream(one_then_waiting(events))
     next(items)
     loop.close(last)
     loop.close(last)
