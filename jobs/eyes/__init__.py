@@ -1,1 +1,1 @@
-"""`vlmsweep doctor --eyes`: what a model sees of pictures and clips, told by numbers drawn in them."""
+"""`vlmsweep doctor --eyes`: what a model sees of pictures and clips, detected from numbers drawn in them."""

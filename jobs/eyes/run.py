@@ -1,4 +1,4 @@
-"""Ask a model the probes, and tell from its answers what it sees."""
+"""Ask a model the probes, and detect from its answers what it sees."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _NUMBER = re.compile(r"(?<!\d)\d{3}(?!\d)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the answers tell of one thing."""
+    """What the answers show of one thing."""
 
     what: str
-    is_told: bool
-    """Whether the answers tell it; if not, `finding` says why."""
+    is_determined: bool
+    """Whether the answers determine it; if not, `finding` says why."""
     finding: str
     read: int = 0
     """Numbers that were read, of `shown`."""
@@ -56,13 +56,13 @@ class _Reply:
         read = [self.probe.codes.index(code) for code in _NUMBER.findall(text) if code in self.probe.codes]
         return list(dict.fromkeys(read))
 
-    def finding(self, what: str, text: str, *, is_told: bool = True) -> Finding:
+    def finding(self, what: str, text: str, *, is_determined: bool = True) -> Finding:
         tokens = self.outcome.input_tokens if isinstance(self.outcome, Answer) else 0
         if isinstance(self.outcome, Failure):
-            is_told, text = False, f"cannot be told: {self.outcome.type}: {self.outcome.message}"
+            is_determined, text = False, f"undetermined: {self.outcome.type}: {self.outcome.message}"
         return Finding(
             what=what,
-            is_told=is_told,
+            is_determined=is_determined,
             finding=text,
             read=len(self.positions),
             shown=len(self.probe.codes),
@@ -71,7 +71,7 @@ class _Reply:
 
 
 def look(name: str, spec: ModelSpec) -> list[Finding]:
-    """Return what a model sees, told by the numbers that it reads; the model is loaded in this process.
+    """Return what a model sees, detected from the numbers that it reads; the model is loaded in this process.
 
     Raises:
         ModelError: the model is unavailable.
@@ -103,12 +103,12 @@ def _findings(replies: Mapping[str, _Reply]) -> list[Finding]:
 
 
 def _pixels(replies: Sequence[tuple[int, _Reply]], *, is_legible: bool) -> list[Finding]:
-    """Tell how large a picture may be before its details are lost, and where its tokens stop to grow."""
+    """Return how large a picture may be before its details are lost, and how its tokens grow."""
     read = [side for side, reply in replies if reply.positions]
     largest = max(read, default=0)
-    last = next((reply for side, reply in replies if side == (largest or SIDES[0])), replies[0][1])
+    last = dict(replies)[largest or SIDES[0]]
     if not is_legible:
-        text = "cannot be told: the model reads no numbers"
+        text = "undetermined: the model reads no numbers"
     elif not read:
         text = f"less than {SIDES[0]} x {SIDES[0]}: print of {SMALL_PRINT} pixels is not read in any picture"
     elif largest == SIDES[-1]:
@@ -116,33 +116,36 @@ def _pixels(replies: Sequence[tuple[int, _Reply]], *, is_legible: bool) -> list[
     else:
         lost = SIDES[SIDES.index(largest) + 1]
         text = f"{largest} x {largest}; in {lost} x {lost} print of {SMALL_PRINT} pixels is lost, so it is made smaller"
-    findings = [last.finding("pixels", text, is_told=is_legible)]
+    findings = [last.finding("pixels", text, is_determined=is_legible)]
     tokens = {side: reply.outcome.input_tokens for side, reply in replies if isinstance(reply.outcome, Answer)}
     shown = ", ".join(f"{side} x {side}: {count}" for side, count in tokens.items() if count)
-    growth = f"prompt tokens by picture: {shown}" if shown else "cannot be told: the engine counts none"
+    growth = f"prompt tokens by picture: {shown}" if shown else "undetermined: the engine counts none"
     if len(tokens) > 1 and len({*tokens.values()}) == 1 and shown:
         growth += "; all alike, so each is brought to one size or billed as one"
-    return [*findings, Finding(what="tokens", is_told=bool(shown), finding=growth)]
+    return [*findings, Finding(what="tokens", is_determined=bool(shown), finding=growth)]
 
 
 def _sequence(reply: _Reply, what: str, *, is_legible: bool) -> list[Finding]:
-    """Tell how many frames or pictures are seen, which, and in which order."""
+    """Return how many frames or pictures are seen, which, and in which order."""
     positions, shown = reply.positions, len(reply.probe.codes)
     if not positions:
         reason = "none was read" if is_legible else "the model reads no numbers"
-        return [reply.finding(what, f"cannot be told: {reason}", is_told=False)]
+        return [reply.finding(what, f"undetermined: {reason}", is_determined=False)]
     which = ", ".join(str(position + 1) for position in sorted(positions))
     seen = f"all {shown}" if len(positions) == shown else f"{len(positions)}: number {which}"
     is_ordered = len(positions) > 1
     if not is_ordered:
-        order = "cannot be told: one alone was read"
+        order = "undetermined: one alone was read"
     elif positions == sorted(positions):
         order = "as sent"
     elif positions == sorted(positions, reverse=True):
         order = "reversed"
     else:
         order = "mixed: " + ", ".join(str(position + 1) for position in positions)
-    return [reply.finding(what, seen), reply.finding(f"order of {what.partition(' ')[0]}", order, is_told=is_ordered)]
+    return [
+        reply.finding(what, seen),
+        reply.finding(f"order of {what.partition(' ')[0]}", order, is_determined=is_ordered),
+    ]
 
 
 def rows(findings: Sequence[Finding]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What is told of models whose sight is known: endpoints that change pictures first, and models that read nothing."""
+"""Findings about models whose sight is known: endpoints that change pictures first, and models that read nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ask_endpoint(ask: Ask, script: Any, **entry: Any) -> dict[str, Any]:
 
 
 def certain(findings: dict[str, Any]) -> dict[str, str]:
-    return {what: finding["finding"] for what, finding in findings.items() if finding["is_told"]}
+    return {what: finding["finding"] for what, finding in findings.items() if finding["is_determined"]}
 
 
 ALL = {
@@ -88,13 +88,13 @@ def mixed(pictures: list[Image.Image]) -> list[Image.Image]:
         ),
     ],
 )  # fmt: skip
-def test_what_an_endpoint_does_to_pictures_is_told(change: Any, differences: dict[str, str], ask: Ask) -> None:
+def test_what_an_endpoint_does_to_pictures_is_detected(change: Any, differences: dict[str, str], ask: Ask) -> None:
     findings = ask_endpoint(ask, seeing(change))
     shown = certain(findings)
     assert shown.pop("tokens").startswith("prompt tokens by picture: 256 x 256: ")
     for what, expected in {**ALL, **differences}.items():
         if expected is None:
-            assert findings[what]["finding"] == "cannot be told: one alone was read"
+            assert findings[what]["finding"] == "undetermined: one alone was read"
         else:
             assert shown[what].startswith(expected), what
 
@@ -106,11 +106,11 @@ def test_limits_of_the_entry_count(ask: Ask) -> None:
     assert shown[f"frames of {FRAMES}"] == "3: number 1, 16, 32"
 
 
-def test_nothing_is_told_of_a_model_that_reads_no_numbers(ask: Ask) -> None:
+def test_nothing_is_determined_of_a_model_that_reads_no_numbers(ask: Ask) -> None:
     findings = ask_endpoint(ask, lambda request: "It is a white square.")
     assert set(certain(findings)) == {"print", "tokens"}
     assert "reads no number" in findings["print"]["finding"]
-    assert findings["pixels"]["finding"] == "cannot be told: the model reads no numbers"
+    assert findings["pixels"]["finding"] == "undetermined: the model reads no numbers"
 
 
 def test_an_endpoint_without_pictures_says_so(ask: Ask) -> None:
@@ -132,8 +132,8 @@ def test_a_local_model_tells_its_tokens(ask: Ask, tmp_path: Path) -> None:
         device="cpu",
         limits={"max_pixels": 40_000},
     )
-    assert findings["pixels"]["finding"] == "cannot be told: the model reads no numbers"
-    assert findings["tokens"]["is_told"]
+    assert findings["pixels"]["finding"] == "undetermined: the model reads no numbers"
+    assert findings["tokens"]["is_determined"]
     assert findings[f"frames of {FRAMES}"]["prompt_tokens"] > findings["print"]["prompt_tokens"] > 0
 
 
