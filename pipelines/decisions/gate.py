@@ -6,6 +6,7 @@ over all lines), INCONCLUSIVE otherwise, with the rows that would tell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -68,6 +69,9 @@ class Claim:
         """Return by how many standard deviations the line is kept; below 0 where it is not."""
         if self.evidence is None:
             return None
+        bound = self.evidence.low if self.sign > 0 else self.evidence.high
+        if bound == self.evidence.value == self.limit:  # such as 0 of 30 and at least 0
+            return math.inf
         return self.sign * self.evidence.deviations_above(self.limit, continuous=continuous)
 
 

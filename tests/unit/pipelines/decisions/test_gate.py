@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,12 @@ def test_better_worse_and_too_few() -> None:
     (line,) = few.lines
     assert line.rows_needed is not None
     assert line.rows_needed > 10
+
+
+def test_a_bound_at_the_limit_holds() -> None:
+    none = share_claim(np.arange(30) < 0, 0.0)
+    assert decide([none], ALPHA).decision == "GO"
+    assert decide([replace(none, sign=-1)], ALPHA).decision == "INCONCLUSIVE"
 
 
 def test_number_without_an_interval_decides_nothing() -> None:
