@@ -30,7 +30,7 @@ def message_body(
     messages: Sequence[Mapping[str, Any]] = [_message(turn, pictures) for turn in call.turns if turn.role != "system"]
     if prefix is not None and spec.prompt_cache == "auto" and MARK not in left_out:
         messages = marked_messages(messages, prefix.pictures)
-    thinking = {} if "thinking" in left_out else _thinking(spec)
+    thinking = {} if left_out & {"thinking", "reasoning_effort"} else _thinking(spec)
     samples = thinking.get("thinking", {}).get("type") in (None, "disabled")
     parameters = {
         "system": system_text(spec, call),

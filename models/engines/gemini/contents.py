@@ -35,7 +35,7 @@ def content_body(
         "responseLogprobs": spec.logprobs or None,
         "mediaResolution": _RESOLUTIONS.get(spec.detail or ""),
         "thinkingConfig": None
-        if any(name.startswith(("thinking", "include")) for name in left_out)
+        if any(name.startswith(("thinking", "include", "reasoning")) for name in left_out)
         else _thinking(spec),
     }
     sent = {name: value for name, value in parameters.items() if name.lower() not in left_out and value is not None}

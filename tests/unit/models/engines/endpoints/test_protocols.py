@@ -194,3 +194,12 @@ def test_environment_does_not_change_requests(engine: str, monkeypatch: pytest.M
     with rig(always("A"), engine=engine) as at:
         at.ask_one("Hi")
         assert KEY not in str(at.endpoint.requests[0].headers)
+
+
+@pytest.mark.parametrize(("omitted", "is_sent"), [((), True), (("reasoning_effort",), False)])
+def test_omitted_effort_is_sent_in_no_form(engine: str, omitted: tuple[str, ...], is_sent: bool) -> None:
+    with rig(always("A"), engine=engine, reasoning_effort="low", omit_parameters=omitted) as at:
+        at.ask_one("Hi")
+        assert (
+            any(word in json.dumps(at.endpoint.requests[0].raw).lower() for word in ("thinking", "effort")) is is_sent
+        )
