@@ -79,13 +79,13 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         elif ":" in address:
             check_reachable(address)
         check_ray()
+        forget_token()
         import ray
 
         if not verbose:
             stack.enter_context(_logged_messages())
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
-            forget_token()
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": str(folder)}
         else:
             options["address"] = address

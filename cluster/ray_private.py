@@ -59,7 +59,7 @@ def nodes_found_by(find: Callable[[Callable[..., object]], Callable[..., object]
 
 
 def forget_token() -> None:
-    """Make Ray read its token again: it reads it once per process, and each embedded cluster has its own."""
+    """Make Ray read its token again: it reads it once per process, and each cluster has its own."""
     _get("ray._raylet", "Config").initialize("")
     _get("ray._raylet", "AuthenticationTokenLoader").instance().reset_cache()
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.env_encryption import decrypt_env
+from cluster.ray_private import forget_token
 from jobs.cli.main import run
 from tests.support.ray_head import RayHead, ray_head
 
@@ -35,17 +36,10 @@ def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
     """Give this process the cluster's token, as on a user's laptop."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME"):
         monkeypatch.setenv(name, head.env[name])
-    _forget_token()
+    forget_token()
     yield head
     monkeypatch.undo()  # with what the test set: undone apart, one would restore what the other had set
-    _forget_token()
-
-
-def _forget_token() -> None:
-    """Reset Ray's token: Ray reads mode and token once a process."""
-    from ray._private.authentication_test_utils import reset_auth_token_state
-
-    reset_auth_token_state()
+    forget_token()
 
 
 def parts(out: Path) -> list[Path]:
@@ -149,7 +143,7 @@ def test_wrong_token_is_refused(
     wrong = tmp_path / "token"
     wrong.write_text("0" * 64)
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(wrong))
-    _forget_token()
+    forget_token()
     common_flags = ["--data", "/data", "--out", "/out", "--address", shell.url]
     assert run(["submit", "--models", "random", "--benchmarks", "maia", *common_flags]) == 3
     assert "does not accept the token" in capfd.readouterr().err
