@@ -32,15 +32,14 @@ def leaderboard(
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
     from pipelines.benchmarks import benchmark_names
     from pipelines.leaderboard.create import join_outputs, write_leaderboard
-    from pipelines.plan.run_manifest import load_existing_run
+    from pipelines.plan.run_manifest import load_existing_runs
     from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
 
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
     chosen = names(benchmarks)
-    for uri in out:
-        load_existing_run(Store(uri))  # its table benchmarks are known from then on
+    load_existing_runs([Store(uri) for uri in out])  # their table benchmarks are known from then on
     check_names("benchmark", chosen, benchmark_names())
     joined = join_outputs(out, chosen, allow_mixed=allow_mixed)
     page, table = write_leaderboard(joined, Store(to))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from pipelines.benchmarks.known_tables import use_tables
 from pipelines.errors import PipelineError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
@@ -107,9 +108,16 @@ class Output:
 
 
 def open_outputs(uris: Sequence[str], data: str = "") -> list[Output]:
-    """Open outputs; UsageError for what is none, StoreError for a store that cannot be reached."""
+    """Open outputs.
+
+    Raises:
+        UsageError: one is no output, or a name is that of different table benchmarks.
+        StoreError: a store cannot be reached.
+    """
     labels = short_labels(uris)
-    return [Output(number, labels[number], _open(uri), data) for number, uri in enumerate(uris)]
+    outputs = [Output(number, labels[number], _open(uri), data) for number, uri in enumerate(uris)]
+    use_tables((output.label, table) for output in outputs for table in output.run().tables())
+    return outputs
 
 
 def by_label(outputs: Sequence[Output]) -> Mapping[str, Output]:

@@ -12,7 +12,6 @@ from models.messages import DEFAULT_SEED
 from pipelines.annotation.draw import draw, order_key
 from pipelines.annotation.page import form_page
 from pipelines.annotation.pictures import data_uri
-from pipelines.benchmarks import benchmark as by_name
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
 from pipelines.benchmarks.records import Row, is_person
 from pipelines.errors import UsageError
@@ -54,7 +53,7 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
     """
     entries = _entries(spec)
     dataset = Dataset.open(Store(entries[0].data), spec.benchmark)
-    make_form = by_name(spec.benchmark).annotation_form
+    make_form = entries[0].definition.annotation_form
     if make_form is None:
         raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")
     form = make_form(dataset.samples(), (row for entry in entries for row in _rows(entry, spec)))

@@ -1,16 +1,18 @@
 """Table benchmarks: their definitions as data, and those that this process has read from data sets and outputs.
 
 A table benchmark has no code. Its `TableDefinition` is stored with its data and with every plan of it; whoever reads
-either makes it known here, so that its name works like that of any other benchmark.
+either makes it known here, so that its name works like that of any other benchmark. An entry of an output is read with
+the definition of its plan, whatever the name stands for here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
 from pipelines.benchmarks.records import PublishedValue
+from pipelines.errors import UsageError
 
 Kind: TypeAlias = Literal["choice", "yes-no", "label", "text", "number", "open"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -35,13 +37,38 @@ class TableDefinition:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # our name -> those of the source
     published: tuple[PublishedValue, ...] = ()
 
+    def differences(self, other: TableDefinition) -> list[str]:
+        """Return in which fields two definitions differ that must agree where both stand in one table."""
+        return [name for name in _OF_ALL_ROWS if getattr(self, name) != getattr(other, name)]
+
 
 _KNOWN: Final[dict[str, TableDefinition]] = {}
 
 
+_OF_ALL_ROWS: Final = ("kind", "headline", "published")
+"""What two definitions of a name must share to stand in one table: its columns, its main column and its other rows."""
+
+
 def add_table(definition: TableDefinition) -> None:
-    """Make a table benchmark known to this process, in place of an earlier one of its name."""
-    _KNOWN[definition.name] = definition
+    """Make a table benchmark known to this process, unless its name stands for another one already."""
+    _KNOWN.setdefault(definition.name, definition)
+
+
+def use_tables(definitions: Iterable[tuple[str, TableDefinition]]) -> None:
+    """Let names stand for these definitions from now on, each with the place where it is; of one name the last.
+
+    Raises UsageError where two definitions of a name have other metrics.
+    """
+    chosen: dict[str, tuple[str, TableDefinition]] = {}
+    for place, definition in definitions:
+        first_place, first = chosen.get(definition.name, (place, definition))
+        if differing := first.differences(definition):
+            raise UsageError(
+                f"{definition.name} in {first_place} and {definition.name} in {place} are different table benchmarks "
+                f"({', '.join(differing)}); read them one at a time, or ingest one of them --as another name"
+            )
+        chosen[definition.name] = (place, definition)
+    _KNOWN.update({name: definition for name, (_, definition) in chosen.items()})
 
 
 def known_tables() -> Mapping[str, TableDefinition]:

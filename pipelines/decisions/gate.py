@@ -20,7 +20,7 @@ from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
 from pipelines.decisions.policy import Line, Policy
 from pipelines.errors import UsageError
 from pipelines.metrics.paired import holm
-from pipelines.plan.run_manifest import load_existing_run
+from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import load_metrics
@@ -86,6 +86,7 @@ class GateResult:
 
 def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResult:
     """Decide by a policy; UsageError where a line names what the output has not, or needs a baseline."""
+    load_existing_runs([*filter(None, (baseline, out))])  # their table benchmarks are known from then on
     numbers = _numbers(out)
     read = cache(partial(_entry, {out.uri: out} | ({baseline.uri: baseline} if baseline else {})))
     pairs = [(line, number) for line in policy.lines for number in _matching(line, numbers)]
@@ -116,7 +117,6 @@ def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
 
 
 def _numbers(out: Store) -> list[Measured]:
-    load_existing_run(out)  # makes its table benchmarks known
     numbers = load_metrics(out)
     if numbers is None:
         raise UsageError(f"{out.uri} has no report yet; run `vlmsweep report` first")
@@ -167,7 +167,7 @@ def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, rea
 
 def _counterpart(number: Measured, baseline: Store) -> str:
     """Return the baseline's model of the same name, or its only one."""
-    models = sorted(e.model for e in load_existing_run(baseline).entries if e.benchmark == number.benchmark)
+    models = sorted(e.model for e in load_run(baseline).entries if e.benchmark == number.benchmark)
     if number.model in models or len(models) == 1:
         return number.model if number.model in models else models[0]
     names = ", ".join(models) or "no model"
@@ -175,7 +175,7 @@ def _counterpart(number: Measured, baseline: Store) -> str:
 
 
 def _entry(stores: Mapping[str, Store], uri: str, name: str, model: str) -> ScoredEntry:
-    entries = load_existing_run(stores[uri]).entries
+    entries = load_run(stores[uri]).entries
     return ScoredEntry.read(stores[uri], next(e for e in entries if (e.benchmark, e.model) == (name, model)))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.records import Sample
 from pipelines.decisions.evidence import Evidence
@@ -40,7 +40,7 @@ _KEY: Final = ["task", "setting", "sample_id", "variant"]
 class ScoredEntry:
     """The scored rows of one model on one benchmark, and its samples."""
 
-    name: str  # of the benchmark
+    definition: BenchmarkDefinition
     frame: pd.DataFrame
     samples: Mapping[str, Sample]
 
@@ -50,11 +50,11 @@ class ScoredEntry:
         plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
         requests = EntryRequests.read(PlannedEntry(entry, plans))
         frame = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
-        return cls(entry.benchmark, frame[frame["status"] != "missing"], requests.samples)
+        return cls(entry.definition, frame[frame["status"] != "missing"], requests.samples)
 
     def value(self, key: MetricKey, frame: pd.DataFrame) -> float | None:
         """Return a number of some of the rows; None where it has none."""
-        reduced = benchmark(self.name).reporter.reduce(frame, self.samples)
+        reduced = self.definition.reporter.reduce(frame, self.samples)
         matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
         return next((metric.value for metric in matches), None)
 
@@ -64,13 +64,13 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
 
     Raises UsageError where there are no such rows, or the number cannot be computed from them.
     """
-    tasks = benchmark(new.name).derived_tasks.get(key.task, (key.task,))
+    tasks = new.definition.derived_tasks.get(key.task, (key.task,))
     frames = [
         side.frame[side.frame["task"].isin(tasks) & (side.frame["setting"] == key.setting)] for side in (new, old)
     ]
     shared = frames[0][_KEY].merge(frames[1][_KEY], on=_KEY)
     frames = [shared.merge(frame, on=_KEY) for frame in frames]
-    name = f"{new.name} {key.task} {key.setting} {key.metric}"
+    name = f"{new.definition.name} {key.task} {key.setting} {key.metric}"
     if shared.empty:
         raise UsageError(f"{name}: the two outputs have no rows in common")
     values = [side.value(key, frame) for side, frame in zip((new, old), frames, strict=True)]

@@ -109,7 +109,7 @@ class Dataset:
     def open(cls, data: Store, benchmark: str, store: Store | None = None) -> Dataset:
         """Open `DATA/BENCHMARK`, by its `store` if it is open; DatasetError if it is not ingested or not readable.
 
-        A table benchmark is known from then on.
+        A table benchmark is known from then on, unless its name stands for another one.
         """
         store = store or data.sub(benchmark)
         try:

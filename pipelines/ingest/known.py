@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipelines.benchmarks import code_benchmarks
+from pipelines.benchmarks.known_tables import use_tables
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.store import Store
@@ -23,7 +24,9 @@ def load_tables(data: str, names: Iterable[str] = ()) -> None:
         if folder in with_code:
             continue
         try:
-            Dataset.open(store, folder)
+            table = Dataset.open(store, folder).manifest.table
         except DatasetError:
             if folder in named:
                 raise
+            continue
+        use_tables([(store.uri, table)] if table else [])

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import is_person
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, prompt_fingerprint
 from pipelines.report.comparability import judge_name
@@ -39,7 +38,7 @@ def conditions_of(
     entry: ManifestEntry, out: Store, run: RunManifest, *, metric: str, task: str, setting: str
 ) -> dict[str, str]:
     """Return the conditions of a number, by kind; of answers made elsewhere only the data, since no more is known."""
-    definition, target = benchmark(entry.benchmark), entry.target
+    definition, target = entry.definition, entry.target
     conditions = {"data": target.prompts.dataset_fingerprint[:_DIGITS]}
     if is_person(entry.model):
         return conditions
@@ -108,7 +107,7 @@ def _prompts(entry: ManifestEntry, run: RunManifest) -> Iterator[tuple[str, str]
     """Yield the wording of each version of a prompt by hash, and which versions stand in place of others."""
     recorded = run.prompt_fingerprints.get(entry.benchmark, {})
     custom_wording = [other.prompts.wording for other in run.entries if other.benchmark == entry.benchmark]
-    for version, text in benchmark(entry.benchmark).prompt_texts.items():
+    for version, text in entry.definition.prompt_texts.items():
         fingerprint = recorded.get(version)
         if version in entry.prompts.wording:
             fingerprint = prompt_fingerprint(entry.prompts.wording[version])
@@ -120,7 +119,7 @@ def _prompts(entry: ManifestEntry, run: RunManifest) -> Iterator[tuple[str, str]
 
 
 def _scorers(entry: ManifestEntry, run: RunManifest, metric: str) -> dict[str, str]:
-    definition = benchmark(entry.benchmark)
+    definition = entry.definition
     kinds = definition.publication.scorers.get(metric, ())
     if metric in definition.publication.unnamed_scorers:
         kinds = tuple(definition.default_scorers)
@@ -130,7 +129,7 @@ def _scorers(entry: ManifestEntry, run: RunManifest, metric: str) -> dict[str, s
 
 def _samples(entry: ManifestEntry, task: str, setting: str) -> str:
     """Return on which samples a task and setting was evaluated; a derived task, on those of its tasks."""
-    tasks = benchmark(entry.benchmark).derived_tasks.get(task, (task,))
+    tasks = entry.definition.derived_tasks.get(task, (task,))
     selections = []
     for selected_entry in entry.by_selection():
         if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.prompts.task_settings):

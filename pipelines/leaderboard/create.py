@@ -13,6 +13,7 @@ from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import Conflict, conflict_notes, find_conflicts
 from pipelines.leaderboard.page import leaderboard_page
 from pipelines.leaderboard.rows import LeaderboardRow, measured_rows, published_rows
+from pipelines.plan.run_manifest import load_existing_runs
 from pipelines.rendering.escaping import csv_cell
 from pipelines.storage.backend import short_labels
 from pipelines.storage.published_files import publish_files
@@ -43,8 +44,9 @@ def join_outputs(uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_m
         StoreError: a file is damaged, or a store cannot be reached.
     """
     uris = list(dict.fromkeys(uris))
-    pairs = zip(uris, short_labels(uris), strict=True)
-    measured = [row for uri, label in pairs for row in measured_rows(Store(uri), label, benchmarks)]
+    outs = [Store(uri) for uri in uris]
+    runs = zip(outs, load_existing_runs(outs), short_labels(uris), strict=True)
+    measured = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
     if not measured:
         raise UsageError(f"no headline metric in {', '.join(uris)}; a leaderboard needs the report of a run")
     conflicts = find_conflicts(measured)

@@ -11,7 +11,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
-from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
+from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.report.measured import TABLES, Measured
 from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.store import Store
@@ -44,14 +44,13 @@ class LeaderboardRow:
     """What the number was measured on and with, by kind; a kind that is unknown or irrelevant is absent."""
 
 
-def measured_rows(out: Store, label: str, benchmarks: Sequence[str] = ()) -> list[LeaderboardRow]:
+def measured_rows(out: Store, run: RunManifest, label: str, benchmarks: Sequence[str] = ()) -> list[LeaderboardRow]:
     """Return the rows of an output, of some benchmarks or of all.
 
     Raises:
-        UsageError: there is no run, or no report yet.
+        UsageError: there is no report yet.
         StoreError: a file is damaged, or the store cannot be reached.
     """
-    run = load_existing_run(out)
     metrics = load_metrics(out)
     if metrics is None:
         raise UsageError(f"{out.uri}: no report/metrics.json yet; `vlmsweep report` writes it")

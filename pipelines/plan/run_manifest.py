@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.known_tables import TableDefinition, use_tables
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record, read_value
 from pipelines.plan.prompt_plan import PromptPlan
@@ -73,6 +74,11 @@ class ManifestEntry:
     def prompts(self) -> PromptPlan:
         """The prompts of the model's requests."""
         return self.target.prompts
+
+    @property
+    def definition(self) -> BenchmarkDefinition:
+        """The benchmark; a table benchmark as it was when the entry was planned."""
+        return self.prompts.benchmark
 
     @property
     def selection(self) -> SampleSelection:
@@ -140,7 +146,7 @@ class ManifestEntry:
         else:
             same = (other for other in self.other_prompt_sets if other.key == (prompt_set.name, ""))
             cells = next((other.cells for other in same), ())
-        return [cell for cell in cells if not holds_captions(benchmark(self.benchmark), cell)]
+        return [cell for cell in cells if not holds_captions(self.definition, cell)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
@@ -231,6 +237,16 @@ class RunManifest:
         added = {name: tuple(dict.fromkeys((*earlier.get(name, ()), *new))) for name, new in engine_warnings.items()}
         return replace(self, engine_warnings={**earlier, **added})
 
+    def tables(self) -> list[TableDefinition]:
+        """Return the table benchmarks of the output; not those of entries whose data were ingested anew since."""
+        current = {name: dataset.fingerprint for name, dataset in self.datasets.items()}
+        plans = [entry.prompts for entry in self.entries]
+        return [
+            plan.table
+            for plan in plans
+            if plan.table and current.get(plan.benchmark_name, plan.dataset_fingerprint) == plan.dataset_fingerprint
+        ]
+
     def notes(self) -> list[str]:
         """Return what a reader of the numbers should know of how models were run, a sentence each."""
         left_out = {name: fields.get("omit_parameters", ()) for name, fields in self.models.items()}
@@ -265,11 +281,23 @@ def load_run(out: Store) -> RunManifest:
 
 
 def load_existing_run(out: Store) -> RunManifest:
-    """Load `run.json`; UsageError where there is none, StoreError for a damaged one."""
-    run = load_run(out)
-    if run.is_new:
-        raise UsageError(f"{out.uri}: no {PATH}; is this the --out of a run?")
-    return run
+    """Load `run.json`, as `load_existing_runs`."""
+    return load_existing_runs([out])[0]
+
+
+def load_existing_runs(outs: Sequence[Store]) -> list[RunManifest]:
+    """Load `run.json` of outputs that are read together, whose table benchmarks their names stand for from then on.
+
+    Raises:
+        UsageError: there is no run, or a name is that of different table benchmarks.
+        StoreError: a file is damaged.
+    """
+    runs = [load_run(out) for out in outs]
+    for out, run in zip(outs, runs, strict=True):
+        if run.is_new:
+            raise UsageError(f"{out.uri}: no {PATH}; is this the --out of a run?")
+    use_tables((out.uri, table) for out, run in zip(outs, runs, strict=True) for table in run.tables())
+    return runs
 
 
 def save_run(out: Store, earlier: RunManifest, addition: RunManifest) -> RunManifest:

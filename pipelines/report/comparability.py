@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.predict.records import CellCount
@@ -43,11 +42,11 @@ class Conditions:
         yield from self._helpers(printed, setting)
 
     def _cells(self, task: str, setting: str) -> list[tuple[str, str]]:
-        tasks = benchmark(self.entry.benchmark).derived_tasks.get(task, (task,))
+        tasks = self.entry.definition.derived_tasks.get(task, (task,))
         return [(name, setting) for name in tasks]
 
     def _items(self, printed: PublishedValue, setting: str) -> Iterator[str]:
-        publication = benchmark(self.entry.benchmark).publication
+        publication = self.entry.definition.publication
         if printed.table in publication.other_items:
             yield f"other items: the paper's are {publication.other_items[printed.table]}"
             return
@@ -73,7 +72,7 @@ class Conditions:
                 return
 
     def _wording(self, task: str, setting: str) -> Iterator[str]:
-        definition, target = benchmark(self.entry.benchmark), self.entry.target
+        definition, target = self.entry.definition, self.entry.target
         publication = definition.publication
         names = {*target.prompts.prompt_versions.values()}.difference(definition.prompt_sets.get("paper", {}).values())
         if names := names.union(target.prompts.wording):
@@ -100,7 +99,7 @@ class Conditions:
             yield f"other revision: {ours} for {' or '.join(sorted(revisions))}"
 
     def _helpers(self, printed: PublishedValue, setting: str) -> Iterator[str]:
-        definition = benchmark(self.entry.benchmark)
+        definition = self.entry.definition
         publication = definition.publication
         judge = publication.judges.get((printed.task, printed.metric), "")
         if judge and not re.fullmatch(rf"{re.escape(judge)}(-\d{{4}}-\d\d-\d\d)?", self.judge):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import PairedTest, Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
@@ -174,7 +173,7 @@ def _power(differences: Sequence[Difference]) -> Iterator[str]:
 
 def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
     """Return the samples by id, and the problem that prevented it; not read where no metric needs them."""
-    if benchmark(entry.benchmark).paired_metrics is None:
+    if entry.definition.paired_metrics is None:
         return {}, []
     try:
         dataset = Dataset.open(Store(entry.data), entry.benchmark)
@@ -187,7 +186,7 @@ def _differences(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[Di
     for metric, only_one, changed in pair.score_means():
         if (test := metric.test()) is not None:
             yield _difference(pair, (metric.task, metric.setting), test, only_one=only_one, changed=changed)
-    paired_metrics = benchmark(pair.a.benchmark).paired_metrics
+    paired_metrics = pair.a.definition.paired_metrics
     if paired_metrics is None:
         return
     for a, b in pair.answered():

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.people.comparison import parsed_answers
@@ -49,7 +48,7 @@ def reduce_entry(
     entry = planned.entry
     own_tokens = None if entry.external else submit(partial(_efficiency, planned, out))
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
-    definition, files = benchmark(entry.benchmark), load_human_files(out, entry.benchmark)
+    definition, files = entry.definition, load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
     judged = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
     by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
@@ -109,7 +108,7 @@ class _SetNames:
     def label(self, entry: ManifestEntry, setting: str = "") -> str:
         """Return what a page calls a set of prompts; of a `setting` without captions, without their captioner."""
         names = [entry.prompt_set] if self.prompt_sets else []
-        if self.captioners and (not setting or setting in benchmark(entry.benchmark).captioned_settings):
+        if self.captioners and (not setting or setting in entry.definition.captioned_settings):
             names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
 
@@ -138,7 +137,7 @@ class _OtherSets:
     def add(self, in_set: PlannedEntry, scores: EntryScores, names: _SetNames, counted: set[str], out: Store) -> None:
         """Add a set; its requests are added to those `counted` in earlier ones."""
         entry, requests = in_set.entry, EntryRequests.read(in_set)
-        definition, frame = benchmark(entry.benchmark), without_verdicts(scores.join(requests.columns))
+        definition, frame = entry.definition, without_verdicts(scores.join(requests.columns))
         for metric in definition.reporter.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
@@ -162,7 +161,7 @@ def reduce_people(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     """Return the joint results of the people of one benchmark."""
     first = group[0].entry
     frames, samples = _frames(group, out)
-    definition = benchmark(first.benchmark)
+    definition = first.definition
     metrics = definition.human.pooled(
         {name: without_verdicts(frame) for name, frame in frames.items()}, samples, definition.reporter.reduce
     )
@@ -174,10 +173,10 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     """Return the joint results of the models of one benchmark; all must have answered the same data."""
     first = group[0].entry
     frames, samples = _frames(group, out)
-    ensemble = benchmark(first.benchmark).ensemble
+    ensemble = first.definition.ensemble
     metrics = ensemble(frames, samples) if ensemble else {}
     rows = [Measured.of(first.benchmark, name, metric) for name, named in metrics.items() for metric in named]
-    replaced = tuple(frames) if rows and benchmark(first.benchmark).ensemble_replaces_members else ()
+    replaced = tuple(frames) if rows and first.definition.ensemble_replaces_members else ()
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
 
 

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
@@ -52,7 +51,7 @@ def reproduction_cells(
     for conditions in _conditions(run, reduced, judges, rows):
         name, model = conditions.entry.benchmark, conditions.entry.model
         names = published_names(model, conditions.spec, name)
-        publication = benchmark(name).publication
+        publication = conditions.entry.definition.publication
         cells += _model_cells(conditions, model, {*names} - {*publication.joint.values()}, index)
         groups = {group: text for group, text in publication.joint.items() if text in names}
         run_of = model.partition(" run ")[0]
@@ -76,7 +75,7 @@ def _conditions(
         entry_key = (entry.benchmark, entry.model)
         if is_person(entry.model) or entry_key not in prompts:
             continue
-        foreign = benchmark(entry.benchmark).publication.foreign_items
+        foreign = entry.definition.publication.foreign_items
         counted = [row for row in rows if (row.benchmark, row.model) == entry_key and row.metric in foreign]
         yield Conditions(
             entry=entry,
@@ -91,7 +90,7 @@ def _conditions(
 
 def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index: _Index) -> Iterator[ReproductionCell]:
     name = conditions.entry.benchmark
-    definition = benchmark(name)
+    definition = conditions.entry.definition
     publication, steps = definition.publication, printed_steps(definition.published)
     limited = published_settings(conditions.entry.model, conditions.spec, name)
     for printed in definition.published:

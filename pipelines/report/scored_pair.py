@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.metrics.intervals import FloatArray
@@ -148,7 +147,7 @@ class ScoredPair:
 
         With it come the numbers of rows that only one of the two scored, and of common rows with another answer.
         """
-        skipped = {*benchmark(self.a.benchmark).descriptive_values}
+        skipped = {*self.a.definition.descriptive_values}
         names = sorted((self.rows_a.values.keys() & self.rows_b.values.keys()) - skipped)
         names = [name for name in names if not is_verdict_value(name)]
         sides = tuple(zip((self.rows_a, self.rows_b), self._indices, strict=True))
@@ -202,7 +201,7 @@ class ScoredPair:
 
     def only_one_answered(self, task: str, setting: str) -> int:
         """Count the rows of a task, or of all tasks of a derived one, that only one of the two answered."""
-        tasks = benchmark(self.a.benchmark).derived_tasks.get(task, (task,))
+        tasks = self.a.definition.derived_tasks.get(task, (task,))
         exclusive = self._answered[0] ^ self._answered[1]
         return sum(
             int(exclusive[cell_rows].sum())

@@ -44,7 +44,7 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = _people(context, names)
-    joint = [_ensemble(group) for group in groups if benchmark(group[0].entry.benchmark).ensemble is not None]
+    joint = [_ensemble(group) for group in groups if group[0].entry.definition.ensemble is not None]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     persons = [
@@ -69,7 +69,7 @@ def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
 
 def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
     """Return the entries of one benchmark that its ensemble is made of."""
-    is_member = benchmark(group[0].entry.benchmark).is_ensemble_member
+    is_member = group[0].entry.definition.is_ensemble_member
     return [planned for planned in group if is_member(planned.entry.model)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pipelines.benchmarks.known_tables import known_tables
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
@@ -100,7 +101,10 @@ def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> 
                 raise
             skipped.append(f"{skips}{error}")
             continue
-        if manifest.dataset_fingerprint == entry.prompts.dataset_fingerprint:
+        named, table = known_tables().get(entry.benchmark), entry.prompts.table
+        if named and table and named.differences(table):
+            skipped.append(f"{skips}its data at {entry.data} are another table benchmark of that name")
+        elif manifest.dataset_fingerprint == entry.prompts.dataset_fingerprint:
             usable.append(entry)
         else:
             skipped.append(

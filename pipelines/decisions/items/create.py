@@ -26,7 +26,7 @@ from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.run_manifest import load_existing_run
+from pipelines.plan.run_manifest import load_run
 from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, inline_file
 from pipelines.rendering.escaping import csv_cell
@@ -137,7 +137,7 @@ def _duplicates(uris: Sequence[str], name: str) -> tuple[dict[tuple[str, ...], s
     duplicates: dict[tuple[str, ...], str] = {}
     problems: list[str] = []
     for out in map(Store, uris):
-        entry = next((e for e in load_existing_run(out).entries if e.benchmark == name and not e.external), None)
+        entry = next((e for e in load_run(out).entries if e.benchmark == name and not e.external), None)
         if entry is None:
             problems.append(f"{out.uri} has no prompts of its own")
             continue

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import RIGHT, is_person
-from pipelines.plan.run_manifest import load_existing_run
+from pipelines.plan.run_manifest import load_existing_runs
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
 from pipelines.storage.store import Store
@@ -50,9 +50,9 @@ def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[A
     """Read the matrices of outputs by benchmark, task and setting; a model of several outputs has each one's label."""
     columns: dict[tuple[str, str, str], dict[str, dict[Item, tuple[float, str | None]]]] = {}
     uris = list(dict.fromkeys(uris))
-    for uri, label in zip(uris, short_labels(uris), strict=True):
-        out = Store(uri)
-        for entry in load_existing_run(out).entries:
+    outs = [Store(uri) for uri in uris]
+    for out, run, label in zip(outs, load_existing_runs(outs), short_labels(uris), strict=True):
+        for entry in run.entries:
             if is_person(entry.model) or (benchmarks and entry.benchmark not in benchmarks):
                 continue
             name = entry.model if len(uris) == 1 else f"{entry.model} ({label})"
