@@ -212,12 +212,12 @@ def health() -> Health:
 
 
 def bad(scope: FailureScope, kind: str = "http_500") -> FailedAttempt:
-    return FailedAttempt(failure=Failure(type=kind, message="told"), scope=scope, is_transient=True)
+    return FailedAttempt(failure=Failure(type=kind, message="refused"), scope=scope, is_transient=True)
 
 
 class TestHealth:
     def test_no_connection_makes_the_endpoint_unreachable(self) -> None:
-        with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 attempts \(connection: told\)"):
+        with pytest.raises(EngineUnreachableError, match=r"gone: no connection in 3 attempts \(connection: refused\)"):
             health().record_failure(bad(FailureScope.NO_CONNECTION, "connection"), answers_before=0, attempts=3)
 
     def test_answer_meanwhile_keeps_the_endpoint_reachable(self) -> None:
