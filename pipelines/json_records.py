@@ -1,4 +1,4 @@
-"""Dataclasses and checksums in JSON files of the product, read so strictly that damage and bugs are told apart."""
+"""Dataclasses and checksums in JSON files of the product, read so strictly that damage is distinguished from bugs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ READERS: Final[Mapping[str, str]] = {
     "inspect: choice": "takes the letter after `ANSWER:` alone",
     "inspect: exact": "compares the whole reply, in lower case and without punctuation and articles",
     "inspect: includes": "looks for the target anywhere in the reply",
-    "inspect: match": "looks for the target at the end of the reply, or at its beginning where it is told so",
+    "inspect: match": "looks for the target at the end of the reply, or at its beginning where it is configured so",
     "inspect: pattern": "takes what a regular expression of the task finds",
     "lm-eval: acc": "takes the option with the highest log-likelihood",
     "lmms-eval: average": "takes a letter in one of ten forms, else the last of A to D anywhere in the reply",

@@ -39,9 +39,9 @@ from tests.support.paths import ROOT
 from tests.support.requests import build_requests, target_of
 
 ALONE = 6
-"""Calls asked one at a time in a run, when not told otherwise."""
+"""Calls asked one at a time in a run, by default."""
 PLAIN = 24
-"""Calls asked in plain batches in a run, when not told otherwise."""
+"""Calls asked in plain batches in a run, by default."""
 
 
 def group(data: Path, pixels: int) -> tuple[list[Call], Media, Callable[[], Frames]]:

@@ -65,7 +65,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
     def _whole(self) -> RayHead:
         """Return the cluster after all its nodes have joined."""
         if self._head is None:
-            # Half a minute to start and a quarter of one to be found dead, where Ray is not told otherwise.
+            # Half a minute to start and a quarter of one to be found dead, where Ray is not configured otherwise.
             env = {"RAY_raylet_start_wait_time_s": str(START_S), "RAY_health_check_period_ms": "1000", **self._env}
             self._head = self._stack.enter_context(ray_head("--num-cpus=0", env=env))
         self._nodes = [node for node in self._nodes if node.poll() is None and named(node.pid, RAYLET)]

@@ -99,7 +99,7 @@ def test_silent_remote_lock_owner_is_replaced_by_one_contender(out: Store) -> No
 
 
 def be_replaced(out: Store, run: str) -> None:
-    """Let another run take the lock, and wait to be told."""
+    """Let another run take the lock, and wait until this one notices."""
     content, version = out.get_version(LOCK)
     while not out.put_if(LOCK, json.dumps({**json.loads(content), "run": "f" * 32}).encode(), version):
         content, version = out.get_version(LOCK)

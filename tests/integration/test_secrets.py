@@ -145,7 +145,7 @@ def in_answers(head: RayHead, job: str, secrets: dict[str, bytes]) -> set[str]:
 def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, tmp_path: Path) -> None:
     key, store_key, marked = (f"planted-{os.urandom(12).hex()}" for _ in range(3))
     secrets = {"model key": key.encode(), "store secret": store_key.encode(), "plain variable": marked.encode()}
-    # What travels in their place: whoever looks where it stands would have seen them.
+    # What travels in their place: a reader of the command line would have seen them.
     sealed = {"sealed": b"VLMSWEEP_SEALED"}
 
     def with_the_key_alone(request: EndpointRequest) -> Action:

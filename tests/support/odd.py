@@ -20,7 +20,7 @@ EMPTY: Final = (
     "**``**",
     "</s>",
 )
-"""Texts that say nothing, whoever reads them."""
+"""Texts that say nothing, by any reader."""
 REFUSALS: Final = (
     "I'm sorry, but I cannot help with that.",
     "I cannot determine this from the image.",

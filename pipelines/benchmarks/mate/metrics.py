@@ -231,7 +231,7 @@ def _coords_only(rows: ScoredRows) -> Iterator[Measure]:
         for label in ("3", "2", "1", "0"):
             of_label = rows["overlap"] == _CODES[label]
             if (rows.ok & of_label).any():
-                # Failed requests of all labels are told with each.
+                # Failed requests of all labels are counted with each.
                 yield _of(MetricDef(name=metric, value=column), rows.where(of_label | rows.failed), f"overlap={label}")
 
 

@@ -31,7 +31,7 @@ class Picture:
     """A picture that can be decoded."""
 
     content: bytes
-    extension: str  # with its dot; told by the content
+    extension: str  # with its dot; detected from the content
 
 
 class PictureLoader:

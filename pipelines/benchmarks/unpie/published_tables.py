@@ -174,7 +174,7 @@ def _validity_rows() -> Iterator[tuple[str, Key]]:
         yield f"Pun found for a picture, {subset}", Key("image_to_pun_accuracy", subset=subset, model="Human")
     for number in (1, 2, 3):
         key = Key("naturalness_ab_accuracy", subset="generated vs natural images", model=f"Human evaluator {number}")
-        yield f"Generated told from natural, human evaluator {number}", key
+        yield f"Generated distinguished from natural, human evaluator {number}", key
     for model, setting in (("LLaVA", "vlm"), ("GPT4", "sm")):
         key = Key("accuracy", "disambiguation", setting, _SAMPLES, "BERTScore", model)
         yield f"BERTScore's verdict as people's, {model}", key

@@ -40,17 +40,17 @@ from cluster import watchdog
 from cluster.errors import ClusterError
 
 answers = list(sys.argv[1])
-told = []
+replies = []
 
 def ping(address):
-    told.append(answers.pop(0) if answers else told[-1])
-    if told[-1] == "-":
+    replies.append(answers.pop(0) if answers else replies[-1])
+    if replies[-1] == "-":
         raise ClusterError("nothing answers at " + address)
 
 logging.basicConfig()
 watchdog.PING_EVERY_S, watchdog.MAX_ABSENCE_S = 0.05, float(sys.argv[2])
 with watchdog.watch_head("head:1", ping):
-    while len(told) < int(sys.argv[3]):
+    while len(replies) < int(sys.argv[3]):
         time.sleep(0.01)
 print("the block is over")
 """

@@ -1,4 +1,4 @@
-"""What a machine cannot give is told in a sentence with its remedy, wherever it happens; a bug keeps its traceback."""
+"""A shortage of the machine ends as a sentence with its remedy, wherever it happens; a bug keeps its traceback."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ GENERATOR_VERSION = "1"  # raised by every change of the bytes of a data set
 
 MIN_OBJECTS = 3  # two solved examples describe two objects besides the one asked about
 MAX_OBJECTS = 200  # as far as placement was tried
-MIN_LINKED_OBJECTS = 4  # no object of three needs three attributes to be told from the others
+MIN_LINKED_OBJECTS = 4  # no object of three needs three attributes to be distinguished from the others
 
 Objects: TypeAlias = range | tuple[int, int]
 

@@ -22,7 +22,7 @@ def test_attempt_is_forgiven_once() -> None:
     tracker = AttemptTracker()
     assert tracker.begin("u") == (1, {})
     tracker.forgive("u", "")
-    assert tracker.begin("u") == (1, {}), "together again: whoever killed the rank need not be among them"
+    assert tracker.begin("u") == (1, {}), "together again: the request that killed the rank need not be among them"
     tracker.forgive("u", "")
     assert tracker.begin("u") == (2, {}), "and then one by one"
 

@@ -1,4 +1,4 @@
-"""Damage to what batches leave in an output: found, said with its remedy, or mended without paying again."""
+"""Damage to what batches leave in an output: found, reported with its remedy, or repaired without paying again."""
 
 from __future__ import annotations
 
