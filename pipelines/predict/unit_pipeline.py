@@ -1,4 +1,4 @@
-"""The stages of a unit: load, answer, commit. Ray runs each where it belongs; a caller that needs no isolation runs all."""
+"""The stages of a unit: load, answer, commit. Ray runs each where it belongs; who needs no isolation runs all."""
 
 from __future__ import annotations
 
