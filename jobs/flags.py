@@ -73,6 +73,15 @@ class SweepFlags:
         ),
     ] = False
     seed: Annotated[int, Option("--seed", help="Seed of draws such as the order of options.")] = DEFAULT_SEED
+    repeats: Annotated[
+        int,
+        Option(
+            "--repeats",
+            min=1,
+            help="Ask each request N times, with seeds that follow each other: metrics are means over them, beside "
+            "pass_at_k, pass_hat_k, majority and spread. For models that sample, such as --repeats 5.",
+        ),
+    ] = 1
     sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
     scorers: Annotated[
         list[str] | None,

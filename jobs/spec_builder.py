@@ -140,6 +140,7 @@ def _spec(
         address=flags.address or ray_address(),
         fail_on_error=FailureBudget(flags.fail_on_error),
         seed=flags.seed,
+        repeats=flags.repeats,
         prompts=_prompt_texts(flags.prompts, benchmarks),
         prompt_versions=prompt_versions,
         prompt_sets=prompt_sets,

@@ -10,7 +10,7 @@ from typing import Literal
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import JudgePrompter
-from pipelines.benchmarks.records import JudgeRequest, Row
+from pipelines.benchmarks.records import JudgeRequest, Row, split_variant
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
@@ -107,7 +107,7 @@ class _QuestionCount:
                 model=target.model,
                 task=plan_row.task,
                 setting=plan_row.setting,
-                variant=plan_row.variant,
+                variant=split_variant(plan_row.variant)[0],
                 status="ok",
                 output=longest_text(target, plan_row),
                 finish_reason="stop",

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from jobs.view.outputs import Output
 from models.messages import Media, Part, Step, StepOutput, Text
-from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
+from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person, split_variant
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
@@ -85,7 +85,7 @@ def answered_row(prediction: Mapping[str, Any], sample: Sample, seed: int) -> Ro
         model=prediction["model"],
         task=prediction["task"],
         setting=prediction["setting"],
-        variant=prediction["variant"] or "",
+        variant=split_variant(prediction["variant"] or "")[0],
         status=prediction["status"],
         output=prediction["output"],
         finish_reason=prediction.get("finish_reason") or "",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from models.environment import visible_gpus
 from models.errors import DeviceFailedError, EngineUnreachableError
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
+from models.messages import DEFAULT_SEED, Answer, Call, CallReply, Failure, Frames, Media, Text, logprobs_to_text
 from models.spec import ModelSpec
 
 _MAX_GUESS_WORDS = 8  # words of a guess for a call without choices
@@ -109,8 +109,9 @@ class RandomEngine:
         if not words:
             return ""
         prompt = repr([(turn.role, turn.parts) for turn in call.turns])
-        length = 1 + _draw(self._seed, "length", prompt) % min(_MAX_GUESS_WORDS, len(words))
-        start = _draw(self._seed, "start", prompt) % (len(words) - length + 1)
+        seed = self._seed + call.generation.seed - DEFAULT_SEED  # repeats of a request have other seeds
+        length = 1 + _draw(seed, "length", prompt) % min(_MAX_GUESS_WORDS, len(words))
+        start = _draw(seed, "start", prompt) % (len(words) - length + 1)
         return " ".join(words[start : start + length])
 
 

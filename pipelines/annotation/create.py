@@ -85,7 +85,7 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
         other_set_ids = ids_of_other_prompt_sets(out, entry, path)
         for row in iter_rows(out, path, context):
-            is_shown = row.status == "ok" and row.request_id not in other_set_ids
+            is_shown = row.status == "ok" and not row.repeat and row.request_id not in other_set_ids
             if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
                 yield row
 

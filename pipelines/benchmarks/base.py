@@ -249,6 +249,12 @@ class BenchmarkDefinition:
     """What people are asked about samples and models' answers, from which forms are drawn."""
     human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files
 
+    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
+        """Return all metrics of one model, as `Reporter.reduce`; of repeated requests means over the repeats."""
+        from pipelines.benchmarks.metrics_kernel.repeats import reduce_repeats  # pandas and numpy take a second
+
+        return reduce_repeats(self.reporter.reduce, scores, samples)
+
     @property
     def published(self) -> tuple[PublishedValue, ...]:
         """The paper's numbers."""

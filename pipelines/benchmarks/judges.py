@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Metric
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.benchmarks.base import Reporter
+    from pipelines.benchmarks.metrics_kernel.repeats import Reduce
     from pipelines.benchmarks.records import Sample
 
 UNREADABLE: Final = -1.0  # a reply of a judge that could not be read; it accepts nothing
@@ -40,7 +40,7 @@ def pair_name(first: str, second: str) -> str:
 
 
 def metrics_by_judge(
-    frame: pd.DataFrame, samples: Mapping[str, Sample], reporter: Reporter, names: Sequence[str]
+    frame: pd.DataFrame, samples: Mapping[str, Sample], reduce: Reduce, names: Sequence[str]
 ) -> dict[str, list[Metric]]:
     """Return the metrics of these names by every judge; nothing unless several judged.
 
@@ -52,9 +52,7 @@ def metrics_by_judge(
     plain, has_verdict = without_verdicts(frame), _has_verdict(verdicts)
     return {
         judge: [
-            metric
-            for metric in reporter.reduce(_as_judged(plain, of_judge, has_verdict), samples)
-            if metric.metric in names
+            metric for metric in reduce(_as_judged(plain, of_judge, has_verdict), samples) if metric.metric in names
         ]
         for judge, of_judge in verdicts.items()
     }

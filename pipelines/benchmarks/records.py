@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Status = Literal["ok", "error", "excluded"]
 RIGHT: Final = ("correct", "accepted")
 """Values of a row that say whether its answer is right: by its reading, and by a judge; the first that a row has."""
+_REPEAT: Final = "#"  # between a variant and the number of a repeat, from 1; the first request of a question has none
 _PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
 
@@ -25,6 +26,17 @@ def is_person(model: str) -> bool:
 def person(name: str) -> str:
     """Return the name of the model that stands for a person."""
     return f"{_PERSON}{name}"
+
+
+def repeated_variant(variant: str, repeat: int) -> str:
+    """Return the variant of a repeat of a request; the first, 0, keeps the variant, and so its request id."""
+    return f"{variant}{_REPEAT}{repeat}" if repeat else variant
+
+
+def split_variant(variant: str) -> tuple[str, int]:
+    """Return a variant without the number of its repeat, and that number."""
+    base, _, number = variant.partition(_REPEAT)
+    return base, int(number or 0)
 
 
 def person_name(model: str) -> str:
@@ -132,7 +144,7 @@ class Row:
     model: str
     task: str
     setting: str
-    variant: str
+    variant: str  # without the number of the repeat
     status: Status
     output: str | None  # without what `dropped` names
     dropped: tuple[str, ...] = ()  # what `replies.cleaning` removed from the model's reply
@@ -142,6 +154,7 @@ class Row:
     verdict: Verdict = Verdict(state="absent")
     is_labelled: bool = False  # a file of people's labels (`--human`) has one of this output
     seed: int = DEFAULT_SEED  # the sweep's seed, from which seeded draws such as option orders are made again
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class ScoredEntry:
 
     def value(self, key: MetricKey, frame: pd.DataFrame) -> float | None:
         """Return a number of some of the rows; None where it has none."""
-        reduced = self.definition.reporter.reduce(frame, self.samples)
+        reduced = self.definition.reduce(frame, self.samples)
         matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
         return next((metric.value for metric in matches), None)
 

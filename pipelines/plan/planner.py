@@ -12,6 +12,8 @@ from itertools import groupby
 
 import numpy as np
 
+from models.messages import Generation
+from pipelines.errors import UsageError
 from pipelines.hashing import ID_DIGITS, stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import load_completed
@@ -97,6 +99,8 @@ class _Planner:
         generations = columns.codes("generation")
         for row in generations.first_rows(mask).tolist():
             steps = work.target.generations(keys[row])
+            if work.prompts.repeats > 1:
+                _check_sampling(work.target, keys[row], steps)
             requests = int(np.count_nonzero(mask & generations.equal(keys[row].generation)))
             work.calls += requests * len(steps)
             work.output_tokens += requests * sum(step.max_new_tokens for step in steps)
@@ -130,6 +134,16 @@ class _Planner:
             members[-1].rows.append(row)
             members[-1].ids.append(ids[row])
         return retried
+
+
+def _check_sampling(target: ModelTarget, key: RequestKey, steps: Sequence[Generation]) -> None:
+    """Raise UsageError where repeats of a request would all have one answer."""
+    if target.fingerprint.get("engine") != "random" and not any(step.temperature > 0 for step in steps):
+        where = f"{target.model} answers {target.prompts.benchmark_name} {key.task} {key.setting} at temperature 0"
+        raise UsageError(
+            f"--repeats: {where}, so all repeats would be equal; give its entry `generation: {{temperature: 0.7}}`, or "
+            "leave --repeats out"
+        )
 
 
 def _long_prefixes(tokens: Numbers) -> int:

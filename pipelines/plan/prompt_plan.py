@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from pipelines.benchmarks import benchmark, table_benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.known_tables import TableDefinition, add_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.benchmarks.records import Prompt, Sample, repeated_variant
 from pipelines.hashing import json_members, stable_json
 from pipelines.ingest.dataset import media_path
 from pipelines.json_records import read_record
@@ -41,6 +41,8 @@ class PromptPlan:
     """Key of the captioner whose captions the prompts may hold; '' for none."""
     kind: Literal["answer", "caption"] = "answer"
     """A captioner gets only the pictures that the benchmark captions, each once."""
+    repeats: int = 1
+    """How often each prompt is asked, the later times with the next seeds and as other variants."""
     table: TableDefinition | None = None
     """Of a table benchmark: a worker, and an output without its data, know it from here."""
 
@@ -90,7 +92,8 @@ class PromptPlan:
             query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, captions_by_picture)
             captioner = self.captioner_name if holds_captions(self.benchmark, cell) else ""
             for prompt in self.benchmark.prompter.prompts(query):
-                yield _plan_row(sample, cell, prompt, captioner)
+                for repeat in range(self.repeats):
+                    yield _plan_row(sample, cell, _repeated(prompt, repeat) if repeat else prompt, captioner)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
@@ -103,6 +106,7 @@ class PromptPlan:
             "seed": self.seed,
             "captioner": self.captioner,
             "kind": self.kind,
+            **({"repeats": self.repeats} if self.repeats > 1 else {}),
             **({"table": asdict(self.table)} if self.table else {}),
         }
 
@@ -114,6 +118,14 @@ class PromptPlan:
 
 
 _generation_values = attrgetter(*Generation.__slots__)
+
+
+def _repeated(prompt: Prompt, repeat: int) -> Prompt:
+    """Return a prompt as it is asked once more: the same words, another seed."""
+    steps = [
+        replace(step, generation=replace(step.generation, seed=step.generation.seed + repeat)) for step in prompt.steps
+    ]
+    return replace(prompt, variant=repeated_variant(prompt.variant, repeat), steps=tuple(steps))
 
 
 def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str = "") -> PlanRow:

@@ -12,6 +12,7 @@ from models.fingerprint import answer_fingerprint
 from models.messages import Generation, Request
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.records import split_variant
 from pipelines.hashing import hash_text, json_members, stable_id
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.json_records import load_checked, read_record
@@ -94,12 +95,18 @@ class ModelTarget:
         """Return what is sent to the model."""
         steps = row.steps
         if self.generation:
-            steps = tuple(replace(step, generation=replace(step.generation, **self.generation)) for step in steps)
+            steps = tuple(
+                replace(step, generation=generation)
+                for step, generation in zip(steps, self.generations(row), strict=True)
+            )
         return Request(request_id=request_id, steps=steps)
 
     def generations(self, row: PlanRow | RequestKey) -> list[Generation]:
         """Return the generation settings of each step, the model's own before the benchmark's."""
-        return [replace(step, **self.generation) for step in load_generations(row.generation)]
+        settings = dict(self.generation)
+        if "seed" in settings:
+            settings["seed"] += split_variant(row.variant)[1]
+        return [replace(step, **settings) for step in load_generations(row.generation)]
 
     @cached_property
     def _caption_key(self) -> str:
@@ -143,7 +150,7 @@ def caption_targets(spec: RunSpec, captioner: str, datasets: Datasets) -> list[t
     first_sets = {name: names[:1] for name, names in spec.prompt_sets.items()}  # captions depend on no wording
     spec = replace(spec, prompt_sets=first_sets)
     targets = _targets(spec, captioner, spec.caption_models[captioner], datasets)
-    return [(target.with_prompts(kind="caption"), dataset) for target, dataset in targets]
+    return [(target.with_prompts(kind="caption", repeats=1), dataset) for target, dataset in targets]
 
 
 def _targets(
@@ -163,6 +170,7 @@ def _targets(
                 wording=spec.prompts.get(name, {}),
                 prompt_versions=prompt_versions,
                 seed=spec.seed,
+                repeats=spec.repeats,
                 table=dataset.manifest.table,
             )
             _ = prompts.texts  # own wording is checked before anything is started

@@ -107,6 +107,7 @@ class SweepRecord:
     fail_on_error: str = "true"
     human: tuple[str, ...] = ()
     cost_limit: float | None = None
+    repeats: int = 1
 
     @property
     def first_judge(self) -> str:
@@ -162,6 +163,8 @@ class RunSpec:
     """Files of people's own work."""
     cost_limit: float | None = None
     """Dollars."""
+    repeats: int = 1
+    """How often each request is asked, with seeds that follow each other."""
     wait_for_nodes_s: float | None = None
     """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
 
@@ -219,6 +222,7 @@ class RunSpec:
             fail_on_error=self.fail_on_error.text,
             human=tuple(f"{file.benchmark}={file.uri}" for file in self.human),
             cost_limit=self.cost_limit,
+            repeats=self.repeats,
         )
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

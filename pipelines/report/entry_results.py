@@ -16,6 +16,7 @@ from pipelines.report.measured import Measured
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import ComparedVerdicts
 from pipelines.report.pages.items import shown_requests
+from pipelines.report.tables.repeats import VarianceRow
 from pipelines.report.token_efficiency import Efficiency
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -37,6 +38,7 @@ class EntryResults:
     read_answers: Mapping[str, Mapping[Hashable, Hashable]] = field(default_factory=dict)  # a person's, for agreement
     replaced: tuple[str, ...] = ()  # models whose numbers tables and figures leave out, because these stand for them
     verdicts: Sequence[ComparedVerdicts] = ()  # of the harness whose log the answers came from
+    variance: Sequence[VarianceRow] = ()  # a row a task, where requests were asked several times
     efficiency: Sequence[Efficiency] = ()  # a row a set of prompts with token counts
     prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting and version of the prompts
     prompt_sets: tuple[str, ...] = ()  # names of the sets of prompts that `by_prompt_set` compares, if several

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
+from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
 from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
@@ -23,6 +24,7 @@ from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
+from pipelines.report.tables.repeats import variance_rows
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
 
@@ -50,11 +52,12 @@ def reduce_entry(
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = entry.definition, load_human_files(out, entry.benchmark)
     frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
-    judged = metrics_by_judge(frame, requests.samples, definition.reporter, definition.judged_metrics)
+    judged = metrics_by_judge(frame, requests.samples, definition.reduce, definition.judged_metrics)
     by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
     agreement = judge_agreement(frame)
-    frame = without_verdicts(frame)
-    metrics = definition.reporter.reduce(frame, requests.samples) + agreement + _cleaned_replies(frame)
+    every = without_verdicts(frame)
+    metrics = definition.reduce(every, requests.samples) + agreement + _cleaned_replies(every)
+    frame = first_repeats(every)
     verdicts = compared_verdicts(out, entry, frame)
     metrics += verdict_metrics(verdicts)
     if (files or people) and not is_person(entry.model):
@@ -62,7 +65,7 @@ def reduce_entry(
         inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
         metrics += definition.human.metrics(inputs)
     names = _SetNames.of(planned)
-    others = _OtherSets()
+    others = _OtherSets(frames=[every])
     counted = {*planned.request_ids()} if planned.other_prompt_sets else set()
     for in_set in planned.other_prompt_sets:
         others.add(in_set, scores, names, counted, out)
@@ -75,9 +78,9 @@ def reduce_entry(
             for source, of_source in {TABLES: metrics, **by_judge}.items()
             for metric in of_source
         ],
-        counts=counts_of(entry, frame),
-        answers=[*examples(entry, frame, requests.example_texts, outputs, names.label), *others.answers],
-        judge_failed=int((frame["verdict_state"] == "failed").sum()) + others.judge_failed,
+        counts=counts_of(entry, every),
+        answers=[*examples(entry, every, requests.example_texts, outputs, names.label), *others.answers],
+        judge_failed=int((every["verdict_state"] == "failed").sum()) + others.judge_failed,
         items=[*model_items(entry, lists, outputs, names.label(entry)), *others.items],
         marks=definition.human.annotation_scores(frame, files),
         read_answers=parsed_answers(frame, definition.human.agreement_headings) if is_person(entry.model) else {},
@@ -86,6 +89,7 @@ def reduce_entry(
         prompt_sets=names.prompt_sets,
         captioners=names.captioners,
         verdicts=verdicts,
+        variance=[*variance_rows(entry.benchmark, entry.model, others.frames)],
         by_prompt_set=others.metrics,
         counts_by_prompt_set=others.counts,
     )
@@ -127,6 +131,8 @@ class _SetNames:
 class _OtherSets:
     """Results of an entry in its other sets of prompts; requests that sets share count in the first alone."""
 
+    frames: list[pd.DataFrame]
+    """The scored rows of each set, the first one's too."""
     metrics: list[Measured] = field(default_factory=list)
     counts: list[CellCount] = field(default_factory=list)
     judge_failed: int = 0
@@ -138,7 +144,8 @@ class _OtherSets:
         """Add a set; its requests are added to those `counted` in earlier ones."""
         entry, requests = in_set.entry, EntryRequests.read(in_set)
         definition, frame = entry.definition, without_verdicts(scores.join(requests.columns))
-        for metric in definition.reporter.reduce(frame, requests.samples):
+        self.frames.append(frame)
+        for metric in definition.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
         new = frame[~frame["request_id"].isin(counted)]

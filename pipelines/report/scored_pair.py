@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
+from pipelines.benchmarks.records import split_variant
 from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
@@ -183,10 +184,11 @@ class ScoredPair:
         return a, b
 
     def answered(self) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        """Yield, for each setting, the rows that both models answered, in the same order."""
+        """Yield, for each setting, the rows that both models answered, in the same order; without repeats."""
         import pandas as pd
 
-        both = self._answered[0] & self._answered[1]
+        is_first = np.array([not split_variant(key[3])[1] for key in self._keys], dtype=np.bool_)
+        both = self._answered[0] & self._answered[1] & is_first
         settings = np.array([key[1] for key in self._keys])
         for setting in sorted(set(settings[both].tolist())):
             chosen = both & (settings == setting)

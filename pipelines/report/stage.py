@@ -29,6 +29,7 @@ from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.other_verdicts import verdict_table
 from pipelines.report.tables.overview import mark_people
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
+from pipelines.report.tables.repeats import tries_table, variance_table
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
@@ -214,10 +215,12 @@ def _with_agreement(
 
 
 def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
-    """Add the tables by set of prompts and by captioner, where a model has several, and of logged verdicts."""
+    """Add the tables by set of prompts and captioner, where a model has several, of repeats and of logged verdicts."""
     tables = (
         prompt_set_table(section.name, reduced),
         captioner_table(section.name, reduced),
+        tries_table(section.name, [row for results in reduced for row in results.metrics]),
+        variance_table(section.name, [row for results in reduced for row in results.variance]),
         verdict_table(section.name, [verdicts for results in reduced for verdicts in results.verdicts]),
     )
     return replace(section, tables=(*section.tables, *filter(None, tables)))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pipelines.benchmarks.judges import UNREADABLE, verdict_value
-from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
+from pipelines.benchmarks.records import JudgeRequest, Row, Verdict, repeated_variant
 from pipelines.benchmarks.replies.cleaning import CLEANING_VERSION
 from pipelines.errors import DamagedPartError
 from pipelines.hashing import stable_id
@@ -228,7 +228,7 @@ class PartScorer:
             "benchmark": self._benchmark.name,
             "task": row.task,
             "setting": row.setting,
-            "variant": row.variant,
+            "variant": repeated_variant(row.variant, row.repeat),
             "model": row.model,
             "subset": row.sample.subset,
             "category": row.sample.category,

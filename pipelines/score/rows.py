@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.records import Row, Sample, split_variant
 from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
@@ -64,6 +64,7 @@ def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
 
 def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
+    variant, repeat = split_variant(raw["variant"])
     output, dropped = (None, ()) if raw["output"] is None else clean_reply(raw["output"])
     return Row(
         request_id=raw["request_id"],
@@ -71,7 +72,8 @@ def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         model=raw["model"],
         task=raw["task"],
         setting=raw["setting"],
-        variant=raw["variant"],
+        variant=variant,
+        repeat=repeat,
         status=raw["status"],
         output=output,
         dropped=dropped,

@@ -17,6 +17,7 @@ _DIFFERENCES = {
     "prompts.wording": "other prompt texts (--prompts)",
     "prompts.prompt_versions": "other prompt versions (--prompt-version)",
     "prompts.seed": "another --seed",
+    "prompts.repeats": "another number of --repeats",
     "prompts.captioner": "another --captioner",
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -23,6 +25,7 @@ Form: TypeAlias = Literal["single", "paired", "both"]
 Measures: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], Iterable[Measure]]"
 
 NO_ROW: Final = "no row to measure"
+_RECORD: ContextVar[list[Estimate] | None] = ContextVar("recorded estimates", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,8 @@ class Estimate:
 
     def with_interval(self) -> Metric:
         """Return the metric with its interval."""
+        if (record := _RECORD.get()) is not None:
+            record.append(self)
         ends = interval(self.terms, self._ends()) if self.terms else None
         if ends is None:
             return self.metric
@@ -227,6 +232,17 @@ def compared(
 def estimates(measures: Iterable[Measure]) -> list[Estimate]:
     """Compute the metrics of one model."""
     return [measure.estimate() for measure in measures if measure.definition.form != "paired"]
+
+
+@contextmanager
+def recorded_estimates() -> Iterator[list[Estimate]]:
+    """Record, while the context is open, each estimate that becomes a metric, for intervals of another kind."""
+    record: list[Estimate] = []
+    token = _RECORD.set(record)
+    try:
+        yield record
+    finally:
+        _RECORD.reset(token)
 
 
 def with_intervals(rows: Iterable[Estimate]) -> list[Metric]:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.records import RIGHT, is_person
+from pipelines.benchmarks.records import RIGHT, is_person, split_variant
 from pipelines.plan.run_manifest import load_existing_runs
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
@@ -60,6 +60,8 @@ def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[A
             values = _right(rows)
             keys = zip(*(rows.texts[key].tolist() for key in ("task", "setting", "sample_id", "variant")), strict=True)
             for (task, setting, sample, variant), value, answer in zip(keys, values, rows.texts["answer"], strict=True):
+                if split_variant(variant)[1]:
+                    continue
                 cell = columns.setdefault((entry.benchmark, task, setting), {}).setdefault(name, {})
                 cell[sample, variant] = (float(value), answer)
     return [_matrix(*key, by_model) for key, by_model in sorted(columns.items())]

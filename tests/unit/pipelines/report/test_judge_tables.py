@@ -26,7 +26,7 @@ def judged(a: Sequence[float], b: Sequence[float]) -> tuple[dict[str, list[Metri
     questions = [Question(pairs="", name=f"CausaleEsplicita_{i}", video=f"video{i}") for i in range(len(a) + 1)]
     questions[-1] = replace(questions[-1], judged="rejected")
     rows = frame(questions).assign(**{A: [*a, NAN], B: [*b, NAN]})
-    by_judge = metrics_by_judge(rows, samples(questions), MAIA.reporter, MAIA.judged_metrics)
+    by_judge = metrics_by_judge(rows, samples(questions), MAIA.reduce, MAIA.judged_metrics)
     return by_judge, judge_agreement(rows)
 
 
@@ -54,7 +54,7 @@ def test_a_verdict_that_failed_leaves_that_judges_metric_without_a_value() -> No
 def test_one_judge_changes_nothing() -> None:
     questions = [Question(pairs="")]
     rows = frame(questions)
-    assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reporter, MAIA.judged_metrics) == {}
+    assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reduce, MAIA.judged_metrics) == {}
     assert judge_agreement(rows.assign(**{A: 1.0})) == []
     pd.testing.assert_frame_equal(without_verdicts(rows.assign(**{A: 1.0})), rows)
     results = Results.of("maia", {"m": MAIA.reporter.reduce(rows, samples(questions))}, [])
