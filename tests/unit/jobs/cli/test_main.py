@@ -34,19 +34,19 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "history",
-        "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human",
+        "cost-limit", "repeats", "wait-for-nodes", "summary", "gpu-hour-usd", "human",
         "budget-usd", "budget-hours", "refresh-days",
         "text-models",
     },
     "run": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
-        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "dry-run", "seed", "prompts",
+        "captioner", "scorer", "address", "fail-on-error", "cost-limit", "repeats", "wait-for-nodes", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version",
         "human",
     },
     "score": {
         "predictions", "from", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out",
-        "models-file", "judge", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "seed", "prompts",
+        "models-file", "judge", "scorer", "address", "fail-on-error", "cost-limit", "repeats", "wait-for-nodes", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run",
     },
@@ -58,7 +58,7 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
-        "cost-limit", "wait-for-nodes", "human",
+        "cost-limit", "repeats", "wait-for-nodes", "human",
     },
 }  # fmt: skip
 COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}
