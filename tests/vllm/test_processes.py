@@ -104,3 +104,30 @@ def test_two_ranks_answer_as_one(open_vllm: OpenEngine, monkeypatch: pytest.Monk
         answers.append({reply.call_id: reply.outcome.text for reply in replies if isinstance(reply.outcome, Answer)})
     assert answers[0] == answers[1]
     assert len(answers[0]) == len(calls)
+
+
+def test_no_process_of_vllm_outlives_a_killed_replica(checkpoint_of: Checkpoints) -> None:
+    code = (
+        "import sys, time\n"
+        "from models.engines.vllm.engine import VLLMEngine\n"
+        "from models.entry_fields import Limits\n"
+        "from models.spec import ModelSpec\n"
+        "if __name__ == '__main__':\n"
+        "    limits = Limits(max_model_len=1024)\n"
+        "    spec = ModelSpec(engine='vllm', model=sys.argv[1], device='cpu', dtype='float32', limits=limits)\n"
+        "    engine = VLLMEngine(spec)\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(3600)\n"
+    )
+    command = [sys.executable, "-c", code, str(checkpoint_of("qwen2_5_vl"))]
+    env = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as replica:
+        assert replica.stdout
+        assert any(line == "ready\n" for line in replica.stdout)
+        children = psutil.Process(replica.pid).children(recursive=True)
+        assert any("EngineCore" in child.name() for child in children)
+        replica.kill()
+    _, alive = psutil.wait_procs(children, timeout=60)
+    for process in alive:
+        process.kill()
+    assert [process.pid for process in alive] == []

@@ -5,12 +5,10 @@ Every rank runs the same engine on the same calls; rank 0 alone sends the answer
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import hashlib
 import json
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -18,11 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from multiprocessing import connection, parent_process
+from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import progress_listener
+from models.engines.orphans import exit_with_parent
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
 from models.errors import BUGS, EngineDiedError, EngineUnreachableError
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from models.engines.transformers.engine import TransformersEngine
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=2)  # weights arrive at different times; the parent enforces the model's timeout
-_PR_SET_PDEATHSIG = 1
 _PIPE_LOCK = threading.Lock()  # replies and log lines come from several threads and share the pipe
 
 
@@ -50,7 +48,7 @@ class RankConfig:
 
 def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
     """Join the group, load this rank's shard, answer calls until a stop message."""
-    _exit_with_parent()
+    exit_with_parent()
     faulthandler.enable()  # a rank that dies by a signal of its own says where, on standard error
     _set_environment(config)
     forward_logs(partial(_send, pipe), config.log_level, config.rank)
@@ -116,21 +114,6 @@ def _comparable(raw: dict[str, Any]) -> bytes:
 def _send(pipe: connection.Connection, **message: Any) -> None:
     with _PIPE_LOCK:
         pipe.send_bytes(json.dumps(message).encode())
-
-
-def _exit_with_parent() -> None:
-    """End with the parent, by the kernel where possible and by a thread: no orphan keeps a GPU's memory."""
-    parent = parent_process()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent is None:
-        return
-
-    def watch() -> None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 
 
 def _set_environment(config: RankConfig) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.support.paths import ROOT
 
 DOCKER = ROOT / "infra" / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text()
+VLLM_LOCK = (DOCKER / "vllm.lock").read_text()
 
 
 def loaded(name: str) -> ModuleType:
@@ -44,21 +46,41 @@ def test_hadolint_reports_nothing() -> None:
 def test_base_image_is_pinned_by_digest_for_every_stage() -> None:
     assert re.search(r"^ARG PYTHON_IMAGE=python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}$", TEXT, re.MULTILINE)
     stages = {name: base for base, name in re.findall(r"^FROM (\S+) AS (\S+)$", TEXT, re.MULTILINE)}
-    assert {"cpu", "cuda"} <= set(stages)
+    assert {"cpu", "cuda", "vllm"} <= set(stages)
     assert all(base == "${PYTHON_IMAGE}" or base in stages for base in stages.values())
     assert len(re.findall(r"^FROM ", TEXT, re.MULTILINE)) == len(stages)
 
 
 def test_image_requires_a_driver_for_the_cuda_of_the_lock_file() -> None:
     (locked,) = re.findall(r"^cuda-toolkit==(\d+)\.", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    assert f'NVIDIA_REQUIRE_CUDA="cuda>={locked}.0"' in TEXT[TEXT.index("FROM base AS cuda") :]
+    (for_vllm,) = re.findall(r"^cuda-toolkit==(\d+)\.", VLLM_LOCK, re.MULTILINE)
+    cuda, vllm = TEXT[TEXT.index("FROM base AS cuda") :].split("FROM base AS vllm")
+    assert f'NVIDIA_REQUIRE_CUDA="cuda>={locked}.0"' in cuda
+    assert f'NVIDIA_REQUIRE_CUDA="cuda>={for_vllm}.0"' in vllm
+
+
+def test_image_of_vllm_has_its_versions_a_compiler_and_the_ray_of_the_others() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = dict(re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==(\S+)", VLLM_LOCK, re.MULTILINE))
+    for text in (*project["dependencies"], *project["optional-dependencies"]["vllm"]):
+        assert pinned[(item := Requirement(text)).name] in item.specifier
+    assert VLLM_LOCK.count("--hash=sha256:") >= len(pinned) > 200
+    assert f"\nray=={pinned['ray']} \\" in (ROOT / "requirements.lock").read_text()
+    assert pinned["setuptools"]  # builds the product itself, without an index
+    image = TEXT[TEXT.index("FROM base AS vllm") :]
+    assert "g++" in image
+    assert re.findall(r"^USER (\S+)$", image, re.MULTILINE)[-1] == "10001:10001"
+    weights = re.search(r"HF_HOME=(\S+)", TEXT)
+    assert weights
+    for name in ("VLLM_CACHE_ROOT", "TRITON_CACHE_DIR"):  # the root is read-only, and /tmp small
+        assert f"{name}={weights[1]}/" in image
 
 
 def test_image_runs_unprivileged_and_installs_by_hash() -> None:
     base = TEXT[TEXT.index("AS base") :]
     assert re.search(r"^USER 10001:10001$", base, re.MULTILINE)
     assert "USER root" not in TEXT
-    assert TEXT.count("--require-hashes") == 2
+    assert TEXT.count("--require-hashes") == 3
     assert "HEALTHCHECK" in base
     assert "wordnet-base" in base
     assert not re.search(r"(?i)(token|secret|password|api_key)\s*=\s*\S", TEXT.replace("RAY_AUTH_MODE=token", ""))
@@ -88,7 +110,7 @@ def test_copied_files_are_in_the_build_context() -> None:
     assert {"**/__pycache__", "**/.env*", "**/*.pem", "**/*.key", "**/*.safetensors", "**/*.gguf"} == set(again)
     assert allowed == {
         *("cluster", "jobs", "models", "pipelines", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
-        *("infra/docker/requirements.py", "infra/docker/trim.sh", "infra/docker/health.py"),
+        *("infra/docker/requirements.py", "infra/docker/trim.sh", "infra/docker/health.py", "infra/docker/vllm.lock"),
     }
     for arguments in re.findall(r"^COPY (?!--from)(.+)$", TEXT, re.MULTILINE):
         for source in arguments.split()[:-1]:
