@@ -72,19 +72,28 @@ def gpus_of_nodes() -> list[int]:
     return [count for count in counts if count]
 
 
-def pool_selector(sizes: Sequence[int]) -> dict[str, str]:
-    """Return Ray's selector of the nodes with these numbers of GPUs; {} where their labels do not tell them.
+def node_selectors(sizes: Sequence[int]) -> dict[str, Any]:
+    """Return Ray's options that place actors on the nodes with these numbers of GPUs; {} where any node will do.
 
-    Every live node with GPUs must have the label `pool`, with `gpu1` for one GPU and so on, as the cluster files give.
+    Nodes are selected by the label `pool` (`gpu1` for one GPU and so on, as the cluster files give) where every live
+    node with GPUs has it; else by their ids, which later nodes do not have: where these are gone, others will do.
     """
     import ray
 
-    nodes = [node for node in ray.nodes() if node.get("Alive") and node["Resources"].get("GPU")]
-    pools = {(f"gpu{node['Resources']['GPU']:g}", (node.get("Labels") or {}).get("pool")) for node in nodes}
-    if not sizes or not pools or any(expected != pool for expected, pool in pools):
+    nodes = [node for node in ray.nodes() if node.get("Alive") and node["Resources"].get("GPU")] if sizes else []
+    if not nodes:
         return {}
-    names = [f"gpu{size}" for size in sizes]
-    return {"pool": names[0] if len(names) == 1 else f"in({','.join(names)})"}
+    pools = {(f"gpu{node['Resources']['GPU']:g}", (node.get("Labels") or {}).get("pool")) for node in nodes}
+    if all(expected == pool for expected, pool in pools):
+        return {"label_selector": {"pool": _any_of([f"gpu{size}" for size in sizes])}}
+    ids = [node["NodeID"] for node in nodes if node["Resources"]["GPU"] in sizes]
+    if len(ids) in (0, len(nodes)):
+        return {}
+    return {"label_selector": {"ray.io/node-id": _any_of(ids)}, "fallback_strategy": [{"label_selector": {}}]}
+
+
+def _any_of(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"in({','.join(values)})"
 
 
 def describe_shortage(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> str:

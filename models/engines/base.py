@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from models.messages import (
     Call,
@@ -40,11 +40,24 @@ class Engine(Protocol):
         ...
 
 
+def prepare(engine: Any, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
+    """Let an engine prepare calls that come next while it answers others in another thread; most engines cannot."""
+    while isinstance(engine, EngineWrapper):
+        engine = engine.engine
+    if hasattr(engine, "prepare"):
+        engine.prepare(calls, media)
+
+
 class EngineWrapper:
     """What wrappers of an engine share: they say what it says, and close it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine that is wrapped."""
+        return self._engine
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, repeat
@@ -122,9 +124,12 @@ def commit_units(batch: Any, work: UnitWork, log_fields: LogFields = None) -> An
 
 
 class EngineActor:
-    """One engine in one actor. An unavailable model is reported as a row, so that the reason reaches the user."""
+    """One engine in one actor. An unavailable model is reported as a row, so that the reason reaches the user.
 
-    def __init__(self, work: UnitWork, job_actor: Any, log_fields: LogFields = None) -> None:
+    With `prepares` two threads call it, of which one prepares the first unit of a batch while the other answers.
+    """
+
+    def __init__(self, work: UnitWork, job_actor: Any, log_fields: LogFields = None, *, prepares: bool = False) -> None:
         import ray
 
         from models.engines.load_progress import progress_listener
@@ -140,6 +145,9 @@ class EngineActor:
         self._pipeline = UnitPipeline(
             work, name, attempts=self._state, on_stall=self._end_stalled, device=replica_device(work.spec, self._gpus)
         )
+        # A death while it prepares would be blamed on what is answered: a replica that died prepares nothing.
+        prepares = prepares and not ray.get_runtime_context().was_current_actor_reconstructed
+        self._turn, self._ahead = threading.Lock(), ThreadPoolExecutor(1) if prepares else None
         self._bug: Exception | None = None
         self._fatal = ""
         try:
@@ -178,9 +186,29 @@ class EngineActor:
         """
         if self._bug:
             raise self._bug
-        has_many = count_units(batch) > 1
+        units = unpack_units(batch)
+        upcoming = next(units)
+        self._prepare(upcoming)
+        with self._turn:
+            yield from self._answer_batch(chain([upcoming], units), has_many=count_units(batch) > 1)
+
+    def _prepare(self, loaded: Loaded) -> None:
+        if self._ahead and not self._fatal:
+            self._pipeline.runner.prepare(loaded)
+
+    def _each_prepared(self, units: Iterator[Loaded]) -> Iterator[Loaded]:
+        """Yield units, each while the next one is prepared."""
+        loaded = next(units, None)
+        while loaded is not None:
+            upcoming = next(units, None)
+            if upcoming is not None and self._ahead:
+                self._ahead.submit(self._prepare, upcoming)
+            yield loaded
+            loaded = upcoming
+
+    def _answer_batch(self, units: Iterator[Loaded], *, has_many: bool) -> Iterator[Any]:
         pending: list[AnsweredUnit] = []
-        for loaded in unpack_units(batch):
+        for loaded in self._each_prepared(units):
             if pending and sum(a.unit.requests for a in pending) + loaded.unit.requests > MAX_UNIT_REQUESTS:
                 yield pack_answers(pending)
                 pending = []

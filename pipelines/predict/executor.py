@@ -15,7 +15,7 @@ from typing import Any
 
 from cluster.connect import ClusterInfo
 from cluster.errors import ClusterError, PostponedError, RunCancelledError
-from cluster.placement import pool_selector, wait_for_capacity
+from cluster.placement import node_selectors, wait_for_capacity
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers
@@ -183,6 +183,7 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
     import ray.data as rd
 
     replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared else 1.0
+    prepares = _prepares_ahead(job.spec, cluster)
     shared = {"work": job.work, "log_fields": fields_for_workers(run=job.lock_token, model=job.model)}
     return (
         rows.map_batches(
@@ -196,8 +197,8 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             EngineActor,
             **_EACH_ROW,
             zero_copy_batch=True,
-            fn_constructor_kwargs={**shared, "job_actor": job_actor},
-            compute=rd.ActorPoolStrategy(size=replicas),  # a smaller pool loads the weights again after each pause
+            fn_constructor_kwargs={**shared, "job_actor": job_actor, "prepares": prepares},
+            compute=_pool(replicas, calls=2 if prepares else 1),
             **_engine_resources(job.spec, cluster),
         )
         .map_batches(
@@ -208,6 +209,26 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             fn_kwargs=shared,
         )
     )
+
+
+def _pool(replicas: int, *, calls: int) -> Any:
+    """Return a pool of a fixed size, because a smaller one loads the weights again after each pause.
+
+    With two concurrent calls a replica prepares one batch while it answers another.
+    """
+    import ray.data as rd
+
+    return rd.ActorPoolStrategy(
+        size=replicas,
+        max_tasks_in_flight_per_actor=2,
+        max_concurrent_calls_per_actor=calls,
+        enable_true_multi_threading=calls > 1,
+    )
+
+
+def _prepares_ahead(spec: ModelSpec, cluster: ClusterInfo) -> bool:
+    """Return whether replicas preprocess pixels while they answer: ranks do that themselves, and CPUs are busy."""
+    return spec.prepare_ahead and spec.tensor_parallel == 1 and spec.needs_gpu(has_gpus=cluster.has_gpus)
 
 
 def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:
@@ -240,11 +261,10 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     if spec.needs_gpu(has_gpus=cluster.has_gpus):
-        # Else Ray spreads small replicas over all nodes, the large ones that other models are planned on among them.
-        selector = pool_selector(cluster.node_sizes) if cluster.node_sizes else {}
         return {
             "num_gpus": spec.tensor_parallel,
             **({"num_cpus": 0} if cluster.is_shared else {}),
-            **({"label_selector": selector} if selector else {}),
+            # Else Ray spreads small replicas over all nodes, large ones that other models are planned on among them.
+            **node_selectors(cluster.node_sizes),
         }
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from models.engines.base import Engine
+from models.engines.base import Engine, prepare
 from models.engines.conversation import answer_requests
 from models.errors import (
     BUGS,
@@ -16,7 +16,7 @@ from models.errors import (
     EngineStalledError,
     EngineUnreachableError,
 )
-from models.messages import Failure, Frames, Media, Reply, Request
+from models.messages import Call, Failure, Frames, Media, Reply, Request
 from pipelines.logging_context import log_context
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.loader import Loaded
@@ -77,6 +77,12 @@ class UnitRunner:
             self._attempts.forgive(*self._current)
             raise
         return rows
+
+    def prepare(self, loaded: Loaded) -> None:
+        """Let the engine preprocess the media of a unit while it answers another in its own thread."""
+        firsts = ((request.request_id, request.steps[0]) for request in loaded.requests)
+        calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in firsts]
+        prepare(self._engine, calls, loaded.media)
 
     @property
     def current_request(self) -> tuple[str, str]:

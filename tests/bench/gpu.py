@@ -1,5 +1,8 @@
 """Random models of full size on one GPU: questions about one clip, alone, in plain batches, and sharing its prefix.
 
+Then about several clips, with and without what is switched for GPUs: pixels that are preprocessed ahead, segments of
+memory that grow.
+
     python -m tests.bench.gpu                                # tiny, 2B and 7B in bfloat16, under nine minutes
     python -m tests.bench.gpu --device cpu --shape tiny      # does it run at all; a minute
     python -m tests.bench.gpu --device meta --shape 72b      # shapes and memory of each rank, no weights
@@ -19,6 +22,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +33,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from models.engines.transformers.checkpoint import allocate_expandable
 from models.engines.transformers.engine import TransformersEngine
 from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Generation, Media, user
@@ -47,26 +55,40 @@ WAYS: dict[str, dict[str, Any]] = {
     "padded": {"share_prefix": False},
     "shared": {},
 }
+CLIPS = 4
+SWITCHES: dict[str, dict[str, bool]] = {
+    "clips": {},
+    "clips, ahead": {"ahead": True},
+    "clips, fixed segments": {"expandable": False},
+}
+"""Ways to answer a quarter of the questions about each of some clips."""
+Unit = tuple[Sequence[Call], Mapping[Media, Frames]]
 
 
-def frames(pixels: int) -> Frames:
+def frames(pixels: int, seed: int = 0) -> Frames:
     """Return a clip of 4:3 noise."""
     height = int((pixels * 3 / 4) ** 0.5)
-    drawn = np.random.default_rng(0).integers(0, 256, (32, height, height * 4 // 3, 3), np.uint8)
+    drawn = np.random.default_rng(seed).integers(0, 256, (32, height, height * 4 // 3, 3), np.uint8)
     return Frames(pixels=drawn, seconds=tuple(n * 0.9 for n in range(32)), fps=25.0, total_frames=700)
 
 
-def questions(count: int, new: int) -> list[Call]:
+def questions(count: int, new: int, clip: Media = CLIP) -> list[Call]:
     """Return distinct questions as long as MAIA's."""
     words = "Quale delle due affermazioni descrive meglio quello che si vede nel video? Rispondi con una lettera."
     return [
         Call(
             call_id=str(n),
-            turns=(user(CLIP, f"{n}. {words} A: la persona {n} prende una cosa dal tavolo. B: la lascia dov'era."),),
+            turns=(user(clip, f"{n}. {words} A: la persona {n} prende una cosa dal tavolo. B: la lascia dov'era."),),
             generation=Generation(max_new_tokens=new),
         )
         for n in range(count)
     ]
+
+
+def clip_units(count: int, new: int, pixels: int) -> list[Unit]:
+    """Return questions about each of some clips."""
+    clips = [Media("video", f"{n:x}" * 64, 32) for n in range(CLIPS)]
+    return [(questions(count, new, clip), {clip: frames(pixels, n)}) for n, clip in enumerate(clips)]
 
 
 def attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
@@ -89,8 +111,11 @@ def flop_counter() -> FlopCounterMode:
 class Way:
     """Measures one way to answer the questions, each time with an engine whose caches are empty."""
 
-    def __init__(self, model: Any, spec: ModelSpec, calls: Sequence[Call], clip: Frames) -> None:
-        self._model, self._spec, self._calls, self._media = model, spec, calls, {CLIP: clip}
+    def __init__(
+        self, model: Any, spec: ModelSpec, units: Sequence[Unit], *, ahead: bool = False, expandable: bool = True
+    ) -> None:
+        self._model, self._spec, self._units, self._ahead, self._expandable = model, spec, units, ahead, expandable
+        self._count = sum(len(calls) for calls, _ in units)
         self.seconds: list[float] = []
         self.peak_bytes = 0
         self.answers: list[Answer] = []
@@ -112,11 +137,17 @@ class Way:
             self.peak_bytes = torch.cuda.max_memory_allocated()
 
     def _answer(self, engine: TransformersEngine) -> None:
-        replies = list(engine.generate(self._calls, self._media))
+        allocate_expandable(self._expandable)
+        replies = []
+        with ThreadPoolExecutor(1) if self._ahead else nullcontext() as other:
+            for unit, following in zip_longest(self._units, self._units[1:]):
+                if other and following:
+                    other.submit(engine.prepare, *following)
+                replies += engine.generate(*unit)
         self.answers = [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
-        if len(self.answers) != len(self._calls):
+        if len(self.answers) != self._count:
             failure = next(reply.outcome for reply in replies if not isinstance(reply.outcome, Answer))
-            raise RuntimeError(f"{len(self._calls) - len(self.answers)} of {len(self._calls)} calls failed: {failure}")
+            raise RuntimeError(f"{self._count - len(self.answers)} of {self._count} calls failed: {failure}")
 
     def result(self, peak_tflops: float | None) -> dict[str, Any]:
         """Return rates, arithmetic and memory."""
@@ -125,12 +156,12 @@ class Way:
         output = sum(answer.output_tokens for answer in self.answers)
         tflops = [self.flops / seconds / 1e12 for seconds in self.seconds]
         return {
-            "questions": len(self._calls),
+            "questions": self._count,
             "prompt_tokens": prompt,
             "prompt_tokens_computed": computed,
             "output_tokens": output,
             "flops": self.flops,
-            "questions_per_second": spread([len(self._calls) / s for s in self.seconds]),
+            "questions_per_second": spread([self._count / s for s in self.seconds]),
             "tokens_per_second": spread([(prompt + output) / s for s in self.seconds]),
             "output_tokens_per_second": spread([output / s for s in self.seconds]),
             "tflops": spread(tflops),
@@ -166,6 +197,9 @@ def _measure_ways(
 ) -> dict[str, Any]:
     calls, clip = questions(args.questions, args.new), frames(args.pixels)
     counts = {"alone": args.alone, "padded": args.plain, "shared": len(calls)}
+    several = clip_units(max(1, args.questions // CLIPS), args.new, args.pixels)
+    ways_of = {name: partial(Way, units=[(calls[: counts[name]], {CLIP: clip})]) for name in WAYS}
+    ways_of |= {name: partial(Way, units=several, **options) for name, options in SWITCHES.items()}
     model, peak = random_model(config, args.device, args.dtype), peak_tflops()
     ways: dict[str, Way] = {}
     result: dict[str, Any] = {"parameters": sum(weight.numel() for weight in model.parameters()), "runs": 0, "ways": {}}
@@ -173,11 +207,11 @@ def _measure_ways(
         if done and time.monotonic() > deadline:
             print(f"{shape}: {done} of {args.runs} runs, for the time is up", flush=True)
             break
-        for name, change in WAYS.items():
+        for name, build in ways_of.items():
             if "error" in result["ways"].get(name, {}):
                 continue
             try:
-                way = ways.get(name) or Way(model, base.model_copy(update=change), calls[: counts[name]], clip)
+                way = ways.get(name) or build(model, base.model_copy(update=WAYS.get(name, {})))
                 ways[name] = way
                 way.run()
             except Exception as error:  # the other ways are measured all the same

@@ -33,6 +33,8 @@ from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
 _DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
+_MACHINE_GPUS = Path("/proc/driver/nvidia/gpus")  # one entry each, also of those that other replicas have
+_MAX_PIXEL_THREADS = 8  # beyond which preprocessing gains little
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -115,13 +117,23 @@ def _world_size() -> int:
 def _device(spec: ModelSpec) -> torch.device:
     if spec.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnreachableError(f"{spec.model}: device cuda is set, but torch sees no GPU here")
-    if spec.device != "cpu" and torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    # Ray gives a worker OMP_NUM_THREADS=1; a model on the CPU is alone there and needs every core.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Ray gives a worker OMP_NUM_THREADS=1.
+    if spec.device != "cpu" and torch.cuda.is_available():
+        # For pixels, half of the cores that a GPU has here: loaders need the others.
+        gpus = max(torch.cuda.device_count(), sum(1 for _ in _MACHINE_GPUS.glob("*")))
+        torch.set_num_threads(max(1, min(_MAX_PIXEL_THREADS, cores // (2 * gpus))))
+        allocate_expandable(True)
+        return torch.device("cuda", torch.cuda.current_device())
+    # A model on the CPU is alone there and needs every core.
     torch.set_num_threads(max(1, cores // _world_size()))
     _keep_freed_memory()
     return torch.device("cpu")
+
+
+def allocate_expandable(is_on: bool) -> None:  # noqa: FBT001
+    """Let caches that grow take pages at the end of a segment, in place of a new segment for each size."""
+    torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{is_on}")  # noqa: SLF001  its public form is a variable
 
 
 def _keep_freed_memory() -> None:

@@ -102,6 +102,10 @@ class TransformersEngine:
         yield from self._answer_ready(ready, flush=True)
         yield from self._answer_padded(unshared)
 
+    def prepare(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
+        """Preprocess the pixels of calls that come next; from another thread than the one that answers."""
+        self._maker.prepare(calls, media)
+
     def close(self) -> None:
         """Release the model and its memory; the engine cannot answer after it."""
         for part in ("_shared", "_padded", "_scorer", "_maker", "_memory", "_checkpoint"):

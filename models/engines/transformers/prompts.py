@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -57,9 +58,19 @@ class PromptMaker:
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._placeholders = self._find_placeholders()
         self._heads: OrderedDict[_Key, tuple[Head, str]] = OrderedDict()
+        self._lock = threading.Lock()  # processors and tokenizers change their own settings while they work
 
     def make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
         """Return a prompt for each call, or the reply with the reason for none; in the order of the calls."""
+        with self._lock:
+            return self._make(calls, media)
+
+    def prepare(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
+        """Preprocess the media of calls that come next, for `make` in another thread."""
+        for call in {call.media: call for call in calls if call.media}.values():
+            self.make([call], media)
+
+    def _make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
         results: dict[int, Prompt | CallReply] = {}
         tails: dict[int, tuple[Head, str]] = {}
         blank = frozenset() if self._processor else blank_media(media)

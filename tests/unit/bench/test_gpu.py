@@ -32,7 +32,12 @@ def test_tiny_shape_runs_on_a_cpu_and_writes_one_file(tmp_path: Path, capsys: py
     assert "1 of 3 runs, for the time is up" in capsys.readouterr().out
     result = json.loads(out.read_text())["gpu"]["shapes"]["tiny"]
     ways = result["ways"]
-    assert {name: way["questions"] for name, way in ways.items()} == {"alone": 1, "padded": 2, "shared": 4}
+    assert {name: way["questions"] for name, way in ways.items()} == {
+        "alone": 1,
+        "padded": 2,
+        "shared": 4,
+        **dict.fromkeys(gpu.SWITCHES, 4),
+    }
     shared = ways["shared"]
     assert shared["prompt_tokens_computed"] < shared["prompt_tokens"]
     assert ways["alone"]["prompt_tokens_computed"] == ways["alone"]["prompt_tokens"]

@@ -137,8 +137,10 @@ def test_placement_group_of_a_dead_cluster_is_not_removed(
         ({8: "gpu8", 1: "gpu1"}, (1,), {"pool": "gpu1"}),
         ({8: "gpu8", 1: "gpu1"}, (1, 8), {"pool": "in(gpu1,gpu8)"}),
         ({8: "gpu8"}, (1,), {"pool": "gpu1"}),  # a node that comes on demand
-        ({8: "large", 1: "gpu1"}, (1,), {}),
-        ({8: None, 1: None}, (1,), {}),
+        ({8: "large", 1: "gpu1"}, (1,), {"ray.io/node-id": "id1"}),
+        ({8: None, 1: None}, (1,), {"ray.io/node-id": "id1"}),
+        ({8: None, 4: None, 1: None}, (1, 8), {"ray.io/node-id": "in(id8,id1)"}),
+        ({8: None, 1: None}, (1, 8), {}),  # all of them
         ({}, (1,), {}),
         ({8: "gpu8"}, (), {}),
     ],
@@ -150,7 +152,10 @@ def test_nodes_of_a_size_are_selected_where_labels_tell_it(
 
     nodes: list[dict[str, Any]] = [{"Alive": True, "Resources": {"CPU": 4.0}}]
     for gpus, pool in pools.items():
-        nodes.append({"Alive": True, "Resources": {"GPU": float(gpus)}, "Labels": {"pool": pool} if pool else {}})
+        nodes.append({"Alive": True, "NodeID": f"id{gpus}", "Resources": {"GPU": float(gpus)}})
+        nodes[-1]["Labels"] = {"pool": pool} if pool else {}
     nodes.append({"Alive": False, "Resources": {"GPU": 4.0}})
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    assert placement.pool_selector(sizes) == selector
+    options = placement.node_selectors(sizes)
+    assert options.get("label_selector", {}) == selector
+    assert ("fallback_strategy" in options) == ("ray.io/node-id" in selector)

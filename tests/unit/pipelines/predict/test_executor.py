@@ -119,8 +119,20 @@ def test_model_that_shares_the_cluster_is_postponed_until_its_wait_is_over(
     assert waits == [timeout]
 
 
+@pytest.mark.parametrize(
+    ("change", "gpus", "calls"),
+    [({}, 2.0, 2), ({}, 0.0, 1), ({"prepare_ahead": False}, 2.0, 1), ({"tensor_parallel": 2}, 2.0, 1)],
+)
+def test_replica_on_a_gpu_of_its_own_takes_two_batches(change: dict[str, Any], gpus: float, calls: int) -> None:
+    cluster = replace(STANDING, gpus=gpus)
+    assert 1 + executor._prepares_ahead(spec().model_copy(update=change), cluster) == calls
+    pool = executor._pool(3, calls=calls)
+    assert (pool.min_size, pool.max_size, pool.max_tasks_in_flight_per_actor) == (3, 3, 2)
+    assert pool.enable_true_multi_threading == (calls == 2)
+
+
 def test_replica_is_kept_to_the_nodes_that_it_is_planned_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "pool_selector", lambda sizes: {"pool": f"gpu{sizes[0]}"})
+    monkeypatch.setattr(executor, "node_selectors", lambda sizes: {"label_selector": {"pool": f"gpu{sizes[0]}"}})
     share = replace(STANDING, gpus=2.0, is_shared=True, node_sizes=(1,))
     assert executor._engine_resources(spec(), share)["label_selector"] == {"pool": "gpu1"}
     assert executor._replica_demand(spec(), share) == {"GPU": 1, "CPU": 0}

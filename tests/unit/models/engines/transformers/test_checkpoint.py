@@ -12,6 +12,7 @@ import torch
 from pydantic import ValidationError
 
 from models.engines.launch import LaunchedModel
+from models.engines.transformers import checkpoint
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.model_config import unreachable_error
 from models.errors import EngineUnreachableError
@@ -122,3 +123,26 @@ def test_prompt_adapter_is_rejected(folder: Path, tmp_path: Path) -> None:
 def test_adapter_without_weights_is_reported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(EngineUnreachableError, match=r"holds no adapter_model\.safetensors"):
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("cores", "visible", "of_machine", "threads"), [(96, 1, 8, 6), (16, 1, 0, 8), (2, 4, 4, 1)])
+def test_process_on_a_gpu_has_threads_for_pixels(
+    cores: int, visible: int, of_machine: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(of_machine):
+        (tmp_path / f"0000:{number}").mkdir()
+    numbers: list[int] = []
+    settings: list[str] = []
+    monkeypatch.setattr(checkpoint, "_MACHINE_GPUS", tmp_path)
+    monkeypatch.setattr(checkpoint.os, "sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch, "set_num_threads", numbers.append)
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", settings.append)
+    assert checkpoint._device(ModelSpec(engine="transformers", model="m")).type == "cuda"
+    assert (numbers, settings) == ([threads], ["expandable_segments:True"])
+
+
+def test_setting_of_torchs_allocator_exists() -> None:
+    checkpoint.allocate_expandable(False)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.engines.base import prepare
+from models.engines.frame_reduction import FrameReductionEngine
 from models.messages import Answer, Call
 from tests.support.checkpoints import ARCHITECTURES, RECENT_ARCHITECTURES
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -184,3 +186,16 @@ def test_low_temperature_equals_greedy_decoding(
     calls = calls_about((PICTURE,), temperature=1e-4)
     answers = texts(list(engine_of(checkpoint_of("qwen2_5_vl")).generate(calls, MEDIA)))
     assert not near_ties(answers, reference_answers("qwen2_5_vl", calls_about((PICTURE,))))
+
+
+def test_prepared_pixels_are_not_preprocessed_again(
+    checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_about((PICTURE,), (CLIP,))
+    engine = engine_of(checkpoint_of("qwen2_5_vl"))
+    process, processed = engine._maker._process, []
+    monkeypatch.setattr(engine._maker, "_process", lambda *args: processed.append(args[0].media) or process(*args))
+    prepare(FrameReductionEngine(engine), calls, MEDIA)
+    assert (len(processed), {*processed}) == (2, {call.media for call in calls})
+    assert not near_ties(texts(list(engine.generate(calls, MEDIA))), reference_answers("qwen2_5_vl", calls))
+    assert len(processed) == 2

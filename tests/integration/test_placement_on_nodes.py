@@ -1,0 +1,80 @@
+"""Replicas on nodes of different sizes: small ones leave large nodes to the models that need them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster.connect import connect, temporary_environment
+from models.spec import FaultInjection
+from pipelines.predict.executor import run_units
+from pipelines.predict.records import Receipt
+from tests.integration.test_replica_faults import job_of
+from tests.support.ray_head import RayHead, ray_head
+
+
+def join(head: RayHead, gpus: int, *more: str) -> None:
+    """Start a node that counts GPUs which are not there."""
+    flags = ("--num-cpus=1", f"--num-gpus={gpus}", "--object-store-memory=80000000", "--include-log-monitor=false")
+    log = f"node-{time.monotonic_ns()}.log"
+    node = head.start(f"--address=127.0.0.1:{head.gcs}", *flags, *more, log=log, block=False)
+    assert node.wait(240) == 0, (head.folder / log).read_text()
+
+
+def used_gpus() -> dict[int, float]:
+    """Return the GPUs in use on the node of eight, and on all nodes of one together."""
+    import ray
+    from ray._private.state import available_resources_per_node
+
+    free, used = available_resources_per_node(), {8: 0.0, 1: 0.0}
+    for node in ray.nodes():
+        if gpus := int(node["Resources"].get("GPU", 0)):
+            used[gpus] += gpus - free.get(node["NodeID"], {}).get("GPU", 0.0)
+    return used
+
+
+@contextmanager
+def watched() -> Iterator[dict[int, float]]:
+    """Yield the most GPUs that were in use at once on nodes of each size, within a block."""
+    peak, stop = {8: 0.0, 1: 0.0}, threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.1):
+            for size, used in used_gpus().items():
+                peak[size] = max(peak[size], used)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_replicas_start_on_the_nodes_that_they_are_planned_on(maia_data: str, tmp_path: Path) -> None:
+    """Selected by their label where all have it, else by their ids; Ray alone spreads them over all nodes."""
+    with ray_head("--num-cpus=2", "--num-gpus=0") as head:
+        join(head, 8, "--labels=pool=gpu8")
+        join(head, 1, "--labels=pool=gpu1")
+        with temporary_environment(head.env), connect(f"127.0.0.1:{head.gcs}") as cluster:
+            planned = replace(cluster, is_shared=True, gpus=2.0, node_sizes=(1,))
+            for name, replicas in (("label", 1), ("ids", 2)):
+                if name == "ids":
+                    join(head, 1)
+                job = job_of(maia_data, tmp_path / name, replicas=replicas, call_s=0.01, units=2 * replicas)
+                faults = FaultInjection(on_gpu=True, call_s=0.01)
+                receipts: list[Receipt] = []
+                with watched() as peak:
+                    job = replace(job, spec=job.spec.model_copy(update={"fault_injection": faults}))
+                    run_units(job, planned, receipts.append)
+                assert len({receipt.part for receipt in receipts}) == 2 * replicas
+                assert peak == {8: 0.0, 1: replicas}

@@ -1,0 +1,77 @@
+"""A replica that prepares: the next pixels are preprocessed while it answers, its own batch's and the next batch's."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipelines.predict import actors
+from pipelines.predict.actors import EngineActor
+
+
+class Pipeline:
+    """Units are their names; answers wait until they may."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.may_answer = {name: threading.Event() for name in ("a1", "a2", "b1")}
+        self.changed = threading.Condition()
+        self.runner = self
+
+    def prepare(self, loaded: Any) -> None:
+        self.note(f"prepared {loaded.unit.part}")
+
+    def answer(self, loaded: Any) -> Any:
+        self.note(f"answering {loaded.unit.part}")
+        assert self.may_answer[loaded.unit.part].wait(30)
+        return SimpleNamespace(unit=loaded.unit)
+
+    def note(self, event: str) -> None:
+        with self.changed:
+            self.events.append(event)
+            self.changed.notify_all()
+
+    def wait_for(self, *events: str) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: {*events} <= {*self.events}, 30), self.events
+
+
+def replica(monkeypatch: pytest.MonkeyPatch, *, prepares: bool) -> tuple[EngineActor, Pipeline]:
+    def unit(name: str) -> Any:
+        return SimpleNamespace(unit=SimpleNamespace(part=name, requests=1, retried=True))
+
+    monkeypatch.setattr(actors, "unpack_units", lambda batch: map(unit, batch))
+    monkeypatch.setattr(actors, "pack_answers", lambda answered: [item.unit.part for item in answered])
+    monkeypatch.setattr(actors, "count_units", len)
+    actor, pipeline = object.__new__(EngineActor), Pipeline()
+    actor._bug, actor._fatal, actor._log_fields, actor._pipeline = None, "", None, pipeline
+    actor._turn, actor._ahead = threading.Lock(), ThreadPoolExecutor(1) if prepares else None
+    return actor, pipeline
+
+
+def test_next_units_are_prepared_while_one_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    actor, pipeline = replica(monkeypatch, prepares=True)
+    with ThreadPoolExecutor(2) as calls:
+        first = calls.submit(lambda: [*actor(["a1", "a2"])])
+        pipeline.wait_for("answering a1", "prepared a2")
+        second = calls.submit(lambda: [*actor(["b1"])])
+        pipeline.wait_for("prepared b1")
+        assert [event for event in pipeline.events if "answering" in event] == ["answering a1"]
+        for event in pipeline.may_answer.values():
+            event.set()
+        assert (first.result(30), second.result(30)) == ([["a1", "a2"]], [["b1"]])
+    assert [event for event in pipeline.events if "answering" in event] == [
+        f"answering {name}" for name in ("a1", "a2", "b1")
+    ]
+
+
+def test_replica_on_the_cpu_prepares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    actor, pipeline = replica(monkeypatch, prepares=False)
+    for event in pipeline.may_answer.values():
+        event.set()
+    assert [*actor(["a1", "a2"])] == [["a1", "a2"]]
+    assert pipeline.events == ["answering a1", "answering a2"]
