@@ -46,6 +46,9 @@ NOT_IN_CATALOG = {
 }
 """Families of today that the installed transformers has and no entry names, with the reason."""
 
+WITHOUT_RANKS = ("qwen3_vl", "lfm3_vl", "molmo2", "mllama", "blip-2", "instructblip_t5")
+"""Architectures that transformers cannot divide among ranks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -267,6 +270,13 @@ def page(rows: Sequence[Mapping[str, Any]], earlier_page: str = "") -> str:
         "shared, calls run in padded batches, and the last column says why; models of one picture or of text alone\n"
         "refuse the rest.\n\n"
         f"{BEGIN}{media}{END}\n\n"
+        "## Several GPUs a replica\n"
+        "With `tensor_parallel` above 1 each GPU holds a part of every layer, and prefixes are shared as on one.\n"
+        "Gemma 4 with inputs for each layer (E2B, E4B) keeps its embeddings whole on each GPU, and cannot be divided\n"
+        "among more GPUs than it has key heads. transformers has no plan for\n"
+        f"{', '.join(WITHOUT_RANKS)}: one process spreads their layers over the GPUs of a\n"
+        "replica, a run says so, and prefixes are computed again with every question; with `tensor_parallel: 1`,\n"
+        "where one GPU holds the model, they are shared.\n\n"
         "## On vLLM alone\n"
         f"{', '.join(only_vllm())}:\n"
         "transformers has no code for their published form. They run where vLLM is installed, with the code that\n"

@@ -39,10 +39,11 @@ def open_tensor_parallel(spec: ModelSpec) -> Engine:
     from models.engines.transformers.engine import TransformersEngine
     from models.engines.transformers.sharding import plan_ranks
 
-    if _device(spec) == "cpu":  # by the entry, before anything is fetched; on GPUs ranks check: this process uses none
+    device = _device(spec)
+    if device == "cpu":  # by the entry, before anything is fetched; on GPUs ranks check: this process uses none
         check_memory(LaunchedModel.as_named(spec), free_host_bytes() // spec.tensor_parallel, "memory")
     model = ensure_local(spec)
-    warning = plan_ranks(model)
+    warning = plan_ranks(model, device)
     if warning is None:
         return TensorParallelEngine(model)
     _log.warning("%s", warning)

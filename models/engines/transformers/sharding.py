@@ -11,17 +11,24 @@ from models.errors import EngineUnreachableError
 
 _KV_STYLE = "vlmsweep_shared_kv"
 _KV_LAYERS = ("k_proj", "v_proj")
+_WHOLE_STYLE = "vlmsweep_whole"
+_READ_BY_INDEX = ("embed_tokens", "lm_head")  # an embedding that Gemma 4 indexes, and the head that may be tied to it
 
 
-def plan_ranks(launched: LaunchedModel) -> str | None:
-    """Return None when sharding works, else what is done instead; indivisible heads raise `EngineUnreachableError`."""
+def plan_ranks(launched: LaunchedModel, device: str) -> str | None:
+    """Return None when sharding works on `cpu` or `cuda`, else what is done instead.
+
+    Indivisible heads raise `EngineUnreachableError`.
+    """
     spec, model = launched.spec, empty_model(launched)
     if not any(".layers." in f".{name}" for name in model.tp_plan or ()):
-        return (
-            f"{launched.source}: transformers has no tensor-parallel plan for {model.config.model_type}; one process "
-            f"spreads its layers over the {spec.tensor_parallel} GPUs of a replica (a CPU holds them all), "
-            "and calls are answered in plain batches"
+        instead = (
+            "one process holds it all and shares prefixes"
+            if device == "cpu"
+            else f"one process spreads its layers over the {spec.tensor_parallel} GPUs of a replica and answers in "
+            "padded batches; tensor_parallel: 1 shares prefixes where one GPU holds the model"
         )
+        return f"{launched.source}: transformers has no tensor-parallel plan for {model.config.model_type}: {instead}"
     queries, keys = _common_heads(model.config.get_text_config())
     ranks = spec.tensor_parallel
     if keys % ranks and getattr(model.config.get_text_config(), "is_heterogeneous", False):
@@ -53,20 +60,25 @@ def distributed_config(model: Any, ranks: int) -> Any:
     """Return the configuration with which `from_pretrained` loads this process's shard of an empty model alone.
 
     With fewer key heads than ranks, several ranks use one key head: their shards of the projection are gathered and
-    each rank takes the head that its queries use.
+    each rank takes the head that its queries use. Gemma 4 with inputs for each layer reads the padding's embedding from
+    the weights, which only whole ones allow.
     """
     from transformers.distributed.configuration_utils import DistributedConfig
 
-    _, keys = _common_heads(model.config.get_text_config())
-    if keys % ranks == 0:
-        return DistributedConfig(tp_size=ranks)
-    _register_shared_kv(keys, ranks)
-    plan = {
-        name: _KV_STYLE
-        for name, style in model.tp_plan.items()
-        if style == "colwise" and name.rpartition(".")[2] in _KV_LAYERS
-    }
-    return DistributedConfig(tp_size=ranks, tp_plan=plan)
+    text = model.config.get_text_config()
+    _, keys = _common_heads(text)
+    plan: dict[str, str] = {}
+    if keys % ranks:
+        _register_shared_kv(keys, ranks)
+        plan |= {
+            name: _KV_STYLE
+            for name, style in model.tp_plan.items()
+            if style == "colwise" and name.rpartition(".")[2] in _KV_LAYERS
+        }
+    if getattr(text, "hidden_size_per_layer_input", None):
+        _register_whole()
+        plan |= {name: _WHOLE_STYLE for name in model.tp_plan if name.rpartition(".")[2] in _READ_BY_INDEX}
+    return DistributedConfig(tp_size=ranks, tp_plan=plan or None)
 
 
 def fit_heads(model: Any, ranks: int) -> None:
@@ -97,3 +109,9 @@ def _register_shared_kv(keys: int, ranks: int) -> None:
             return gathered[..., head * width : (head + 1) * width]
 
     ALL_PARALLEL_STYLES.register(_KV_STYLE, SharedKeyHeads(input_layouts=Replicate(), output_layouts=Replicate()))
+
+
+def _register_whole() -> None:
+    from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES, TensorParallelLayer
+
+    ALL_PARALLEL_STYLES.register(_WHOLE_STYLE, TensorParallelLayer())

@@ -19,12 +19,15 @@ from safetensors.torch import load_file, save_file
 
 from models.engines import load_engine
 from models.engines.base import Engine
+from models.engines.launch import LaunchedModel
 from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpack_calls, unpack_reply
+from models.engines.transformers.sharding import plan_ranks
 from models.errors import EngineDiedError, EngineUnreachableError, RankBugError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
+from tests.support.families import WITHOUT_RANKS, page
 from tests.support.rank_limits import rank_main_with_limit, rank_main_with_limit_in_one
 from tests.support.rank_lines import log_as_rank
 from tests.unit.models.engines.conftest import Checkpoints
@@ -98,7 +101,7 @@ def test_two_ranks_answer_like_one_process(
     )
 
 
-@pytest.mark.parametrize("architecture", ["qwen3_5", pytest.param("qwen3_5_moe", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("architecture", ["qwen3_5", "gemma4", pytest.param("qwen3_5_moe", marks=pytest.mark.slow)])
 def test_ranks_go_on_from_the_states_of_a_shared_prefix(
     architecture: str, checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,8 +217,19 @@ def test_model_without_a_plan_runs_in_one_process_with_a_warning(
     engine = tensor_parallel_engine(checkpoint_of("llama"))
     assert not isinstance(engine, TensorParallelEngine)
     (warning,) = engine.warnings
-    assert "no tensor-parallel plan for llama" in warning
+    assert warning.endswith("no tensor-parallel plan for llama: one process holds it all and shares prefixes")
     assert len(texts(list(engine.generate(calls_about(()), {})))) == 5
+
+
+@pytest.mark.parametrize("architecture", WITHOUT_RANKS)
+def test_page_names_the_architectures_without_a_plan(architecture: str, checkpoint_of: Checkpoints) -> None:
+    raw = {"engine": "transformers", "model": str(checkpoint_of(architecture)), "tensor_parallel": 2}
+    warning = plan_ranks(LaunchedModel.as_named(ModelSpec.model_validate(raw)), "cuda")
+    assert warning is not None
+    assert (
+        "spreads its layers over the 2 GPUs of a replica and answers in padded batches; tensor_parallel: 1" in warning
+    )
+    assert architecture in page([])
 
 
 def test_missing_model_is_reported() -> None:
