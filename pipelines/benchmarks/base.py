@@ -203,7 +203,9 @@ class BenchmarkDefinition:
     citation: str  # where the benchmark comes from: paper and data
     tasks: Mapping[str, tuple[str, ...]]  # task -> settings
     whole_category: str = ""  # category of the value that stands for the whole, where it is not the pooled one
-    headline: str = "accuracy"  # the metric that stands first; higher is better
+    headline: str = "accuracy"  # the metric that stands for the benchmark everywhere; higher is better
+    headline_at: tuple[str, str] = ("", "")  # task and setting in which it does; '': the first
+    printed_headline: str = ""  # under which name papers and people's values have it, where under another
     measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     lower_is_better: tuple[str, ...] = ()  # metrics of which less is better
@@ -259,6 +261,17 @@ class BenchmarkDefinition:
     def published(self) -> tuple[PublishedValue, ...]:
         """The paper's numbers."""
         return self.published_values or load_published(self.name)
+
+    def headline_cell(self, cells: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+        """Return the task and setting, of those that a run has, whose headline stands for the benchmark."""
+        order = [(task, setting) for task, settings in self.tasks.items() for setting in settings]
+        preferred_task, preferred_setting = self.headline_at if any(self.headline_at) else order[0]
+
+        def rank(cell: tuple[str, str]) -> tuple[bool, bool, int, tuple[str, str]]:
+            place = order.index(cell) if cell in order else len(order)
+            return cell[0] != preferred_task, cell[1] != preferred_setting, place, cell
+
+        return min(cells, key=rank, default=None)
 
     @property
     def main_metrics(self) -> tuple[str, ...]:

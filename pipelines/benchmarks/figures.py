@@ -67,6 +67,7 @@ class Bars:
     stacked: bool = False
     percent: bool = True  # values are fractions and the axis reads percent; else values are drawn as they are
     horizontal: bool = False  # drawn so in any case where categories are too many or too long
+    dots: bool = False  # a dot with its interval in place of each bar, always flat
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ class TableValue:
     n_failed: int | None = None  # rows in the denominator, and rows that ended in an error
     note: str = ""  # why the value is missing, or why it is not to be trusted; becomes a footnote
     doubtful: bool = False  # cannot be right, such as a misprint: shown, and never marked as the best
+    best: bool = False  # significantly better than the next by a test, which the column's `better` does not repeat
 
     def minus(self, reference: float | None) -> TableValue:
         """Return the difference from a fixed number, with this number's interval alone."""

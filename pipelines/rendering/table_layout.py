@@ -9,6 +9,7 @@ from decimal import Decimal
 from numbers import Integral
 from typing import Literal, TypeAlias
 
+from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.metrics.stats import half_up
 
@@ -38,6 +39,8 @@ class FormattedCell:
     """Number of the footnote, from 1; 0: none."""
     heat: int | None = None
     """Step of the background shade, 0 to 10."""
+    hint: str = ""
+    """The id of a metric whose label the cell shows."""
 
     @property
     def suffix(self) -> str:
@@ -54,6 +57,10 @@ class FormattedRow:
     baseline: bool
     cells: tuple[FormattedCell, ...]
     footnote: int = 0
+    hint: str = ""
+    """The id of a metric whose label the row is named after."""
+    is_folded: bool = False
+    """A published row, or the heading of such rows alone: pages can hide it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +90,12 @@ def format_number(value: float, style: Style, *, signed: bool = False) -> str:
 def lay_out(table: Table) -> FormattedTable:
     """Format every number, mark the best of each column, and collect the footnotes."""
     notes: list[str] = []
-    marks = _marks(table)
+    marks, folded = _marks(table), _headings_of_published(table.rows)
     rows = tuple(
         FormattedRow(
-            label=row.label,
+            label=_words(row.label),
+            hint=row.label if isinstance(row.label, MetricName) else "",
+            is_folded=row.origin == "published" or index in folded,
             origin=row.origin,
             baseline=row.baseline,
             cells=tuple(
@@ -110,7 +119,7 @@ def value_of(cell: TableCell) -> float | None:
 
 def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> FormattedCell:
     if isinstance(cell, str):
-        return FormattedCell(text=cell, kind="text")
+        return FormattedCell(text=_words(cell), kind="text", hint=cell if isinstance(cell, MetricName) else "")
     if isinstance(cell, bool):
         return FormattedCell(text=_CHECK if cell else "", kind="text")
     style, value = table.style_of(column), value_of(cell)
@@ -128,6 +137,22 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Forma
         counts=_counts(cell),
         footnote=_footnote(cell.note, notes),
     )
+
+
+def _words(text: str) -> str:
+    return metric_label(text) if isinstance(text, MetricName) else text
+
+
+def _headings_of_published(rows: Sequence[TableRow]) -> set[int]:
+    """Return the indices of headings with published rows alone below."""
+    origins: dict[int, set[str]] = {}
+    heading = -1
+    for index, row in enumerate(rows):
+        if row.origin == "heading":
+            heading = index
+        else:
+            origins.setdefault(heading, set()).add(row.origin)
+    return {index for index, below in origins.items() if below == {"published"}}
 
 
 def _is_count(value: object) -> bool:
@@ -172,7 +197,12 @@ def _sign(digits: str, value: float | Decimal, *, signed: bool) -> str:
 
 def _marks(table: Table) -> dict[tuple[int, int], Mark]:
     """Return the marks of the best cells by row and column. Numbers that are equal as printed share a mark."""
-    marks: dict[tuple[int, int], Mark] = {}
+    marks: dict[tuple[int, int], Mark] = {
+        (index, column): "best"
+        for index, row in enumerate(table.rows)
+        for column, cell in enumerate(row.cells)
+        if isinstance(cell, TableValue) and cell.best
+    }
     for column, better in enumerate(table.better):
         if not better:
             continue

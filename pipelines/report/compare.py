@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.benchmarks.records import PairedTest, Sample
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
+from pipelines.benchmarks.records import RIGHT, PairedTest, Sample
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.paired import holm, smallest_p
@@ -91,6 +92,24 @@ def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Compariso
     if not differences:
         raise UsageError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
     return Comparison(tuple(_holm_corrected(differences)), tuple(dict.fromkeys([*caveats, *_power(differences)])))
+
+
+def compare_headline(
+    out: Store, entries: tuple[ManifestEntry, ManifestEntry], metric: str, task: str, setting: str
+) -> Difference | None:
+    """Compare two models of an output on one metric of the whole; None where no test has its values on common rows."""
+    pair = ScoredPair.read((out, entries[0]), (out, entries[1]), (setting, setting))
+    if pair.unscored:
+        return None
+    samples, _ = _samples(pair.b)
+    for name in (metric, *RIGHT):  # the share of right rows is the mean of such a score
+
+        def is_headline(other: PairedMetric, name: str = name) -> bool:
+            return (other.metric, other.task, other.subset, other.category) == (name, task, "", "")
+
+        for difference in _differences(pair, samples, is_headline):
+            return difference
+    return None
 
 
 def _entries(out: Store) -> dict[tuple[str, str], ManifestEntry]:
@@ -182,9 +201,11 @@ def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
         return {}, [f"{entry.benchmark}: its metrics that need the data are not tested ({error})"]
 
 
-def _differences(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[Difference]:
+def _differences(
+    pair: ScoredPair, samples: Mapping[str, Sample], is_compared: Callable[[PairedMetric], bool] = lambda _metric: True
+) -> Iterator[Difference]:
     for metric, only_one, changed in pair.score_means():
-        if (test := metric.test()) is not None:
+        if is_compared(metric) and (test := metric.test()) is not None:
             yield _difference(pair, (metric.task, metric.setting), test, only_one=only_one, changed=changed)
     paired_metrics = pair.a.definition.paired_metrics
     if paired_metrics is None:
@@ -193,7 +214,7 @@ def _differences(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[Di
         with_data = a["sample_id"].isin(list(samples)).to_numpy() if samples else slice(None)
         rows_a, rows_b = (rows[with_data].reset_index(drop=True) for rows in (a, b))
         for metric in paired_metrics(rows_a, rows_b, samples) if len(rows_a) else ():
-            if (test := metric.test()) is not None:
+            if is_compared(metric) and (test := metric.test()) is not None:
                 only_one = pair.only_one_answered(metric.task, metric.setting)
                 yield _difference(pair, (metric.task, metric.setting), test, only_one=only_one, changed=None)
 

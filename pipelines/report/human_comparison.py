@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
@@ -35,6 +36,7 @@ class HumanComparison:
     levels: tuple[HumanLevel, ...]
     metrics: Sequence[Measured]
     published: Sequence[PublishedValue]
+    baselines: Collection[str] = ()  # models that guess, which are compared with and never the best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ def human_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
     sources: dict[str, None] = {}
     for comparison in comparisons:
         lines = list(_lines(comparison))
-        rows += section(comparison.title, [_table_row(line) for line in lines])
+        rows += section(comparison.title, [_table_row(line, comparison.baselines) for line in lines])
         sources |= dict.fromkeys(f"{comparison.title}: {line.level.source}." for line in lines if line.level.source)
     if not rows:
         return []
@@ -81,7 +83,7 @@ def gap_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
         )
         for comparison in comparisons
         for group, lines in _drawn(comparison).items()
-        if (best := _best_own(lines)) is not None
+        if (best := _best_own(lines, comparison.baselines)) is not None
     ]
     if not rows:
         return []
@@ -106,7 +108,11 @@ def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:
     if not groups:
         return []
     models = dict.fromkeys(line.model for lines in groups.values() for line in lines if line.origin == "ours")
-    ours = [Series.of(model, [_value_of(lines, model) for lines in groups.values()]) for model in models]
+    guessing = {name for comparison in comparisons for name in comparison.baselines}
+    ours = [
+        replace(Series.of(model, [_value_of(lines, model) for lines in groups.values()]), baseline=model in guessing)
+        for model in models
+    ]
     best = tuple(_best(lines) for lines in groups.values())
     first = [next(line for line in lines if line.origin == "ours") for lines in groups.values()]
     human, chance = tuple(line.human.value for line in first), tuple(line.chance for line in first)
@@ -145,9 +151,11 @@ def _drawn(comparison: HumanComparison) -> dict[str, list[_Line]]:
     return {name: lines for name, lines in groups.items() if any(_is_measured(line) for line in lines)}
 
 
-def _best_own(lines: Sequence[_Line]) -> _Line | None:
-    """Return the line of our model with the highest value, where people have a value too."""
-    measured = [line for line in lines if _is_measured(line) and line.human.value is not None]
+def _best_own(lines: Sequence[_Line], baselines: Collection[str]) -> _Line | None:
+    """Return the line of our model with the highest value, where people have a value too; no model that guesses."""
+    measured = [
+        line for line in lines if _is_measured(line) and line.human.value is not None and line.model not in baselines
+    ]
     return max(measured, key=lambda line: line.value.value or 0.0, default=None)
 
 
@@ -224,7 +232,7 @@ def _chance(level: HumanLevel, row: Measured, index: _Index) -> float | None:
 
 def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:
     """Yield the published models of a level: all in the tables with humans, and the best of each setting in others."""
-    rows = list(_published_values(level, published))
+    rows = list(published_values(level, published))
     of_people = [row for row in rows if row.table in level.tables]
     best: dict[str, PublishedValue] = {}
     others = [row for row in rows if row.table in level.best_of and not row.doubtful]
@@ -246,7 +254,7 @@ def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> 
         )
 
 
-def _published_values(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[PublishedValue]:
+def published_values(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[PublishedValue]:
     """Yield the published models' values of a level; where only its parts are printed, their mean."""
     subset = level.subset if level.printed_subset is None else level.printed_subset
     parts: dict[tuple[str, str, str], list[PublishedValue]] = {}
@@ -267,7 +275,7 @@ def _measured(row: Measured) -> TableValue:
     return replace(row.cell, value=value, n_failed=None)
 
 
-def _table_row(line: _Line) -> TableRow:
+def _table_row(line: _Line, baselines: Collection[str]) -> TableRow:
     is_published = line.origin == "published"
     items = line.items or _ITEMS[line.level.items]
     return TableRow(
@@ -283,12 +291,13 @@ def _table_row(line: _Line) -> TableRow:
             items,
         ),
         origin=line.origin,
+        baseline=line.model in baselines,
     )
 
 
 def _measure(level: HumanLevel, *, published: bool = False) -> str:
     subset = level.printed_subset if published and level.printed_subset is not None else level.subset
-    return ", ".join(part for part in (level.metric.replace("_", " "), subset, level.category) if part)
+    return ", ".join(part for part in (metric_label(level.metric), subset, level.category) if part)
 
 
 def _is_measured(line: _Line) -> bool:

@@ -10,6 +10,7 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import CellCount
+from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 from pipelines.report.token_efficiency import Efficiency
 
@@ -98,6 +99,7 @@ class BenchmarkSection:
     headline: str  # name of the metric
     settings: tuple[str, ...] = ()  # order in the headline table; others follow
     replaced: frozenset[str] = frozenset()  # models that one row stands for, such as runs of one model
+    baselines: frozenset[str] = frozenset()  # models that guess: compared with, never the best
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 
@@ -124,7 +126,11 @@ class ReportData:
     benchmarks: tuple[BenchmarkSection, ...] = ()
     counts: tuple[CellCount, ...] = ()
     answers: tuple[ExampleAnswer, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what the reader of the numbers should know
+    notes: tuple[str, ...] = ()  # what nobody asked for and was left out
+    standings: tuple[Standing, ...] = ()  # the models on each benchmark's headline
+    baselines: frozenset[str] = frozenset()  # models that guess: compared with, never ranked
+    cost: Table | None = None
     efficiency: tuple[Efficiency, ...] = ()
     items: tuple[ModelItems, ...] = ()
     reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark

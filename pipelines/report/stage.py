@@ -15,19 +15,23 @@ from pipelines.benchmarks.results import Results
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.comparability import judge_name
+from pipelines.report.compare import Difference, compare_headline
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
+from pipelines.report.landing.standing import baseline_models, standing_of, with_leads
+from pipelines.report.landing.tables import cost_of, cost_table
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.tables.other_verdicts import verdict_table
-from pipelines.report.tables.overview import mark_people
+from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.repeats import tries_table, variance_table
 from pipelines.report.tables.reproduction import summary_table
@@ -104,9 +108,19 @@ def _people(context: SweepContext, names: Sequence[str]) -> dict[str, list[Plann
 
 
 def publish(
-    out: Store, run: RunManifest, reduced: Sequence[EntryResults], warnings: Sequence[str], *, spent: str = ""
+    out: Store,
+    run: RunManifest,
+    reduced: Sequence[EntryResults],
+    warnings: Sequence[str],
+    *,
+    notes: Sequence[str] = (),
+    costs: CostTracker | None = None,
 ) -> None:
-    """Write `report/` from the results of the entries; `spent` says what this run cost."""
+    """Write `report/` from the results of the entries.
+
+    `warnings` are for the reader of the numbers, `notes` say what nobody asked for and was left out; `costs` are those
+    of this run, which `run.json` has later.
+    """
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row.benchmark for row in rows})
     replaced = frozenset(model for results in reduced for model in results.replaced)
@@ -121,11 +135,20 @@ def publish(
         for row in shown
         if row.metric == "cleaned_replies"
     ]
+    baselines = baseline_models(run.models)
+    efficiency = [row for results in reduced for row in results.efficiency]
+    standings = [
+        standing_of(
+            benchmark(name), [row for row in shown if row.key.source == TABLES and row.benchmark == name], baselines
+        )
+        for name in names
+    ]
+    spending = (*run.spending, *([costs.record()] if costs else []))
     reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
     data = ReportData(
-        run=_facts(run, spent),
+        run=_facts(run, "; ".join(costs.lines()) if costs else ""),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
-        across=(*_reproduction(reproduction), *_across(names, shown)),
+        across=(*_reproduction(reproduction), *_across(names, shown, baselines)),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
             _with_prompt_tables(
@@ -141,10 +164,30 @@ def publish(
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys((*warnings, *cleaned))),
+        notes=tuple(dict.fromkeys(notes)),
         items=tuple(items for results in reduced for items in results.items),
-        efficiency=tuple(row for results in reduced for row in results.efficiency),
+        efficiency=tuple(efficiency),
+        standings=with_leads(
+            [
+                replace(at, dollars=cost_of([row for row in efficiency if row.benchmark == at.benchmark], run.models))
+                for at in standings
+            ],
+            partial(_headline_test, out, {(entry.benchmark, entry.model): entry for entry in run.entries}),
+        ),
+        baselines=baselines,
+        cost=cost_table(efficiency, run.models, spending),
     )
     publish_files(out, render(data), "report")
+
+
+def _headline_test(
+    out: Store, entries: Mapping[tuple[str, str], ManifestEntry], second: Measured, first: Measured
+) -> Difference | None:
+    """Compare two models on the headline of a benchmark; None where one of them stands for several."""
+    pair = [entries.get((number.benchmark, number.model)) for number in (second, first)]
+    if pair[0] is None or pair[1] is None:
+        return None
+    return compare_headline(out, (pair[0], pair[1]), first.metric, first.task, first.setting)
 
 
 def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
@@ -171,14 +214,20 @@ def _facts(run: RunManifest, spent: str) -> dict[str, Any]:
     }
 
 
-def _across(names: Sequence[str], rows: Sequence[Measured]) -> tuple[Section, ...]:
+def _across(names: Sequence[str], rows: Sequence[Measured], baselines: frozenset[str]) -> tuple[Section, ...]:
     shares = []
     for name in names:
         definition = benchmark(name)
         metrics = [row for row in rows if row.benchmark == name and row.source == TABLES]
         levels = tuple(definition.human.reference_values(_results(name, rows)))
         shares.append(
-            HumanComparison(title=definition.title, levels=levels, metrics=metrics, published=definition.published)
+            HumanComparison(
+                title=definition.title,
+                levels=levels,
+                metrics=metrics,
+                published=definition.published,
+                baselines=baselines,
+            )
         )
     tables = human_tables(shares)
     if not tables:
@@ -233,7 +282,7 @@ def _part(
     marks: Mapping[str, Mapping[str, float]],
     models: Mapping[str, Mapping[str, Any]],
 ) -> BenchmarkSection:
-    definition = benchmark(name)
+    definition, baselines = benchmark(name), baseline_models(models)
     results = _results(name, rows)
     judges = dict.fromkeys(row.source.judge for row in rows if row.benchmark == name and row.source.judge)
     by_judge = {judge: _results(name, rows, judge) for judge in judges}
@@ -246,14 +295,13 @@ def _part(
         measure=definition.measure,
         settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
         tables=tuple(
-            map(
-                mark_people,
-                (
-                    *definition.reporter.tables(results),
-                    *judge_tables(results, by_judge, definition, models),
-                    *tables,
-                ),
+            mark_compared(table, baselines)
+            for table in (
+                *definition.reporter.tables(results),
+                *judge_tables(results, by_judge, definition, models),
+                *tables,
             )
         ),
+        baselines=baselines,
         figures=(*definition.reporter.figures(results.without_people()), *figures),
     )

@@ -17,7 +17,10 @@ from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
-_COLUMNS = ["request_id", "status", "input_tokens", "cached_tokens", "head_tokens", "least_tokens", "frames_used"]
+_COLUMNS = [
+    *("request_id", "status", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "latency_s"),
+    *("head_tokens", "least_tokens", "frames_used"),
+]
 _NOTE = (
     "Prompt tokens of all answers; computed: without those cached from another request with the same prefix; "
     "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
@@ -54,9 +57,17 @@ class Efficiency:
     answers: int
     prompt_tokens: int
     computed_tokens: int
+    output_tokens: int = 0
+    cache_write_tokens: int = 0
+    latency_s: float = 0.0  # from the requests to their answers, added up; of an answer in a batch that of the batch
     least_tokens: int | None = None  # None if the engine does not report it
     prefixes: PrefixTokens | None = None  # None where no request shows a picture or clip
     fewer_frames: tuple[tuple[int, int, int], ...] = ()  # frames requested, frames shown, answers
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens that were kept from another request."""
+        return self.prompt_tokens - self.computed_tokens
 
 
 def media_key(messages: str) -> str:
@@ -88,7 +99,10 @@ def measure_efficiency(
         model=model,
         answers=rows.num_rows,
         prompt_tokens=prompt,
-        computed_tokens=prompt - (pc.sum(rows["cached_tokens"]).as_py() or 0),
+        computed_tokens=prompt - int(_sum(rows, "cached_tokens")),
+        output_tokens=int(_sum(rows, "output_tokens")),
+        cache_write_tokens=int(_sum(rows, "cache_write_tokens")),
+        latency_s=_sum(rows, "latency_s"),
         least_tokens=_least_tokens(rows, media_keys),
         prefixes=_prefix_tokens(rows, media_keys()),
         fewer_frames=_fewer_frames(rows, media_keys),
@@ -97,6 +111,10 @@ def measure_efficiency(
 
 def _answered(table: pa.Table) -> pa.Table:
     return table.filter(pc.and_(pc.equal(table["status"], "ok"), pc.greater(table["input_tokens"], 0)))
+
+
+def _sum(rows: pa.Table, column: str) -> float:
+    return (pc.sum(rows[column]).as_py() or 0) if column in rows.column_names else 0
 
 
 def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> int | None:

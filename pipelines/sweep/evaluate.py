@@ -37,15 +37,16 @@ def score_and_report(
     context = sweep.context
     entries, skipped = _usable_entries(context, run.entries)
     notes += skipped
+    problems: list[str] = []
     if Stage.SCORE in sweep.stages:
         for name in sorted({entry.benchmark for entry in entries}):
-            notes += _score(sweep, [entry for entry in entries if entry.benchmark == name])
+            problems += _score(sweep, [entry for entry in entries if entry.benchmark == name])
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT not in sweep.stages:
         return result
     context.progress.phase("report", len(entries))
     reduced = reduce_all(context, entries, sweep.cluster)
-    publish(context.out, run, reduced, [*notes, *unavailable], spent="; ".join(sweep.costs.lines()))
+    publish(context.out, run, reduced, [*notes, *unavailable], notes=problems, costs=sweep.costs)
     context.progress.advance(len(entries), 0)
     return replace(
         result,

@@ -164,6 +164,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         scorers={"bertscore": ("bertscore",)},
     ),
     headline="agg_acc",
+    headline_at=("aggregate", "32-frames"),
     measure="Share of questions about clips of which a model judges all eight statement pairs rightly and whose "
     "open answer is accepted too, in one setting. Higher is better.",
     secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),

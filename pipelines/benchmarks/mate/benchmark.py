@@ -141,6 +141,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         averaged={"random, mean of 10 runs": "Random"},
     ),
     headline="exact_match",
+    headline_at=("crossmodal", "2-shot"),
     measure="Share of questions about a scene of objects whose answer equals the expected one, read strictly. "
     "Higher is better.",
     secondary_metrics=("ose",),

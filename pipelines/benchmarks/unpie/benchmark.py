@@ -251,6 +251,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         unnamed_scorers=("bleu4", "meteor"),
     ),
     headline="exact_match",
+    headline_at=("grounding", "vlm"),
     measure="Share of sentences whose punning phrase a model names exactly, apart from case and punctuation. "
     "Higher is better.",
     secondary_metrics=("accuracy", "correct_pct"),

@@ -247,6 +247,7 @@ BENCHMARK: Final = BenchmarkDefinition(
         unnamed_scorers=("bert_f1", "bleu1"),
     ),
     headline="accuracy",
+    headline_at=("mcq", "vlm"),
     measure="Share of ambiguous utterances for which a model chooses the meaning that the picture gives them, "
     "out of four. Higher is better.",
     secondary_metrics=("delta_vs_lm", "cot_delta", "caption_delta", "bleu1", "bert_f1"),

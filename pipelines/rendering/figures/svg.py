@@ -22,6 +22,7 @@ from pipelines.rendering.figures.axes import (
 )
 from pipelines.rendering.figures.bars import draw_bars
 from pipelines.rendering.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path, runs_of
+from pipelines.rendering.figures.dots import draw_dots
 from pipelines.rendering.figures.style import GRID, MUTED, series_styles
 from pipelines.rendering.figures.text import wrap
 
@@ -42,7 +43,7 @@ def to_svg_bytes(figure: Figure) -> bytes:
         case Radar():
             return _draw_radar(figure)
         case Bars():
-            return draw_bars(figure)
+            return draw_dots(figure) if figure.dots else draw_bars(figure)
         case Lines():
             return _draw_lines(figure)
         case Points():

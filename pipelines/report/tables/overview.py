@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
+from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import CellCount
@@ -39,10 +40,11 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
         for model in _ordered([row.model for row in rows if row.task == task], ()):
             # A cell outside the sweep is as empty as one that could not be measured, but has no note.
             of_model = tuple(cells.get((task, model, name)) for name in settings)
-            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model), baseline=is_person(model)))
+            is_compared = is_person(model) or model in part.baselines
+            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model), baseline=is_compared))
     is_plain = any(row.is_plain for row in rows)
     scale = "Not a fraction, so not in percent." if is_plain else "Percent."
-    metric = part.headline.replace("_", " ")
+    metric = metric_label(part.headline)
     return Table(
         id=f"{part.name}_headline",
         title=f"{part.title}: {metric}" + (f", {tasks[0]}" if len(tasks) == 1 else ""),
@@ -91,7 +93,7 @@ def notes_table(part: BenchmarkSection, metrics: Sequence[Measured], *, measured
     rows = []
     for (metric, task, note), noted in rows_by_note.items():
         settings, models = (_join_names(getattr(row, name) for row in noted) for name in ("setting", "model"))
-        rows.append(TableRow(label=metric, cells=(task, settings, models, note)))
+        rows.append(TableRow(label=MetricName(metric), cells=(task, settings, models, note)))
     return Table(
         id=f"{part.name}_{'remarks' if measured else 'not_measured'}",
         title=f"{part.title}: {'how to read these numbers' if measured else 'not measured, and why'}",
@@ -150,13 +152,15 @@ def run_tables(report: ReportData) -> list[Table]:
     return [_run_table(key, value) for key, value in report.run.items() if _is_table(value)]
 
 
-def mark_people(table: Table) -> Table:
-    """Return a table whose rows of annotators, or under one's heading, are people's and so never marked as the best."""
+def mark_compared(table: Table, baselines: Collection[str]) -> Table:
+    """Return a table whose rows of people and of models that guess, or under their heading, are never the best."""
     rows, heading = [], ""
     for row in table.rows:
         heading = row.label if row.origin == "heading" else heading
         is_of_people = row.origin == "ours" and (is_person(row.label) or is_person(heading))
-        rows.append(replace(row, origin="human", baseline=True) if is_of_people else row)
+        is_guess = row.origin == "ours" and (row.label in baselines or heading in baselines)
+        origin = "human" if is_of_people else row.origin
+        rows.append(replace(row, origin=origin, baseline=row.baseline or is_of_people or is_guess))
     return replace(table, rows=tuple(rows))
 
 

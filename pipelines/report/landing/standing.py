@@ -1,0 +1,177 @@
+"""How models stand on the headline of a benchmark: ranked, beside people, chance and the best published model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.human import POOLED, HumanLevel
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
+from pipelines.benchmarks.records import is_person
+from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.tables import TableValue
+from pipelines.metrics.paired import holm
+from pipelines.report.compare import Difference
+from pipelines.report.human_comparison import published_values
+from pipelines.report.measured import Measured
+
+PEOPLE_IN_PRINT: Final = ("Human", "Humans", "People")
+NO_MODELS: Final = (*PEOPLE_IN_PRINT, "Random")
+PairTest: TypeAlias = Callable[[Measured, Measured], Difference | None]
+"""Compares the headline of two models of an output; the difference is the second minus the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The best published model in the same task and setting."""
+
+    model: str
+    value: float
+    metric: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The models of a report on the headline of one benchmark."""
+
+    benchmark: str
+    title: str
+    metric: str
+    task: str
+    setting: str
+    ranked: tuple[Measured, ...] = ()
+    """With a value, the best first; no person and no baseline."""
+    unmeasured: tuple[Measured, ...] = ()
+    baselines: tuple[Measured, ...] = ()
+    """Models that guess."""
+    people: TableValue | None = None
+    chance: float | None = None
+    published: Published | None = None
+    lead: Difference | None = None
+    """The second of the ranking against the first, corrected for the number of benchmarks."""
+    dollars: float | None = None
+    """What the answers of all models to this benchmark cost, where a price is known."""
+
+    @property
+    def where(self) -> str:
+        """What is measured, in words."""
+        return f"{metric_label(self.metric)}, {self.task}, {self.setting}"
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the first is significantly better than the second."""
+        if self.lead is None or self.lead.verdict != "differs":
+            return False
+        first, second = (row.value or 0.0 for row in self.ranked[:2])
+        return self.lead.delta * (first - second) > 0  # of the rows that both answered, and of all
+
+    @property
+    def beats_chance(self) -> bool | None:
+        """Whether the interval of the best lies above chance; None where either is unknown."""
+        low = self.ranked[0].ci_low if self.ranked else None
+        return None if low is None or self.chance is None else low > self.chance
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether its values are fractions, which people read as percent."""
+        return not any(row.is_plain for row in (*self.ranked, *self.unmeasured))
+
+
+def baseline_models(models: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Return the models of `run.json` that guess: what others are compared with, and never the best."""
+    return frozenset(name for name, fields in models.items() if fields.get("engine") == "random")
+
+
+def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], baselines: Collection[str]) -> Standing:
+    """Return the standing of a benchmark's models from the numbers that its tables show."""
+    rows = [row for row in numbers if row.metric == definition.headline and row.is_whole]
+    cell = definition.headline_cell((row.task, row.setting) for row in rows)
+    task, setting = cell or definition.headline_at
+    here = [row for row in rows if (row.task, row.setting) == (task, setting)]
+    models = [row for row in here if not is_person(row.model) and row.model not in baselines]
+    sign = 1 if definition.headline in definition.lower_is_better else -1
+    measured = sorted((row for row in models if row.value is not None), key=lambda row: sign * (row.value or 0.0))
+    at = Standing(
+        benchmark=definition.name,
+        title=definition.title,
+        metric=definition.headline,
+        task=task,
+        setting=setting,
+        ranked=tuple(measured),
+        unmeasured=tuple(row for row in models if row.value is None),
+        baselines=tuple(row for row in here if row.model in baselines),
+    )
+    levels = _levels(definition, at, numbers)
+    return replace(
+        at,
+        people=_people(here, levels),
+        chance=_chance(at, levels, numbers),
+        published=_best_published(definition, levels, task, setting),
+    )
+
+
+def with_leads(standings: Iterable[Standing], test: PairTest) -> tuple[Standing, ...]:
+    """Return the standings with the test of the first against the second, Holm's correction over the benchmarks."""
+    tested = [replace(at, lead=test(at.ranked[1], at.ranked[0])) if len(at.ranked) > 1 else at for at in standings]
+    p_values = [at.lead.p for at in tested if at.lead is not None and at.lead.p is not None]
+    corrected = iter(holm(p_values))
+    return tuple(
+        replace(at, lead=replace(at.lead, p_holm=next(corrected)))
+        if at.lead is not None and at.lead.p is not None
+        else at
+        for at in tested
+    )
+
+
+def _levels(definition: BenchmarkDefinition, at: Standing, numbers: Sequence[Measured]) -> list[HumanLevel]:
+    """Return what is known of people and chance in the task and setting, of the whole first."""
+    by_model: dict[str, list[Measured]] = {}
+    for row in numbers:
+        by_model.setdefault(row.model, []).append(row)
+    results = Results.of(definition.name, by_model, definition.published)
+    names = {definition.headline, definition.printed_headline}
+    levels = (
+        level
+        for level in definition.human.reference_values(results)
+        if level.task == at.task and level.metric in names and (not level.settings or at.setting in level.settings)
+    )
+    return sorted(levels, key=lambda level: (bool(level.subset), bool(level.category)))
+
+
+def _people(rows: Sequence[Measured], levels: Sequence[HumanLevel]) -> TableValue | None:
+    """Return the value of people who answered in this run, all together or the only one; else the published one."""
+    persons = [row for row in rows if is_person(row.model) and row.value is not None]
+    for row in [row for row in persons if row.model == POOLED] or (persons if len(persons) == 1 else []):
+        return row.cell
+    return next((TableValue(value=level.value, n=level.n) for level in levels if level.value is not None), None)
+
+
+def _chance(at: Standing, levels: Sequence[HumanLevel], numbers: Sequence[Measured]) -> float | None:
+    """Return chance on the same rows, else by the benchmark's rule, else as a model that guesses has it."""
+    values: Mapping[tuple[str, ...], float | None] = {tuple(row.key[:5]): row.value for row in numbers}
+    of_levels = (
+        values.get((level.chance_metric, at.task, at.setting, level.subset, level.category), level.chance)
+        for level in levels
+    )
+    return next((chance for chance in (*of_levels, *(row.value for row in at.baselines)) if chance is not None), None)
+
+
+def _best_published(
+    definition: BenchmarkDefinition, levels: Sequence[HumanLevel], task: str, setting: str
+) -> Published | None:
+    settings, name = definition.publication.settings, definition.printed_headline or definition.headline
+    whole = [
+        row for row in definition.published if (row.metric, row.task, row.subset, row.category) == (name, task, "", "")
+    ]
+    for rows in (whole, *(list(published_values(level, definition.published)) for level in levels)):
+        here = [
+            Published(model=row.model, value=float(row.value), metric=row.metric)
+            for row in rows
+            if row.value is not None and not row.doubtful and row.model not in NO_MODELS
+            if settings.get(row.setting, row.setting) == setting
+        ]
+        if here:
+            return max(here, key=lambda published: published.value)
+    return None

@@ -1,0 +1,163 @@
+"""The matrix of models and benchmarks, what they cost, and the picture of both beside people and chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import mean
+from typing import Any, Final
+
+from models.entry_fields import Price
+from models.spec import ModelSpec
+from pipelines.benchmarks.figures import Bars, Series
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
+from pipelines.plan.run_manifest import Spending
+from pipelines.report.landing.sentences import dollars
+from pipelines.report.landing.standing import Standing
+from pipelines.report.token_efficiency import Efficiency
+
+MOST_DRAWN: Final = 8
+"""Models in the picture."""
+_MATRIX_NOTE: Final = (
+    "Percent, with 95% intervals. Bold: the best is significantly better than the next by a paired test over pictures, "
+    "clips or scenes (p < 0.05, Holm's correction over the benchmarks). A dash was not measured."
+)
+_COST_NOTE: Final = (
+    "Tokens of the answers in this output. Seconds: from a request to its answer, of a batch the whole batch. Cost: by "
+    "the prices of the models file; a dash has no price there."
+)
+
+
+def ranked_models(standings: Sequence[Standing]) -> list[str]:
+    """Return the models by their mean place in the rankings, the best first."""
+    places: dict[str, list[int]] = {}
+    for at in standings:
+        for place, row in enumerate((*at.ranked, *at.unmeasured)):
+            places.setdefault(row.model, []).append(place)
+    return sorted(places, key=lambda model: mean(places[model]))
+
+
+def matrix_table(standings: Sequence[Standing]) -> Table | None:
+    """Return models by benchmarks with the values of the headlines; None without any benchmark."""
+    if not standings:
+        return None
+    rows = [
+        TableRow(label=model, cells=tuple(_cell(at, model) for at in standings)) for model in ranked_models(standings)
+    ]
+    baselines = dict.fromkeys(row.model for at in standings for row in at.baselines)
+    references: dict[str, tuple[TableCell, ...]] = {
+        "People": tuple(at.people for at in standings),
+        "Chance": tuple(at.chance for at in standings),
+        "Best published": tuple(at.published.value if at.published else None for at in standings),
+        **{f"{model} (guesses)": tuple(_cell(at, model) for at in standings) for model in baselines},
+    }
+    compared = [
+        TableRow(label=label, cells=cells, baseline=True, origin="human" if label == "People" else "ours")
+        for label, cells in references.items()
+        if any(cell is not None for cell in cells)
+    ]
+    heading = [TableRow(label="To compare with", origin="heading")] if compared else []
+    return Table(
+        id="summary",
+        title="Models and benchmarks",
+        groups=tuple((at.title, 1) for at in standings),
+        columns=tuple(f"{metric_label(at.metric)}, {at.setting}" for at in standings),
+        rows=(*rows, *heading, *compared),
+        style="percent1",
+        styles=tuple("percent1" if at.is_percent else "plain" for at in standings),
+        notes=(_MATRIX_NOTE,),
+    )
+
+
+def _cell(at: Standing, model: str) -> TableCell:
+    row = next((row for row in (*at.ranked, *at.unmeasured, *at.baselines) if row.model == model), None)
+    if row is None:
+        return None
+    return replace(row.cell, n=None, n_failed=None, best=at.is_led and row is at.ranked[0])
+
+
+def cost_table(
+    efficiency: Sequence[Efficiency], models: Mapping[str, Mapping[str, Any]], spending: Sequence[Spending]
+) -> Table | None:
+    """Return what each model read, wrote and cost, with judges and captioners; None where nobody counted tokens."""
+    rows = []
+    for model in dict.fromkeys(row.model for row in efficiency):
+        of_model = [row for row in efficiency if row.model == model]
+        answers, read, written = (
+            sum(getattr(row, name) for row in of_model) for name in ("answers", "prompt_tokens", "output_tokens")
+        )
+        seconds = f"{sum(row.latency_s for row in of_model) / answers:.2f}"
+        amount = cost_of(of_model, models)
+        price = None if amount is None else dollars(amount)
+        rows.append(TableRow(label=model, cells=(answers, read, written, seconds, price)))
+    counted = {row.label for row in rows}
+    helpers = dict.fromkeys(name for run in spending for name in run.models if name not in counted)
+    for name in helpers:
+        spent = [run.models[name] for run in spending if name in run.models]
+        amounts = [each.dollars for each in spent if each.dollars is not None]
+        read, written = (sum(getattr(each, side) for each in spent) for side in ("input_tokens", "output_tokens"))
+        if read:
+            cells = (None, read, written, None, dollars(sum(amounts)) if amounts else None)
+            rows.append(TableRow(label=f"{name} (judge or captioner)", cells=cells, baseline=True))
+    if not rows:
+        return None
+    return Table(
+        id="cost",
+        title="Cost and time",
+        columns=("Answers", "Tokens read", "Tokens written", "Seconds an answer", "Cost"),
+        rows=tuple(rows),
+        notes=(_COST_NOTE,),
+    )
+
+
+def cost_of(efficiency: Sequence[Efficiency], models: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the dollars of answers by the prices of their models; None where none has a price."""
+    amounts = [
+        price.dollars(row.prompt_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens)
+        for row in efficiency
+        if (price := _price(models.get(row.model, {}))) is not None
+    ]
+    return sum(amounts) if amounts else None
+
+
+def _price(fields: Mapping[str, Any]) -> Price | None:
+    """Return what a token was billed with, by a model's entry in `run.json`."""
+    if not fields.get("price"):
+        return None
+    price = Price.model_validate(fields["price"])
+    default = ModelSpec.model_fields["batch_price_factor"].default
+    return price.scaled(float(fields.get("batch_price_factor", default))) if fields.get("batch") else price
+
+
+def standing_figure(standings: Sequence[Standing]) -> Bars | None:
+    """Return the intervals of all models by benchmark with people, chance and the best published; None without any."""
+    drawn = [at for at in standings if at.is_percent and (at.ranked or at.baselines)]
+    models = [model for model in ranked_models(drawn) if any(row.model == model for at in drawn for row in at.ranked)]
+    if not drawn or not models:
+        return None
+    shown = models[:MOST_DRAWN]
+    values = {
+        model: [next((row.cell for row in at.ranked if row.model == model), None) for at in drawn] for model in shown
+    }
+    people = tuple(at.people.value if at.people else None for at in drawn)
+    published = tuple(at.published.value if at.published else None for at in drawn)
+    references = (
+        Series(label="Chance", values=tuple(at.chance for at in drawn), baseline=True),
+        Series(label="People", values=people, origin="human", baseline=True),
+        Series(label="Best published", values=published, origin="published"),
+    )
+    more = len(models) - len(shown)
+    return Bars(
+        id="summary_figure",
+        title="Every model with its 95% interval, beside people, chance and the best published",
+        categories=tuple(at.title for at in drawn),
+        series=(
+            *(Series.of(model, numbers) for model, numbers in values.items()),
+            *(series for series in references if any(value is not None for value in series.values)),
+        ),
+        y_label="Headline of each benchmark",
+        horizontal=True,
+        dots=True,
+        notes=(f"The {MOST_DRAWN} best models; the matrix has {more} more.",) if more else (),
+    )
