@@ -54,7 +54,16 @@ def render_page(
     template: str, path: str, title: str, subtitle: str, links: Sequence[Mapping[str, str]], **content: Any
 ) -> str:
     """Return one page: its frame, and the template's content."""
-    css, css_source = inline_file("report.css")
-    policy = f"default-src 'none'; img-src 'self'; style-src {css_source}; base-uri 'none'; form-action 'none'"
-    frame = {"policy": policy, "css": css, "title": title, "lead": subtitle, "links": links, "current": path}
+    (css, css_source), (script, script_source) = (inline_file(name) for name in ("report.css", "report.js"))
+    sources = f"style-src {css_source}; script-src {script_source}"
+    policy = f"default-src 'none'; img-src 'self'; {sources}; base-uri 'none'; form-action 'none'"
+    frame = {
+        "policy": policy,
+        "css": css,
+        "script": script,
+        "title": title,
+        "lead": subtitle,
+        "links": links,
+        "current": path,
+    }
     return environment().get_template(template).render(**frame, **content)

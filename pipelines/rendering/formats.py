@@ -18,6 +18,8 @@ from pipelines.rendering.table_layout import FormattedCell, FormattedRow, Format
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
 """Parts of a `TableValue` that get a CSV column of their own if a column has any."""
 
+MOST_PUBLISHED = 4
+"""Published rows that a page shows unfolded beside ours."""
 _WIDE = 9
 """Columns above which LaTeX uses a smaller font, to fit a landscape page."""
 
@@ -70,6 +72,7 @@ def to_latex(table: Table) -> str:
     aligned = "".join("r" if is_numeric(formatted, column) else "l" for column in range(len(table.columns)))
     lines = [
         f"% {one_line(table.id)}: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX",
+        r"\providecommand{\ci}[3]{#1\,{\scriptsize[#2, #3]}} % value and interval: redefine it for all tables at once",
         r"\begin{table}[tbp]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}" if width > _WIDE else r"\centering\small",
         rf"\caption{{{latex(table.title)}}}",
@@ -90,7 +93,8 @@ def to_latex(table: Table) -> str:
             lines.append(_latex_row([label, *(_latex_cell(cell, row) for cell in row.cells)]))
     lines += [r"\bottomrule", r"\end{tabular}"]
     notes = [_latex_footnote(number) + latex(note) for number, note in enumerate(formatted.footnotes, start=1)]
-    lines += [rf"\par\smallskip{{\footnotesize {note}}}" for note in (*notes, *(latex(note) for note in table.notes))]
+    below = (*notes, *(latex(note) for note in (*table.notes, *_latex_counts(formatted))))
+    lines += [rf"\par\smallskip{{\footnotesize {note}}}" for note in below]
     return "\n".join([*lines, r"\end{table}", ""])
 
 
@@ -99,8 +103,11 @@ def html(table: Table, benchmark: str = "") -> Markup:
 
     `benchmark` is the one that the rows of models are about, for the viewer's links; '' for several.
     """
+    formatted = lay_out(table)
+    published = sum(row.is_folded and row.origin != "heading" for row in formatted.rows)
+    is_folded = MOST_PUBLISHED < published < sum(row.origin != "heading" for row in formatted.rows)
     template = environment().get_template("table.html.j2", globals={"is_numeric": is_numeric})
-    return Markup(template.module.grid(lay_out(table), benchmark))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
+    return Markup(template.module.grid(formatted, benchmark, published if is_folded else 0))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
 
 
 def column_names(table: Table) -> list[str]:
@@ -182,9 +189,23 @@ def _latex_italic(text: str, row: FormattedRow) -> str:
 
 
 def _latex_cell(cell: FormattedCell, row: FormattedRow) -> str:
+    """Return a cell: value and interval in `\\ci`, bold only where an interval shows that it is the best."""
     text = latex(cell.text)
-    if cell.mark:
-        text = rf"\textbf{{{text}}}" if cell.mark == "best" else rf"\underline{{{text}}}"
-    text = _latex_italic(text, row)
-    suffix = rf" {{\footnotesize {latex(cell.suffix)}}}" if cell.suffix else ""
-    return text + suffix + _latex_footnote(cell.footnote)
+    if cell.mark == "best" and cell.interval:
+        text = rf"\textbf{{{text}}}"
+    text = _latex_italic(text, row) + (f" {latex(cell.delta)}" if cell.delta else "")
+    if cell.interval:
+        low, high = cell.interval.strip("[]").split(", ")
+        text = rf"\ci{{{text}}}{{{latex(low)}}}{{{latex(high)}}}"
+    return text + _latex_footnote(cell.footnote)
+
+
+def _latex_counts(table: FormattedTable) -> list[str]:
+    """Return the numbers of rows behind the cells as one sentence, in place of one in each cell."""
+    cells = [cell for row in table.table.rows for cell in row.cells if isinstance(cell, TableValue)]
+    sizes = sorted({cell.n for cell in cells if cell.n is not None})
+    failed = sum(cell.n_failed or 0 for cell in cells)
+    if not sizes:
+        return []
+    size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    return [f"Rows behind a number: {size}" + (f"; {failed:,} failed in all cells." if failed else ".")]

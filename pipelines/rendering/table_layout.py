@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Integral
@@ -214,11 +214,25 @@ def _marks(table: Table) -> dict[tuple[int, int], Mark]:
                 continue
             runner_up = min(block.values(), default=None) if table.second == "block" else order[1]
             for index, value in block.items():
-                if value == order[0]:
+                if value == order[0] and _is_clear(index, column, table, whole if table.best_of == "table" else block):
                     marks[index, column] = "best"
                 elif table.second and value == runner_up:
                     marks[index, column] = "second"
     return marks
+
+
+def _is_clear(index: int, column: int, table: Table, compared: Collection[int]) -> bool:
+    """Return whether the interval of the best overlaps no other's; true where it has none, and nothing is claimed."""
+    cell = table.rows[index].cells[column]
+    if not isinstance(cell, TableValue) or cell.low is None or cell.high is None:
+        return True
+    for other in compared:
+        rival = table.rows[other].cells[column]
+        ends = (rival.low, rival.high) if isinstance(rival, TableValue) else (None, None)
+        low, high = (value_of(rival) if end is None else end for end in ends)
+        if other != index and low is not None and high is not None and low <= cell.high and cell.low <= high:
+            return False
+    return True
 
 
 def _blocks(rows: Sequence[TableRow]) -> Iterator[list[tuple[int, TableRow]]]:

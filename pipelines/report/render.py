@@ -10,6 +10,7 @@ from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.rendering import formats
 from pipelines.rendering.figures.svg import to_svg_bytes
+from pipelines.report.landing.summary import summary_of
 from pipelines.report.metrics_file import PATH as METRICS
 from pipelines.report.metrics_file import metrics_json
 from pipelines.report.model import BenchmarkSection, ReportData, Section
@@ -46,6 +47,7 @@ def render(report: ReportData) -> dict[str, bytes]:
     )
     figures = [figure for section in shown.across for figure in section.figures]
     figures += [figure for part in shown.benchmarks for figure in part.figures]
+    figures += [figure] if (figure := summary_of(report).figure) else []
     drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     contents |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
     contents |= {f"report/{name}": page.encode() for name, page in html_pages(shown, drawings).items()}
@@ -75,6 +77,10 @@ def _has_own_value(figure: Figure) -> bool:
 
 
 def _table_files(report: ReportData) -> Iterator[tuple[str, str]]:
+    summary = summary_of(report)
+    for table in filter(None, (summary.matrix, report.cost)):
+        yield from _formats(table)
+    yield from _numbers([summary.figure] if summary.figure else [])
     for section in report.across:
         for table in (*section.summary, *section.tables):
             yield from _formats(table)

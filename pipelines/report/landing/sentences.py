@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,6 @@ FEW_ROWS: Final = 100
 """Below so many rows a benchmark's numbers are said to be few."""
 UNREADABLE: Final = metric_label("unreadable")
 MANY_UNREADABLE: Final = 0.05
-_EN_DASH: Final = "\N{EN DASH}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,8 @@ class Verdict:
     claim: str
     facts: tuple[str, ...]
     measure: str
+    is_led: bool
+    """Whether the first is significantly better than the next."""
 
     @property
     def text(self) -> str:
@@ -44,11 +46,11 @@ def verdict_of(at: Standing) -> Verdict:
         facts.append(f"people {number(at, at.people.value)}")
     if at.chance is not None:
         facts.append(f"chance {number(at, at.chance)}")
-    if at.published is not None:
-        facts.append(f"best published {number(at, at.published.value)} ({at.published.model})")
     if at.dollars is not None:
         facts.append(dollars(at.dollars))
-    return Verdict(benchmark=at.benchmark, title=at.title, claim=_claim(at), facts=tuple(facts), measure=at.where)
+    return Verdict(
+        benchmark=at.benchmark, title=at.title, claim=_claim(at), facts=tuple(facts), measure=at.where, is_led=at.is_led
+    )
 
 
 def number(at: Standing, value: float) -> str:
@@ -66,26 +68,24 @@ def _claim(at: Standing) -> str:
         reasons = dict.fromkeys(row.note or "no reason was given" for row in at.unmeasured)
         return f"not measured ({'; '.join(reasons)})" if reasons else "no model was run in the headline's setting"
     first = at.ranked[0]
-    value = f"{number(at, first.value or 0.0)}{_interval(at, first.ci_low, first.ci_high)}"
-    doubt = {False: ", not above chance", True: "", None: ""}[at.beats_chance]
-    if len(at.ranked) == 1:
-        return f"{first.model} reaches {value}{doubt}"
-    return f"{first.model} {_comparison(at)}, at {value}{doubt}"
+    value = f"{first.model} {number(at, first.value or 0.0)}{_interval(at, first.ci_low, first.ci_high)}"
+    doubt = ", not above chance" if at.beats_chance is False else ""
+    return f"{value}{_comparison(at) if len(at.ranked) > 1 else ''}{doubt}"
 
 
 def _comparison(at: Standing) -> str:
-    second, lead = at.ranked[1].model, at.lead
+    second, lead = at.ranked[1], at.lead
+    rival = f"{second.model} {number(at, second.value or 0.0)}"
     if lead is None:
-        return f"is before {second}, by a difference that could not be tested"
+        return f" before {rival}, which could not be tested"
     if lead.verdict == "equal":
-        return f"equals {second}"
-    unit = " points" if at.is_percent else ""
-    gap = f"{number(at, abs(lead.delta))}{unit}{_gap_interval(at)}"
+        return f" equals {rival}"
+    gap = f"{number(at, abs(lead.delta))}{_gap_interval(at)}"
     if at.is_led:
-        return f"leads by {gap} before {second}"
+        return f" leads {second.model} by {gap}"
     if lead.verdict == CANNOT_CONCLUDE:
-        return f"is before {second} by {gap}, and {lead.clusters:,} pictures, clips or scenes are too few to tell"
-    return f"is before {second} by {gap}, which is not significant"
+        return f" before {rival} by {gap}: {lead.clusters:,} pictures, clips or scenes are too few to tell"
+    return f" before {rival} by {gap}, not significant"
 
 
 def _gap_interval(at: Standing) -> str:
@@ -107,6 +107,7 @@ def doubts(standings: Sequence[Standing], numbers: Sequence[Measured], counts: S
         *_missing(titles, numbers),
         *_unanswered(titles, counts),
         *_unreadable(titles, numbers),
+        *_guesses(standings),
         *_few(standings),
     ]
 
@@ -122,33 +123,40 @@ def _missing(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator[st
 
 
 def _unanswered(titles: dict[str, str], counts: Iterable[CellCount]) -> Iterator[str]:
-    totals: dict[tuple[str, str], list[int]] = {}
+    """Yield the models with requests that have no answer, with their numbers by benchmark."""
+    totals: dict[str, Counter[tuple[str, str]]] = {}
     for count in counts:
-        total = totals.setdefault((count.benchmark, count.model), [0, 0, 0, 0])
-        for index, value in enumerate((count.requests, count.error, count.excluded, count.missing)):
-            total[index] += value
-    for (name, model), (requests, *states) in totals.items():
-        words = [
-            f"{value:,} {state}"
-            for value, state in zip(states, ("failed", "excluded", "not run"), strict=True)
-            if value
+        if count.benchmark in titles:
+            states = {"failed": count.error, "excluded": count.excluded, "not run": count.missing}
+            named = {(titles[count.benchmark], state): number for state, number in states.items() if number}
+            totals.setdefault(count.model, Counter()).update({**named, (titles[count.benchmark], ""): count.requests})
+    for model, total in totals.items():
+        parts = [
+            f"{title} {value:,} of {total[title, '']:,} {state}" for (title, state), value in total.items() if state
         ]
-        if words and name in titles:
-            yield f"{titles[name]}, {model}: of {requests:,} requests {', '.join(words)}"
+        if parts:
+            yield f"{model}, requests without an answer: {', '.join(parts)}"
 
 
 def _unreadable(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator[str]:
-    """Yield the models of whose answers many could not be read, each with its worst task and setting."""
-    worst: dict[tuple[str, str], tuple[float, Measured]] = {}
+    """Yield the models of whose answers many could not be read, with the worst share of each benchmark."""
+    worst: dict[str, dict[str, float]] = {}
     for row in numbers:
         if metric_label(row.metric) == UNREADABLE and row.is_whole and row.value and row.n and row.benchmark in titles:
             share = row.value / row.n if row.unit == "count" else row.value
-            key = (row.benchmark, row.model)
-            if share >= MANY_UNREADABLE and share > worst.get(key, (0.0, row))[0]:
-                worst[key] = share, row
-    for (name, model), (share, row) in worst.items():
-        where = ", ".join(filter(None, (row.task, row.setting)))
-        yield f"{titles[name]}, {model}: up to {100 * share:.0f}% of its answers cannot be read ({where})"
+            of_model = worst.setdefault(row.model, {})
+            of_model[titles[row.benchmark]] = max(share, of_model.get(titles[row.benchmark], 0.0))
+    for model, shares in worst.items():
+        parts = [f"{title} {100 * share:.0f}%" for title, share in shares.items() if share >= MANY_UNREADABLE]
+        if parts:
+            yield f"{model}, answers that cannot be read, in the worst setting: {', '.join(parts)}"
+
+
+def _guesses(standings: Iterable[Standing]) -> Iterator[str]:
+    """Yield the benchmarks on which no model is above chance."""
+    titles = [at.title for at in standings if at.beats_chance is False]
+    if titles:
+        yield f"No model is above chance, so differences between models say nothing: {', '.join(titles)}"
 
 
 def _few(standings: Iterable[Standing]) -> Iterator[str]:

@@ -38,35 +38,46 @@ def ranked_models(standings: Sequence[Standing]) -> list[str]:
     return sorted(places, key=lambda model: mean(places[model]))
 
 
-def matrix_table(standings: Sequence[Standing]) -> Table | None:
-    """Return models by benchmarks with the values of the headlines; None without any benchmark."""
+def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Table | None:
+    """Return models by benchmarks with the values of the headlines, and what `cost` says; None without a benchmark."""
     if not standings:
         return None
+    spent = {row.label: row.cells[-2:] for row in cost.rows} if cost else {}
+    further = ("Seconds an answer", "Cost") if cost else ()
+    empty: tuple[TableCell, ...] = (None,) * len(further)
     rows = [
-        TableRow(label=model, cells=tuple(_cell(at, model) for at in standings)) for model in ranked_models(standings)
+        TableRow(label=model, cells=(*(_cell(at, model) for at in standings), *spent.get(model, empty)))
+        for model in ranked_models(standings)
     ]
     baselines = dict.fromkeys(row.model for at in standings for row in at.baselines)
+    needs_guesses = any(at.chance is None for at in standings)
     references: dict[str, tuple[TableCell, ...]] = {
-        "People": tuple(at.people for at in standings),
+        "People": tuple(at.people and replace(at.people, n=None, n_failed=None) for at in standings),
         "Chance": tuple(at.chance for at in standings),
         "Best published": tuple(at.published.value if at.published else None for at in standings),
-        **{f"{model} (guesses)": tuple(_cell(at, model) for at in standings) for model in baselines},
+        **{f"{model} (guesses)": tuple(_cell(at, model) for at in standings) for model in baselines if needs_guesses},
     }
     compared = [
-        TableRow(label=label, cells=cells, baseline=True, origin="human" if label == "People" else "ours")
+        TableRow(
+            label=label,
+            cells=(*cells, *(("",) * len(further))),
+            baseline=True,
+            origin="human" if label == "People" else "ours",
+        )
         for label, cells in references.items()
         if any(cell is not None for cell in cells)
     ]
+    published = "; ".join(f"{at.title} {at.published.model}" for at in standings if at.published)
     heading = [TableRow(label="To compare with", origin="heading")] if compared else []
     return Table(
         id="summary",
         title="Models and benchmarks",
-        groups=tuple((at.title, 1) for at in standings),
-        columns=tuple(f"{metric_label(at.metric)}, {at.setting}" for at in standings),
+        groups=(*((at.title, 1) for at in standings), *((("All", len(further)),) if further else ())),
+        columns=(*(metric_label(at.metric) for at in standings), *further),
         rows=(*rows, *heading, *compared),
         style="percent1",
-        styles=tuple("percent1" if at.is_percent else "plain" for at in standings),
-        notes=(_MATRIX_NOTE,),
+        styles=(*("percent1" if at.is_percent else "plain" for at in standings), *(("plain",) * len(further))),
+        notes=(_MATRIX_NOTE, *([f"Best published: {published}."] if published else [])),
     )
 
 

@@ -1,15 +1,14 @@
-"""The HTML pages: `index.html` with the headlines, a page a benchmark, and one for each long section across them.
+"""The HTML pages: `index.html` with the answers, a page a benchmark, and one for each section across them.
 
-They need no network and no scripts; figures are files beside them, loaded when they come into view. Model text is inert
-for three reasons: it is cleaned, it is escaped, and the pages' content security policy forbids scripts, frames, forms,
-external requests and any style but their own, by hash. Figures are images, which run no scripts.
+They need no network, and are whole without the one script, which sorts tables; figures are files beside them. Model
+text is inert for three reasons: it is cleaned, it is escaped, and the pages' content security policy forbids frames,
+forms, external requests and any script and style but their own, by hash. Figures are images, which run no scripts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.benchmarks.figures import Figure
@@ -17,13 +16,14 @@ from pipelines.benchmarks.tables import Table
 from pipelines.clean_text import one_line
 from pipelines.rendering import formats
 from pipelines.rendering.environment import ITEMS, render_page
+from pipelines.report.landing.summary import summary_of
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.tables import overview
 from pipelines.report.tables.reproduction import cells_table
 from pipelines.report.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"
-LANDING_ROWS: Final = 24  # of a headline table on the landing page
+SHOWN_DOUBTS: Final = 5  # of the landing page, unfolded
 _DATES = ("finished", "updated", "started", "created")
 """Dates of the run, in order of preference."""
 _SVG_SIZE = re.compile(rb'<svg[^>]* width="([0-9.]+)" height="([0-9.]+)"')
@@ -32,13 +32,12 @@ _SVG_SIZE = re.compile(rb'<svg[^>]* width="([0-9.]+)" height="([0-9.]+)"')
 def html_pages(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, str]:
     """Return the pages by name; `drawings` holds SVG by figure id."""
     links = page_links(report)
-    sections = [section for section in report.across if has_page(section)]
     pages = {
         "index.html": render_page(
             "index.html.j2", "index.html", TITLE, lead(report), links, **_landing(report, drawings)
         )
     }
-    for section in sections:
+    for section in report.across:
         pages[_section_path(section)] = render_page(
             "section.html.j2",
             _section_path(section),
@@ -58,15 +57,10 @@ def page_links(report: ReportData) -> list[dict[str, str]]:
     """Return path and title of every page and of the files that have no page, for the head of each page."""
     pages = [("index.html", "Overview")]
     pages += [(_part_path(part), part.title) for part in report.benchmarks]
-    pages += [(_section_path(section), section.title) for section in report.across if has_page(section)]
+    pages += [(_section_path(section), section.title) for section in report.across]
     pages += [(ITEMS, "Items behind the tables")] if report.items else []
     pages += [("metrics.json", "metrics.json"), ("report.md", "report.md")]
     return [{"path": path, "title": title} for path, title in pages]
-
-
-def has_page(section: Section) -> bool:
-    """Return whether a section has tables that the landing page does not show."""
-    return bool(section.tables)
 
 
 def lead(report: ReportData) -> str:
@@ -95,26 +89,31 @@ def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str,
 
 
 def _landing(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any]:
+    summary = summary_of(report)
     return {
-        "warnings": report.warnings,
+        "verdicts": [
+            {"line": verdict, "metric": at.metric, "path": f"benchmark-{at.benchmark}.html"}
+            for verdict, at in zip(summary.verdicts, report.standings, strict=True)
+        ],
+        "doubts": summary.doubts[:SHOWN_DOUBTS],
+        "more_doubts": summary.doubts[SHOWN_DOUBTS:],
+        "matrix": _table(summary.matrix) if summary.matrix else None,
+        "cost": _table(report.cost) if report.cost else None,
+        "figure": next(_figures([summary.figure], drawings)) if summary.figure else None,
         "parts": [_summary(part, report) for part in report.benchmarks],
-        "across": [_section(section, drawings) for section in report.across],
+        "across": [{"path": _section_path(section), "title": section.title} for section in report.across],
+        "notes": report.notes,
         "facts": overview.run_facts(report),
         "run_tables": [_table(table) for table in overview.run_tables(report)],
     }
 
 
 def _summary(part: BenchmarkSection, report: ReportData) -> dict[str, Any]:
-    """Return what the landing page says of a benchmark."""
-    headline = overview.headline_table(part, report.metrics)
-    shown = replace(headline, rows=headline.rows[:LANDING_ROWS]) if headline else None
+    """Return what the landing page says of a benchmark's page."""
     return {
-        "anchor": f"summary-{part.name}",
         "path": _part_path(part),
         "title": part.title,
-        "measure": part.measure,
-        "headline": _table(shown, part.name) if shown else None,
-        "hidden_rows": len(headline.rows) - LANDING_ROWS if headline and len(headline.rows) > LANDING_ROWS else 0,
+        "is_empty": overview.headline_table(part, report.metrics) is None,
         "tables": len(part.tables),
         "figures": len(part.figures),
         "answers": sum(answer.benchmark == part.name for answer in report.answers),
@@ -123,9 +122,6 @@ def _summary(part: BenchmarkSection, report: ReportData) -> dict[str, Any]:
 
 def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
     return {
-        "anchor": section.name,
-        "path": _section_path(section) if has_page(section) else "",
-        "title": section.title,
         "summary": [_table(table) for table in section.summary],
         "figures": list(_figures(section.figures, drawings)),
         "tables": [_table(table) for table in section.tables],

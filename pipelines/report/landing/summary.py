@@ -1,0 +1,33 @@
+"""What the first page of a report shows, for all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.benchmarks.figures import Bars
+from pipelines.benchmarks.tables import Table
+from pipelines.report.landing.sentences import Verdict, doubts, verdict_of
+from pipelines.report.landing.tables import matrix_table, standing_figure
+from pipelines.report.model import ReportData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The answers of a report."""
+
+    verdicts: Sequence[Verdict]
+    doubts: Sequence[str]
+    matrix: Table | None
+    figure: Bars | None
+
+
+def summary_of(report: ReportData) -> Summary:
+    """Return the answers of a report."""
+    standings = report.standings
+    return Summary(
+        verdicts=[verdict_of(at) for at in standings],
+        doubts=[*doubts(standings, report.metrics, report.counts), *report.warnings],
+        matrix=matrix_table(standings, report.cost),
+        figure=standing_figure(standings),
+    )
