@@ -105,7 +105,7 @@ def html(table: Table, benchmark: str = "") -> Markup:
     """
     formatted = lay_out(table)
     published = sum(row.is_folded and row.origin != "heading" for row in formatted.rows)
-    is_folded = MOST_PUBLISHED < published < sum(row.origin != "heading" for row in formatted.rows)
+    is_folded = published > MOST_PUBLISHED and any(row.origin == "ours" and not row.baseline for row in formatted.rows)
     template = environment().get_template("table.html.j2", globals={"is_numeric": is_numeric})
     return Markup(template.module.grid(formatted, benchmark, published if is_folded else 0))  # type: ignore[attr-defined]  # noqa: S704 - escaped by the template
 
@@ -189,7 +189,7 @@ def _latex_italic(text: str, row: FormattedRow) -> str:
 
 
 def _latex_cell(cell: FormattedCell, row: FormattedRow) -> str:
-    """Return a cell: value and interval in `\\ci`, bold only where an interval shows that it is the best."""
+    r"""Return a cell: value and interval in `\ci`, bold only where an interval shows that it is the best."""
     text = latex(cell.text)
     if cell.mark == "best" and cell.interval:
         text = rf"\textbf{{{text}}}"

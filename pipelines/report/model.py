@@ -100,6 +100,8 @@ class BenchmarkSection:
     settings: tuple[str, ...] = ()  # order in the headline table; others follow
     replaced: frozenset[str] = frozenset()  # models that one row stands for, such as runs of one model
     baselines: frozenset[str] = frozenset()  # models that guess: compared with, never the best
+    leader: tuple[str, str, str] | None = None
+    """Task, setting and model that is significantly better than the next on the headline."""
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
 

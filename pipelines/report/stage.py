@@ -18,15 +18,16 @@ from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.ray_data import translate_ray_error
 from pipelines.report.comparability import judge_name
-from pipelines.report.compare import Difference, compare_headline
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
-from pipelines.report.landing.standing import baseline_models, standing_of, with_leads
-from pipelines.report.landing.tables import cost_of, cost_table
+from pipelines.report.landing.build import build_standings
+from pipelines.report.landing.standing import baseline_models
+from pipelines.report.landing.tables import cost_table
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
+from pipelines.report.portable import portable, portable_text
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
@@ -137,23 +138,23 @@ def publish(
     ]
     baselines = baseline_models(run.models)
     efficiency = [row for results in reduced for row in results.efficiency]
-    standings = [
-        standing_of(
-            benchmark(name), [row for row in shown if row.key.source == TABLES and row.benchmark == name], baselines
-        )
-        for name in names
-    ]
+    standings = build_standings(out, run, shown, efficiency)
+    leaders = {at.benchmark: at.leader for at in standings}
     spending = (*run.spending, *([costs.record()] if costs else []))
     reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
     data = ReportData(
-        run=_facts(run, "; ".join(costs.lines()) if costs else ""),
+        run=portable(_facts(run, "; ".join(costs.lines()) if costs else ""), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
         across=(*_reproduction(reproduction), *_across(names, shown, baselines)),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
             _with_prompt_tables(
                 _with_agreement(
-                    replace(_part(name, shown, human_files[name], marks[name], run.models), replaced=replaced),
+                    replace(
+                        _part(name, shown, human_files[name], marks[name], run.models),
+                        replaced=replaced,
+                        leader=leaders.get(name),
+                    ),
                     human_files[name],
                     reduced,
                 ),
@@ -163,31 +164,15 @@ def publish(
         ),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
-        warnings=tuple(dict.fromkeys((*warnings, *cleaned))),
-        notes=tuple(dict.fromkeys(notes)),
+        warnings=tuple(dict.fromkeys(portable_text(text, out.uri) for text in (*warnings, *cleaned))),
+        notes=tuple(dict.fromkeys(portable_text(text, out.uri) for text in notes)),
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(efficiency),
-        standings=with_leads(
-            [
-                replace(at, dollars=cost_of([row for row in efficiency if row.benchmark == at.benchmark], run.models))
-                for at in standings
-            ],
-            partial(_headline_test, out, {(entry.benchmark, entry.model): entry for entry in run.entries}),
-        ),
+        standings=standings,
         baselines=baselines,
         cost=cost_table(efficiency, run.models, spending),
     )
     publish_files(out, render(data), "report")
-
-
-def _headline_test(
-    out: Store, entries: Mapping[tuple[str, str], ManifestEntry], second: Measured, first: Measured
-) -> Difference | None:
-    """Compare two models on the headline of a benchmark; None where one of them stands for several."""
-    pair = [entries.get((number.benchmark, number.model)) for number in (second, first)]
-    if pair[0] is None or pair[1] is None:
-        return None
-    return compare_headline(out, (pair[0], pair[1]), first.metric, first.task, first.setting)
 
 
 def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:

@@ -62,10 +62,15 @@ class Standing:
     @property
     def is_led(self) -> bool:
         """Whether the first is significantly better than the second."""
-        if self.lead is None or self.lead.verdict != "differs":
+        if self.lead is None or self.lead.verdict != "differs" or len(self.ranked) < 2:
             return False
         first, second = (row.value or 0.0 for row in self.ranked[:2])
         return self.lead.delta * (first - second) > 0  # of the rows that both answered, and of all
+
+    @property
+    def leader(self) -> tuple[str, str, str] | None:
+        """Task, setting and model of a significant lead."""
+        return (self.task, self.setting, self.ranked[0].model) if self.is_led else None
 
     @property
     def beats_chance(self) -> bool | None:

@@ -11,7 +11,7 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
-from pipelines.benchmarks.tables import Table, TableCell, TableRow
+from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow
 from pipelines.plan.run_manifest import Spending
 from pipelines.report.landing.sentences import dollars
 from pipelines.report.landing.standing import Standing
@@ -76,9 +76,14 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
         columns=(*(metric_label(at.metric) for at in standings), *further),
         rows=(*rows, *heading, *compared),
         style="percent1",
-        styles=(*("percent1" if at.is_percent else "plain" for at in standings), *(("plain",) * len(further))),
+        styles=(*(style_of(at) for at in standings), *(style_of(None) for _ in further)),
         notes=(_MATRIX_NOTE, *([f"Best published: {published}."] if published else [])),
     )
+
+
+def style_of(at: Standing | None) -> Style:
+    """Return how the values of a headline are printed."""
+    return "percent1" if at is not None and at.is_percent else "plain"
 
 
 def _cell(at: Standing, model: str) -> TableCell:

@@ -33,7 +33,10 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
         return None
     settings = _ordered([row.setting for row in rows], part.settings)
     tasks = _ordered([row.task for row in rows], ())
-    cells = {(row.task, row.model, row.setting): row.cell for row in rows}
+    cells = {
+        (row.task, row.model, row.setting): replace(row.cell, best=(row.task, row.setting, row.model) == part.leader)
+        for row in rows
+    }
     lines: list[TableRow] = []
     for task in tasks:
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []

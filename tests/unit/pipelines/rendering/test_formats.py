@@ -66,6 +66,7 @@ def test_csv_has_full_precision_and_empty_missing_cells() -> None:
 def test_latex_of_a_table() -> None:
     assert to_latex(SMALL) == (
         "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
+        "\\providecommand{\\ci}[3]{#1\\,{\\scriptsize[#2, #3]}} % value and interval: redefine it for all tables at once\n"
         "\\begin{table}[tbp]\n"
         "\\centering\\small\n"
         "\\caption{Table 1. Pool accuracy}\n"
@@ -77,8 +78,8 @@ def test_latex_of_a_table() -> None:
         "Chance & .25 & -- & text \\\\\n"
         "\\addlinespace\n"
         "\\multicolumn{4}{l}{\\textbf{32-Frames}} \\\\\n"
-        "\\textit{Qwen 72B}\\textsuperscript{1} & \\textit{\\textbf{.54}} & \\textit{2,400} & \\textit{paper} \\\\\n"
-        "ours & .33 {\\footnotesize {[}.25, .44{]}} & 480 & run \\\\\n"
+        "\\textit{Qwen 72B}\\textsuperscript{1} & \\textit{.54} & \\textit{2,400} & \\textit{paper} \\\\\n"
+        "ours & \\ci{.33}{.25}{.44} & 480 & run \\\\\n"
         "failed & -- & 0 & run \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"

@@ -9,6 +9,8 @@ from typing import Any
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
+from pipelines.report.compare import Difference
+from pipelines.report.landing.standing import Published, Standing
 from pipelines.report.measured import Measured
 from pipelines.report.model import Section
 from tests.support.measured import measured
@@ -218,4 +220,49 @@ def report(text: str = "words") -> ReportData:
         counts=(count,),
         answers=tuple(answers),
         warnings=(text,),
+        notes=(text,),
+        standings=(standing(text),),
+        cost=Table(id="cost", title=text, columns=("Time", "Cost"), rows=(TableRow(label=text, cells=(text, text)),)),
     )
+
+
+def standing(text: str = "words", **changes: Any) -> Standing:
+    """Return a significant lead of `small` over `other`, with `text` in every text field."""
+    fields = {
+        "benchmark": "maia",
+        "title": text,
+        "metric": "pool_accuracy",
+        "task": "vsv",
+        "setting": "32-frames",
+        "ranked": (metric(), metric(model="other", value=0.459), metric(model=text, value=0.3)),
+        "unmeasured": (metric(model=f"{text} 2", value=None, note=text),),
+        "people": TableValue(value=0.94),
+        "chance": 0.25,
+        "published": Published(model=text, value=0.8, metric="pool_accuracy"),
+        "lead": difference(),
+        "dollars": 3.1,
+    }
+    return Standing(**{**fields, **changes})
+
+
+def difference(**changes: Any) -> Difference:
+    """Return a difference of 4.1 points [1.2, 7.0] that a test finds."""
+    fields = {
+        "benchmark": "maia",
+        "model_a": "other",
+        "model_b": "small",
+        "task": "vsv",
+        "setting": "32-frames",
+        "value": "pool_accuracy",
+        "n": 120,
+        "clusters": 40,
+        "only_one": 0,
+        "mean_a": 0.459,
+        "mean_b": 0.5,
+        "delta": 0.041,
+        "ci_low": 0.012,
+        "ci_high": 0.07,
+        "p": 0.01,
+        "changed": None,
+    }
+    return Difference(**{**fields, **changes})

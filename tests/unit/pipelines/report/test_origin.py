@@ -13,7 +13,7 @@ from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.rendering.formats import to_csv
-from pipelines.report.tables.overview import figure_table, mark_people
+from pipelines.report.tables.overview import figure_table, mark_compared
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:
@@ -66,7 +66,7 @@ def test_figure_file_has_a_line_for_each_origin() -> None:
 
 def test_rows_of_annotators_are_of_people() -> None:
     rows = (TableRow(label="human:ann", cells=(0.5,)), TableRow(label="m", cells=(0.5,)))
-    table = mark_people(Table(id="t", title="t", columns=("a",), rows=rows))
+    table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), ())
     assert [row.origin for row in table.rows] == ["human", "ours"]
 
 
@@ -77,5 +77,11 @@ def test_rows_under_the_heading_of_an_annotator_are_of_people() -> None:
         TableRow(label="m, Img2Txt", origin="heading"),
         TableRow(label="Color", cells=(0.5,)),
     )
-    table = mark_people(Table(id="t", title="t", columns=("a",), rows=rows))
+    table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), ())
     assert [row.origin for row in table.rows] == ["heading", "human", "heading", "ours"]
+
+
+def test_rows_of_models_that_guess_are_never_the_best() -> None:
+    rows = (TableRow(label="chance", cells=(0.9,)), TableRow(label="m", cells=(0.5,)))
+    table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), {"chance"})
+    assert [(row.origin, row.baseline) for row in table.rows] == [("ours", True), ("ours", False)]

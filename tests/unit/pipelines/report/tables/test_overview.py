@@ -33,7 +33,7 @@ def test_headline_lists_models_by_settings_with_n_and_interval() -> None:
     assert table.columns == ("black-video", "32-frames", "other")
     assert [row.label for row in table.rows] == ["b", "a"]
     assert table.rows[0].cells[0] == TableValue(value=0.5, low=0.4, high=0.6, n=120, n_failed=1)
-    assert table.title == "MAIA: pool accuracy, vsv"
+    assert table.title == "MAIA: pool accuracy (all eight statement pairs), vsv"
 
 
 def test_headline_excludes_subsets_and_other_benchmarks() -> None:

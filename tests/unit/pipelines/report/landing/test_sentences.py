@@ -1,0 +1,64 @@
+from typing import Any
+
+import pytest
+
+from pipelines.report import CellCount
+from pipelines.report.landing.sentences import doubts, verdict_of
+from tests.unit.pipelines.report.cases import difference, metric, standing
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]"),
+        (
+            {"lead": difference(p=0.4, ci_low=-0.01)},
+            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not significant",
+        ),
+        (
+            {"lead": difference(p=0.5, clusters=2)},
+            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [1.2, 7.0]: 2 pictures, clips or scenes are too few to "
+            "tell",
+        ),
+        ({"lead": difference(delta=0.0)}, "small 50.0 [40.0, 60.0] equals other 45.9"),
+        ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),
+        ({"ranked": (metric(),)}, "small 50.0 [40.0, 60.0]"),
+        ({"ranked": (metric(),), "chance": 0.45}, "small 50.0 [40.0, 60.0], not above chance"),
+        ({"ranked": ()}, "not measured (words)"),
+        ({"ranked": (), "unmeasured": ()}, "no model was run in the headline's setting"),
+    ],
+)
+def test_claim_says_who_leads_and_whether_that_is_real(changes: dict[str, Any], expected: str) -> None:
+    assert verdict_of(standing(**changes)).claim == expected
+
+
+def test_verdict_has_people_chance_and_cost() -> None:
+    verdict = verdict_of(standing("T"))
+    assert verdict.facts == ("people 94.0", "chance 25.0", "$3.10")
+    assert verdict.text == (
+        "T: small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]; people 94.0; chance 25.0; $3.10 "
+        "(pool accuracy (all eight statement pairs), vsv, 32-frames)."
+    )
+
+
+def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None:
+    judge = "no judge: give one with --judge"
+    numbers = [
+        metric(metric="oevqa_accuracy", value=None, note=judge),
+        metric(metric="agg_acc", value=None, note=judge),
+        metric(metric="none_rate", value=0.2),
+        metric(metric="none_rate", value=0.1, setting="1-frame"),
+        metric(metric="none_rate", value=0.01, model="other"),
+        metric(metric="count_invalid", value=60.0, unit="count", model="third"),
+    ]
+    count = CellCount(benchmark="maia", model="m", task="t", setting="s", requests=10, ok=8, error=2)
+    at = standing("MAIA", ranked=(metric(n=99),), chance=0.45)
+    assert doubts([at], numbers, [count]) == [
+        "MAIA: no judge (--judge NAME), so not measured: open answers accepted, aggregate accuracy",
+        "m, requests without an answer: MAIA 2 of 10 failed",
+        "small, answers that cannot be read, in the worst setting: MAIA 20%",
+        "third, answers that cannot be read, in the worst setting: MAIA 50%",
+        "No model is above chance, so differences between models say nothing: MAIA",
+        "Few rows, so wide intervals: MAIA 99",
+    ]
+    assert doubts([standing()], [], []) == []

@@ -1,0 +1,81 @@
+from dataclasses import replace
+
+import pytest
+
+from pipelines.benchmarks import benchmark
+from pipelines.report.landing.standing import baseline_models, standing_of, with_leads
+from pipelines.report.measured import Measured
+from tests.unit.pipelines.report.cases import difference, metric, standing
+
+MATE = benchmark("mate")
+
+
+def number(model: str, value: float | None, **changes: object) -> Measured:
+    fields = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "exact_match", "n": 50}
+    return metric(**{**fields, "model": model, "value": value, **changes})
+
+
+def test_models_are_ranked_apart_from_people_and_models_that_guess() -> None:
+    numbers = [
+        *(number("low", 0.3), number("high", 0.6), number("none", None)),
+        *(number("guess", 0.9), number("human:ann", 0.95), number("high", 0.99, setting="0-shot")),
+    ]
+    at = standing_of(MATE, numbers, {"guess"})
+    assert (at.metric, at.task, at.setting) == ("exact_match", "crossmodal", "2-shot")
+    assert [row.model for row in at.ranked] == ["high", "low"]
+    assert [row.model for row in (*at.unmeasured, *at.baselines)] == ["none", "guess"]
+    assert at.people is not None
+    assert at.people.value == 0.95  # the only person of this run
+
+
+def test_references_are_published_people_chance_on_the_same_rows_and_the_best_model() -> None:
+    at = standing_of(MATE, [number("m", 0.3), number("m", 0.22, metric="chance")], ())
+    assert at.people is not None
+    assert (at.people.value, at.chance) == (0.979, 0.22)
+    assert at.published is not None
+    assert (at.published.model, at.published.value) == ("Claude 3.5", 0.833)
+
+
+def test_chance_is_that_of_a_guessing_model_where_no_rule_gives_it() -> None:
+    rows = [
+        metric(benchmark="maia", task="aggregate", metric="agg_acc", model=model, value=value)
+        for model, value in (("m", 0.4), ("guess", 0.1))
+    ]
+    assert standing_of(benchmark("maia"), rows, {"guess"}).chance == 0.1
+
+
+def test_headline_of_vflute_needs_no_scorer_and_is_compared_with_print() -> None:
+    rows = [
+        metric(benchmark="vflute", task="entailment", setting="zero-shot", metric=name, value=value)
+        for name, value in (("label_f1", 0.5), ("f1_at_0", None))
+    ]
+    at = standing_of(benchmark("vflute"), rows, ())
+    assert [row.value for row in at.ranked] == [0.5]
+    assert at.published is not None
+    assert at.people is not None
+    assert at.published.metric == "f1_at_0"
+
+
+def test_another_setting_stands_for_the_benchmark_where_the_first_was_not_run() -> None:
+    assert MATE.headline_cell([("img2txt", "2-shot"), ("crossmodal", "0-shot")]) == ("crossmodal", "0-shot")
+    assert MATE.headline_cell([("txt2txt", "0-shot"), ("img2txt", "1-shot")]) == ("img2txt", "1-shot")
+    assert MATE.headline_cell([]) is None
+
+
+def test_first_is_tested_against_the_second_with_holms_correction() -> None:
+    two = standing(lead=None)
+    tested = with_leads([two, two, replace(two, ranked=two.ranked[:1])], lambda _second, _first: difference(p=0.03))
+    assert [at.lead.p_holm if at.lead else None for at in tested] == [0.06, 0.06, None]
+    assert not tested[0].is_led
+    (alone,) = with_leads([two], lambda _second, _first: difference(p=0.03))
+    assert alone.is_led
+    assert alone.leader == ("vsv", "32-frames", "small")
+
+
+@pytest.mark.parametrize(("chance", "expected"), [(0.25, True), (0.4, False), (None, None)])
+def test_interval_decides_whether_the_best_is_above_chance(chance: float | None, expected: bool | None) -> None:
+    assert standing(chance=chance).beats_chance is expected
+
+
+def test_baselines_are_the_models_of_the_random_engine() -> None:
+    assert baseline_models({"chance": {"engine": "random"}, "m": {"engine": "vllm"}, "n": {}}) == {"chance"}

@@ -1,0 +1,78 @@
+import pytest
+
+from pipelines.benchmarks.tables import Table, TableValue
+from pipelines.plan.run_manifest import ModelSpending, Spending
+from pipelines.rendering.figures.svg import to_svg_bytes
+from pipelines.report.landing.tables import cost_of, cost_table, matrix_table, standing_figure
+from pipelines.report.token_efficiency import Efficiency
+from tests.unit.pipelines.report.cases import difference, metric, standing
+
+PRICED = {"api": {"price": {"input_per_million": 2.0, "output_per_million": 10.0}}}
+BATCHED = {"api": {**PRICED["api"], "batch": True}}
+
+
+def usage(model: str = "api", **changes: object) -> Efficiency:
+    fields = {"answers": 10, "prompt_tokens": 1_000_000, "computed_tokens": 1_000_000, "output_tokens": 100_000}
+    return Efficiency(**{"benchmark": "maia", "model": model, "latency_s": 5.0, **fields, **changes})  # type: ignore[arg-type]
+
+
+def present(table: Table | None) -> Table:
+    assert table is not None
+    return table
+
+
+def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> None:
+    led, tied = standing("A"), standing("B", benchmark="mate", lead=difference(p=0.5), people=None)
+    table = present(matrix_table([led, tied], cost_table([usage("small")], {}, [])))
+    assert table.groups == (("A", 1), ("B", 1), ("All", 2))
+    assert [row.label for row in table.rows[:2]] == ["small", "other"]
+    first, second, *further = table.rows[0].cells
+    assert isinstance(first, TableValue)
+    assert isinstance(second, TableValue)
+    assert (first.best, second.best, further) == (True, False, ["0.50", None])
+    heading = [row.label for row in table.rows].index("To compare with")
+    below = {row.label: row for row in table.rows[heading + 1 :]}
+    assert list(below) == ["People", "Chance", "Best published"]
+    assert all(row.baseline for row in below.values())
+    assert below["Chance"].cells == (0.25, 0.25, "", "")
+    assert matrix_table([]) is None
+
+
+def test_models_that_guess_stand_in_the_matrix_where_chance_is_unknown() -> None:
+    guess = metric(model="guess", value=0.9)
+    labels = [row.label for row in present(matrix_table([standing(chance=None, baselines=(guess,))])).rows]
+    assert labels[-1] == "guess (guesses)"
+    assert "guess" not in str(present(matrix_table([standing(baselines=(guess,))])).rows)
+
+
+@pytest.mark.parametrize(("models", "dollars"), [(PRICED, 3.0), (BATCHED, 1.5), ({}, None)])
+def test_cost_is_of_tokens_by_the_billed_price(models: dict[str, dict[str, object]], dollars: float | None) -> None:
+    assert cost_of([usage()], models) == dollars
+
+
+def test_cost_table_has_models_and_their_judges() -> None:
+    spending = Spending(
+        at="", limit=None, dollars=0.5, models={"judge": ModelSpending(input_tokens=9, output_tokens=1, dollars=0.5)}
+    )
+    table = present(cost_table([usage()], PRICED, [spending]))
+    assert [(row.label, row.cells) for row in table.rows] == [
+        ("api", (10, 1_000_000, 100_000, "0.50", "$3.00")),
+        ("judge (judge or captioner)", (None, 9, 1, None, "$0.50")),
+    ]
+    assert cost_table([], {}, []) is None
+
+
+def test_figure_draws_intervals_and_lines_for_people_and_chance() -> None:
+    figure = standing_figure([standing("A"), standing("B", people=None, published=None)])
+    assert figure is not None
+    assert figure.categories == ("A", "B")
+    assert [(series.label, series.baseline) for series in figure.series[-3:]] == [
+        ("Chance", True),
+        ("People", True),
+        ("Best published", False),
+    ]
+    assert figure.series[0].low == (0.4, 0.4)
+    drawing = to_svg_bytes(figure)
+    assert b"small" in drawing
+    assert b"People" in drawing
+    assert standing_figure([standing(ranked=())]) is None

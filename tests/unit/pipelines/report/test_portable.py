@@ -1,0 +1,28 @@
+import pytest
+
+from pipelines.report.portable import portable, portable_text
+
+OUT = "/home/ann/work/results"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/home/ann/work/results/report/x.csv", "report/x.csv"),
+        ("data at /home/ann/work/data, read", "data at ../data, read"),
+        ("model '/mnt/models/qwen' is missing", "model '…/qwen' is missing"),
+        ("--out=/home/ann/work/results", "--out=."),
+        (
+            "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
+            "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
+        ),
+        ("and/or 3/4 /single", "and/or 3/4 /single"),
+    ],
+)
+def test_local_paths_become_relative_to_the_output(text: str, expected: str) -> None:
+    assert portable_text(text, OUT) == expected
+
+
+def test_values_of_all_depths_are_cleaned() -> None:
+    value = {"a": ["/home/ann/work/data", 3], "b": {"c": "/home/ann/x"}}
+    assert portable(value, OUT) == {"a": ["../data", 3], "b": {"c": "…/x"}}
