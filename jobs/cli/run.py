@@ -82,11 +82,14 @@ def report(flags: ReportFlags) -> int:
 def _run_stages(flags: SweepFlags, *names: str) -> int:
     from jobs.spec_builder import build_run_spec
     from pipelines.plan.run_spec import Stage
+    from pipelines.sweep.record import unjudged_metrics
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
     spec = build_run_spec(flags, stages)
+    for sentence in unjudged_metrics(spec) if Stage.SCORE in stages else ():
+        logging.getLogger("vlmsweep").warning("%s", sentence)
     if flags.dry_run:
         return _show_stages(spec, stages, as_json=flags.json)
     return _execute(spec, lambda progress: run_sweep(spec, stages=stages, progress=progress), as_json=flags.json)

@@ -8,18 +8,13 @@ from typing import Any, Final
 
 from jobs.output import table
 from jobs.render import format_value
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.plan.run_spec import RunSpec
-from pipelines.report.measured import MetricKey
 from pipelines.sweep.result import SweepResult
 
-HEADLINES: Final = {
-    "vague": ("mcq", "vlm", "accuracy"),
-    "vflute": ("entailment", "zero-shot", "label_f1"),
-    "maia": ("aggregate", "32-frames", "agg_acc"),
-    "mate": ("img2img", "0-shot", "exact_match"),
-    "unpie": ("grounding", "vlm", "exact_match"),
-}
-"""Task, setting and metric of each benchmark's headline; V-FLUTE's own needs a model that compares texts."""
+LEARNED: Final = ("mate", "img2img", "0-shot")
+"""Benchmark, task and setting that the small model has learned."""
 _MEANING: Final = (
     "The small model has learned to read generated scenes: as pictures (MATE img2img) and as text (txt2txt).\n"
     "Elsewhere it guesses letters and labels; the judge tosses a coin."
@@ -43,9 +38,12 @@ def screen(result: SweepResult, spec: RunSpec, out: str, seconds: float) -> str:
 
 
 def _headlines(result: SweepResult, spec: RunSpec) -> Iterator[list[Any]]:
-    """Yield a row a benchmark, with each model's value and interval."""
-    for name, (task, setting, metric) in HEADLINES.items():
-        key = (name, MetricKey(metric, task, setting))
-        rows = {row.model: row for row in result.metrics if (row.benchmark, row.key) == key}
-        values = [format_value(rows[model]) if model in rows else "-" for model in spec.models]
-        yield [name, task, setting, metric, *values, next((row.n for row in rows.values()), "-")]
+    """Yield a row a benchmark, with each model's value and interval, and one of what the model has learned."""
+    for name in spec.benchmarks:
+        metric = benchmark(name).headline
+        rows = [row for row in result.metrics if row.benchmark == name and row.is_whole and row.metric == metric]
+        cell = benchmark(name).headline_cell((row.task, row.setting) for row in rows)
+        for task, setting in dict.fromkeys(filter(None, (cell, LEARNED[1:] if name == LEARNED[0] else None))):
+            here = {row.model: row for row in rows if (row.task, row.setting) == (task, setting)}
+            values = [format_value(here[model]) if model in here else "-" for model in spec.models]
+            yield [name, task, setting, metric_label(metric), *values, next((row.n for row in here.values()), "-")]

@@ -54,7 +54,7 @@ class BenchmarkTable:
     tasks: tuple[str, ...]
     """Tasks that have answers; the others are computed from them."""
     main: Column | None
-    """The task and setting that stands for the benchmark: compared with people, else with most published rows."""
+    """The task and setting that stands for the benchmark, as in the report."""
 
     def asked_task(self, column: Column) -> str:
         """Return the task whose answers are behind a column; '' where it is computed from several."""
@@ -84,11 +84,6 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
             row.cells[number.task, number.setting] = metric_cell(number)
     columns = _ordered({column for row in rows.values() for column in row.cells}, definition)
     published = _published(definition, metric, columns)
-    drawn = {setting for level in _levels(definition) for setting in level.drawn}
-    weights = {
-        column: (column[1] in drawn, sum(column in row.cells for row in published), -index)
-        for index, column in enumerate(columns)
-    }
     return BenchmarkTable(
         name=name,
         title=definition.title,
@@ -98,7 +93,7 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
         rows=[*rows.values(), *_people(definition, metric, columns)],
         published=[row for row in published if row.model not in _PEOPLE],
         tasks=tuple(definition.tasks),
-        main=max(columns, key=lambda column: weights[column], default=None),
+        main=definition.headline_cell(columns),
     )
 
 
@@ -142,12 +137,23 @@ def _published(definition: BenchmarkDefinition, metric: str, columns: Sequence[C
     rows: dict[str, Row] = {}
     for value in definition.published:
         column = (value.task, definition.publication.settings.get(value.setting, value.setting))
-        if value.metric != metric or value.subset or value.category or value.value is None or column not in columns:
+        if (
+            value.metric not in _printed(definition, metric)
+            or value.subset
+            or value.category
+            or value.value is None
+            or column not in columns
+        ):
             continue
         row = rows.setdefault(value.model, Row(model=value.model, origin="published"))
         note = value.note if value.doubtful else ""
         row.cells[column] = Cell(text=format_value(value.value, value.unit), note=f"{value.table}. {note}".strip())
     return list(rows.values())
+
+
+def _printed(definition: BenchmarkDefinition, metric: str) -> set[str]:
+    """Return the names under which papers and people's values have a metric."""
+    return {metric, definition.printed_headline if metric == definition.headline else metric}
 
 
 def _levels(definition: BenchmarkDefinition) -> list[HumanLevel]:
@@ -158,7 +164,7 @@ def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Colu
     """Return what people reach, as published: one line, in all settings with which it is compared."""
     row = Row(model="People", origin="people")
     for level in _levels(definition):
-        if level.metric != metric or level.subset or level.category or level.value is None:
+        if level.metric not in _printed(definition, metric) or level.subset or level.category or level.value is None:
             continue
         for column in columns:
             if column[0] == level.task and (not level.settings or column[1] in level.settings):

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlencode
 
 from jobs.view.outputs import REPORT, Output
 from pipelines.errors import DatasetError, TooLargeError
+from pipelines.rendering.environment import inline_file
 from pipelines.rendering.viewer_marks import MARK
 from pipelines.storage.backend import is_remote
 
@@ -69,11 +70,12 @@ def _read(output: Output, path: str) -> bytes:
 
 
 def _policy(content: bytes) -> str:
-    """Allow images and the style that the file itself holds, and nothing else."""
+    """Allow images, the style that the file itself holds and the script of reports, and nothing else."""
     styles = {base64.b64encode(hashlib.sha256(text).digest()).decode() for text in _STYLE.findall(content)}
     sources = " ".join(f"'sha256-{digest}'" for digest in sorted(styles)) or "'none'"
     rest = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return f"default-src 'none'; img-src 'self'; style-src {sources}; {rest}"
+    _, script = inline_file("report.js")
+    return f"default-src 'none'; img-src 'self'; style-src {sources}; script-src {script}; {rest}"
 
 
 def _with_links(page: str, output: Output, root: str) -> str:

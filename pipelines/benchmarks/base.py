@@ -235,6 +235,7 @@ class BenchmarkDefinition:
     judged_metrics: tuple[
         str, ...
     ] = ()  # metrics that rest on the judge's verdicts, shown by judge if there are several
+    judged_tasks: tuple[str, ...] = ()  # tasks whose answers the judge is asked about
     captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
     captioned_settings: tuple[str, ...] = ()  # settings whose prompts hold captions, asked once for each captioner
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs

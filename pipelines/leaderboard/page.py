@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.leaderboard.conditions import Conflict
 from pipelines.leaderboard.rows import Board, LeaderboardRow
 from pipelines.rendering.environment import environment, inline_file
@@ -57,15 +58,17 @@ def _part(name: str, rows: Sequence[LeaderboardRow]) -> dict[str, Any]:
 
 
 def _main_board(rows: Sequence[LeaderboardRow], definition: BenchmarkDefinition) -> Board:
-    """Return the table shown first: the headline, on the whole, in the setting that papers leave unnamed if any."""
+    """Return the table shown first: the headline on the whole, where it stands for the benchmark."""
     counts = Counter(row.board for row in rows)
-    usual = definition.publication.settings.get("")
-    return max(counts, key=lambda b: (b[1] == definition.headline, not b[4], b[3] == usual, counts[b]))
+    cell = definition.headline_cell({board[2:4] for board in counts if board[1] == definition.headline})
+    return max(
+        counts, key=lambda board: (board[1] == definition.headline, board[2:4] == cell, not board[4], counts[board])
+    )
 
 
 def _board_title(board: Board) -> str:
     _, metric, task, setting, subset = board
-    return f"{metric}: {', '.join(filter(None, (task, setting, subset)))}"
+    return f"{metric_label(metric)}: {', '.join(filter(None, (task, setting, subset)))}"
 
 
 def _line(row: LeaderboardRow, board: int) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from pipelines.storage.store import Store
 
 Board: TypeAlias = tuple[str, str, str, str, str]
 """Benchmark, metric, task, setting and subset: the rows that are compared with each other."""
-Origin: TypeAlias = Literal["measured", "people", "published"]
+Origin: TypeAlias = Literal["measured", "baseline", "people", "published"]
+"""A baseline is measured, of a model that guesses, and has no rank."""
 
 _PUBLISHED_PEOPLE: Final = ("Human", "Humans")
 
@@ -86,7 +87,7 @@ def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunMa
         ci_high=number.ci_high,
         n=number.n,
         n_failed=number.n_failed,
-        origin="people" if is_person(number.model) else "measured",
+        origin="people" if is_person(number.model) else "baseline" if number.model in run.baselines else "measured",
         source=label,
         revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == number.model else "",
         notes=tuple(notes_of(entry, board[2], board[3])),

@@ -231,6 +231,11 @@ class RunManifest:
         """Whether the output has no `run.json` yet."""
         return not self.created
 
+    @property
+    def baselines(self) -> frozenset[str]:
+        """Models that guess: what others are compared with, and never the best."""
+        return frozenset(name for name, fields in self.models.items() if fields.get("engine") == "random")
+
     def with_warnings(self, engine_warnings: Mapping[str, tuple[str, ...]]) -> RunManifest:
         """Return the manifest with more that engines said."""
         earlier = self.engine_warnings

@@ -72,7 +72,7 @@ def to_latex(table: Table) -> str:
     aligned = "".join("r" if is_numeric(formatted, column) else "l" for column in range(len(table.columns)))
     lines = [
         f"% {one_line(table.id)}: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX",
-        r"\providecommand{\ci}[3]{#1\,{\scriptsize[#2, #3]}} % value and interval: redefine it for all tables at once",
+        r"\providecommand{\ci}[3]{#1\,{\scriptsize[#2, #3]}} % value and interval: redefine it for all tables",
         r"\begin{table}[tbp]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}" if width > _WIDE else r"\centering\small",
         rf"\caption{{{latex(table.title)}}}",

@@ -23,7 +23,6 @@ from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.landing.build import build_standings
-from pipelines.report.landing.standing import baseline_models
 from pipelines.report.landing.tables import cost_table
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
@@ -136,7 +135,7 @@ def publish(
         for row in shown
         if row.metric == "cleaned_replies"
     ]
-    baselines = baseline_models(run.models)
+    baselines = run.baselines
     efficiency = [row for results in reduced for row in results.efficiency]
     standings = build_standings(out, run, shown, efficiency)
     leaders = {at.benchmark: at.leader for at in standings}
@@ -151,7 +150,7 @@ def publish(
             _with_prompt_tables(
                 _with_agreement(
                     replace(
-                        _part(name, shown, human_files[name], marks[name], run.models),
+                        _part(name, shown, human_files[name], marks[name], run),
                         replaced=replaced,
                         leader=leaders.get(name),
                     ),
@@ -265,9 +264,9 @@ def _part(
     rows: Sequence[Measured],
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
-    models: Mapping[str, Mapping[str, Any]],
+    run: RunManifest,
 ) -> BenchmarkSection:
-    definition, baselines = benchmark(name), baseline_models(models)
+    definition, baselines = benchmark(name), run.baselines
     results = _results(name, rows)
     judges = dict.fromkeys(row.source.judge for row in rows if row.benchmark == name and row.source.judge)
     by_judge = {judge: _results(name, rows, judge) for judge in judges}
@@ -283,7 +282,7 @@ def _part(
             mark_compared(table, baselines)
             for table in (
                 *definition.reporter.tables(results),
-                *judge_tables(results, by_judge, definition, models),
+                *judge_tables(results, by_judge, definition, run.models),
                 *tables,
             )
         ),

@@ -9,12 +9,14 @@ from typing import Any
 from models.engines.hub import DEFAULT_REVISION, adapter_id
 from models.fingerprint import is_unpinned, resolved_revision
 from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.plan.context import SweepContext, helper_models
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import holds_captions
+from pipelines.plan.selection import cells_of, holds_captions
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.revisions import recorded_scorers
@@ -94,6 +96,19 @@ def sweep_warnings(spec: RunSpec) -> list[str]:
         sentences.append(
             f"{', '.join(spec.models)}: captions in place of pictures are the model's own (captioner: self)"
         )
+    return sentences
+
+
+def unjudged_metrics(spec: RunSpec) -> list[str]:
+    """Return what a sweep without a judge will not measure, a sentence a benchmark."""
+    sentences = []
+    for definition in map(benchmark, () if spec.judges else spec.benchmarks):
+        tasks = {cell.task for cell in cells_of(definition, spec.tasks, spec.settings)}
+        missing = [name for name in definition.main_metrics if name in definition.judged_metrics]
+        if missing and tasks.intersection(definition.judged_tasks):
+            headline = ["its headline"] if definition.headline in missing else []
+            names = ", ".join([*headline, *(f"{metric_label(name)} ({name})" for name in missing)])
+            sentences.append(f"{definition.name}: without --judge NAME these will not be measured: {names}")
     return sentences
 
 

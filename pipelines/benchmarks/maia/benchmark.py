@@ -177,6 +177,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     judge=_PARTS,
+    judged_tasks=("oevqa",),
     judged_metrics=("oevqa_accuracy", "agg_acc", "human_leave_one_out"),
     similarity=_PARTS.similarity,
     expected=_PARTS.expected,

@@ -147,6 +147,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         grader=parts,
         judge=parts if is_open else None,
         judged_metrics=("judged_accuracy",) if is_open else (),
+        judged_tasks=(definition.kind,) if is_open else (),
         expected=parts.expected,
         reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
         paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),

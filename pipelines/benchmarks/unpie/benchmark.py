@@ -266,6 +266,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     reporter=PackageReporter(__package__),
     judge=_PARTS,
+    judged_tasks=("reconstruction",),
     judged_metrics=("correct_pct",),
     descriptive_values=("gpteval", "human"),
     similarity=_PARTS.similarity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import POOLED, HumanLevel
@@ -82,11 +82,6 @@ class Standing:
     def is_percent(self) -> bool:
         """Whether its values are fractions, which people read as percent."""
         return not any(row.is_plain for row in (*self.ranked, *self.unmeasured))
-
-
-def baseline_models(models: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Return the models of `run.json` that guess: what others are compared with, and never the best."""
-    return frozenset(name for name, fields in models.items() if fields.get("engine") == "random")
 
 
 def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], baselines: Collection[str]) -> Standing:

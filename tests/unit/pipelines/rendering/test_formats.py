@@ -66,7 +66,7 @@ def test_csv_has_full_precision_and_empty_missing_cells() -> None:
 def test_latex_of_a_table() -> None:
     assert to_latex(SMALL) == (
         "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
-        "\\providecommand{\\ci}[3]{#1\\,{\\scriptsize[#2, #3]}} % value and interval: redefine it for all tables at once\n"
+        "\\providecommand{\\ci}[3]{#1\\,{\\scriptsize[#2, #3]}} % value and interval: redefine it for all tables\n"
         "\\begin{table}[tbp]\n"
         "\\centering\\small\n"
         "\\caption{Table 1. Pool accuracy}\n"

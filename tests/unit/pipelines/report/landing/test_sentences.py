@@ -16,9 +16,11 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
             "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not significant",
         ),
         (
-            {"lead": difference(p=0.5, clusters=2)},
-            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [1.2, 7.0]: 2 pictures, clips or scenes are too few to "
-            "tell",
+            {
+                "lead": difference(p=0.5, clusters=2),
+                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
+            },
+            "small 50.0 before other 45.9 by 4.1 [1.2, 7.0]: 2 pictures, clips or scenes are too few to tell",
         ),
         ({"lead": difference(delta=0.0)}, "small 50.0 [40.0, 60.0] equals other 45.9"),
         ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from pipelines.benchmarks import benchmark
-from pipelines.report.landing.standing import baseline_models, standing_of, with_leads
+from pipelines.plan.run_manifest import RunManifest
+from pipelines.report.landing.standing import standing_of, with_leads
 from pipelines.report.measured import Measured
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
@@ -78,4 +79,5 @@ def test_interval_decides_whether_the_best_is_above_chance(chance: float | None,
 
 
 def test_baselines_are_the_models_of_the_random_engine() -> None:
-    assert baseline_models({"chance": {"engine": "random"}, "m": {"engine": "vllm"}, "n": {}}) == {"chance"}
+    models = {"chance": {"engine": "random"}, "m": {"engine": "vllm"}, "n": {}}
+    assert RunManifest(models=models).baselines == {"chance"}
