@@ -23,6 +23,18 @@ def compare(
     published: Annotated[
         bool, typer.Option("--published", help="Compare one run with its models' rows in the papers, cell by cell.")
     ] = False,
+    explained: Annotated[
+        bool, typer.Option("--explain", help="Why a number differs, stage by stage; A and B may be OUT:MODEL.")
+    ] = False,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="With --explain: the metric, or A's and B's. [the headline]")
+    ] = None,
+    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="With --explain: only these.")] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", help="With --explain: only these.")] = None,
+    settings: Annotated[str | None, typer.Option("--settings", help="With --explain: only these.")] = None,
+    reading: Annotated[
+        str | None, typer.Option("--reading", help="With --explain: by these readers too: ours, lmms-eval, vlmevalkit.")
+    ] = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
@@ -33,7 +45,17 @@ def compare(
     from pipelines.report.reproduction import load_reproduction
     from pipelines.storage.store import Store
 
+    del config  # read by its callback before the other flags
     prepare(verbose=verbose)
+    if explained:
+        from jobs.decisions.explain import explain
+        from pipelines.decisions.explain.create import Selection
+
+        selection = Selection(
+            metrics=names(metric), benchmarks=names(benchmarks), tasks=names(tasks), settings=names(settings)
+        )
+        explain(out_a, out_b or "", selection, as_json=json)
+        return
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
         return

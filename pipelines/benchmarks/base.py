@@ -240,6 +240,8 @@ class BenchmarkDefinition:
     captioned_settings: tuple[str, ...] = ()  # settings whose prompts hold captions, asked once for each captioner
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     expected: Callable[[Row], Sequence[str]] | None = None  # the right answers of a row, as other tools show them
+    options: Callable[[Row], Mapping[str, str]] | None = None
+    """The letters of a row's options, or `yes` and `no`, with their texts; empty for a row that has none."""
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""
     is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name

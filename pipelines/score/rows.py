@@ -59,10 +59,11 @@ def iter_rows(out: Store, part: str | FileInfo, context: ScoringContext) -> Iter
 def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
     """Yield the rows of a prediction part that was read, as `iter_rows`."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
-    return (_row(raw, context) for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint)
+    return (row_of(raw, context) for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint)
 
 
-def _row(raw: Mapping[str, Any], context: ScoringContext) -> Row:
+def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
+    """Return one stored prediction with its sample."""
     key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
     variant, repeat = split_variant(raw["variant"])
     output, dropped = (None, ()) if raw["output"] is None else clean_reply(raw["output"])

@@ -64,6 +64,12 @@ class _Maia:
             return (row.sample.data["true"][index],)
         return (true_letter(row.sample, index, row.seed),)
 
+    def options(self, row: Row) -> Mapping[str, str]:
+        """Return the two statements by letter; none of a task or setting without letters."""
+        if row.task != "vsv" or row.setting == "unimodal":
+            return {}
+        return dict(zip("AB", statements(row.sample, int(row.variant), row.seed), strict=True))
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
             return ()
@@ -181,6 +187,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     judged_metrics=("oevqa_accuracy", "agg_acc", "human_leave_one_out"),
     similarity=_PARTS.similarity,
     expected=_PARTS.expected,
+    options=_PARTS.options,
     ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.metrics:paired_metrics"),
     human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),

@@ -12,6 +12,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput, lazy_par
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.people.annotation import AnnotationForm
 from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.readers.harnesses import YES_NO
 from pipelines.benchmarks.records import (
     JudgeRequest,
     Notice,
@@ -82,7 +83,7 @@ class _Table:
 
     def _choices(self, options: int) -> tuple[str, ...]:
         if self._definition.kind == "yes-no":
-            return ("yes", "no")
+            return YES_NO
         return tuple(ascii_uppercase[:options]) or self._definition.labels
 
     def read_answer(self, row: Row, /) -> Reading:
@@ -111,6 +112,13 @@ class _Table:
         if self._definition.kind != "choice":
             return tuple(data["answers"])
         return (gold_letter(data, row.variant),)
+
+    def options(self, row: Row) -> Mapping[str, str]:
+        """Return the options of a row by letter, as they stood, or yes and no."""
+        if self._definition.kind == "yes-no":
+            return dict(zip(YES_NO, YES_NO, strict=True))
+        texts = rotated(row.sample.data.get("options", ()), int(row.variant or 0))
+        return dict(zip(ascii_uppercase, texts, strict=False))
 
 
 def _annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
@@ -149,6 +157,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         judged_metrics=("judged_accuracy",) if is_open else (),
         judged_tasks=(definition.kind,) if is_open else (),
         expected=parts.expected,
+        options=parts.options,
         reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
         paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),
         human=lazy_part("pipelines.benchmarks.table.people:human_baseline", definition),

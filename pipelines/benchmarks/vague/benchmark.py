@@ -108,6 +108,10 @@ class _Vague:
         """Return the letter of the correct reading, or the reading."""
         return (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],)
 
+    def options(self, row: Row) -> Mapping[str, str]:
+        """Return the readings by letter."""
+        return readings_by_letter(row.sample) if row.task == "mcq" else {}
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
         if row.task != "freeform" or row.status != "ok":
@@ -259,6 +263,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     reporter=PackageReporter(__package__),
     similarity=_PARTS.similarity,
     expected=_PARTS.expected,
+    options=_PARTS.options,
     captions=_PARTS.captions,
     captioned_settings=(CAPTIONED,),
     paired_metrics=lazy_part("pipelines.benchmarks.vague.metrics:paired_metrics"),

@@ -1,0 +1,115 @@
+"""`vlmsweep compare A B --explain`: why two numbers differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from jobs.output import print_json, print_line, table
+from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_outputs
+from pipelines.decisions.explain.sides import LogSide, read_side
+from pipelines.decisions.explain.split import Explanation, StageShare
+from pipelines.errors import UsageError
+
+_WIDTH: Final = 80  # columns of a terminal that the text fits
+_EXAMPLES: Final = 2  # rows that a line shows
+_TITLES: Final = {
+    "items": "other rows or right answers",
+    "prompts": "wording of the prompts",
+    "media": "pixels, frames",
+    "decoding": "generation settings",
+    "errors": "failed requests",
+    "reading": "how answers are read",
+    "judge": "verdicts on the same words",
+    "answers": "what is left: the models' own",
+    "aggregation": "how rows become the number",
+}
+
+
+def explain(a: str, b: str, selection: Selection, *, as_json: bool) -> None:
+    """Explain the numbers of two sides, and print it."""
+    first, second = read_side(a), read_side(b)
+    if isinstance(first, LogSide) or isinstance(second, LogSide):
+        raise UsageError("not yet")
+    numbers = explain_outputs(first, second, selection)
+    if as_json:
+        print_json([row for number in numbers for row in _json_rows(number)])
+        return
+    for index, number in enumerate(numbers):
+        for line in [*([""] if index else []), *_lines(number)]:
+            print_line(line)
+
+
+def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
+    """Yield the stages of a number as the contract's rows, with what they belong to."""
+    explanation = number.explanation
+    identity = {
+        "benchmark": explanation.benchmark,
+        **{name: getattr(explanation.key, name) for name in ("task", "setting", "metric")},
+        "a": explanation.label_a,
+        "b": explanation.label_b,
+        "value_a": explanation.value_a,
+        "value_b": explanation.value_b,
+        "difference": explanation.difference,
+    }
+    for stage in explanation.stages:
+        rows = [dict(zip(("task", "setting", "sample_id", "variant"), key, strict=True)) for key in stage.rows]
+        yield {
+            "stage": stage.stage,
+            "share": stage.share,
+            "n_rows": len(rows),
+            **identity,
+            "rows": rows,
+            "notes": [*stage.notes, *(explanation.notes if stage.stage == "answers" else ())],
+            **({"readings": [*_readings(number)]} if stage.stage == "reading" else {}),
+        }
+
+
+def _readings(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
+    by_name = {reading.reading: reading for reading in number.readings_b}
+    for reading in number.readings_a:
+        if other := by_name.get(reading.reading):
+            guesses = reading.n_guessed + other.n_guessed
+            yield {"reading": reading.reading, "a": reading.value, "b": other.value, "n_guessed": guesses}
+
+
+def _lines(number: ExplainedNumber) -> Iterator[str]:
+    explanation = number.explanation
+    yield from _wrapped(_verdict(explanation))
+    yield ""
+    rows = [_row(stage) for stage in explanation.stages]
+    total = ["B - A", f"{explanation.difference:+.4f}", "", ""]
+    yield from table(("stage", "share", "rows", "such as"), [*rows, total]).splitlines()
+    for stage in explanation.stages:
+        for note in stage.notes:
+            yield from _wrapped(f"{stage.stage}: {note}")
+    yield from (line for note in explanation.notes for line in _wrapped(note))
+    for reading in _readings(number):
+        guesses = f", {reading['n_guessed']:,} guesses" if reading["n_guessed"] else ""
+        yield f"read as {reading['reading']} does: A {reading['a']:.4f}, B {reading['b']:.4f}{guesses}"
+
+
+def _verdict(explanation: Explanation) -> str:
+    """Return which stage makes most of a difference, as a sentence."""
+    key = explanation.key
+    name = f"{explanation.benchmark} {key.task} {key.setting} {key.metric}"
+    values = f"{explanation.value_b:.4f} in B, {explanation.value_a:.4f} in A: {explanation.difference:+.4f}"
+    largest = max(explanation.stages, key=lambda stage: abs(stage.share))
+    if not largest.share:
+        return f"{name}: {values}, and no stage changes it"
+    count = f"{len(largest.rows):,} row{'' if len(largest.rows) == 1 else 's'}"
+    return (
+        f"{name}: {values}. Most comes from {largest.stage} ({_TITLES[largest.stage]}): {largest.share:+.4f}, {count}"
+    )
+
+
+def _row(stage: StageShare) -> Sequence[str]:
+    samples = dict.fromkeys("/".join(filter(None, (key[2], key[3]))) for key in stage.rows[: 4 * _EXAMPLES])
+    shown = ", ".join([*samples][:_EXAMPLES])
+    return stage.stage, f"{stage.share:+.4f}", f"{len(stage.rows):,}", shown if len(shown) < 44 else f"{shown[:42]}.."
+
+
+def _wrapped(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)

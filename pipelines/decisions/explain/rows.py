@@ -1,0 +1,168 @@
+"""The rows of one side of an explanation: what was asked, what came back, and how it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.judges import without_verdicts
+from pipelines.benchmarks.records import Row, Sample, Verdict
+from pipelines.decisions.explain.asked import Asked, Key, PromptStore, iter_asked
+from pipelines.ingest.dataset import Datasets
+from pipelines.plan.context import entry_plans
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
+from pipelines.report.measured import MetricKey, number_or_none
+from pipelines.score.rows import ScoringContext, row_of
+from pipelines.storage.parts import list_parts, part_folder, read_part
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY: Final = ["task", "setting", "sample_id", "variant"]
+JUDGED: Final = ("accepted", "accepted_authors", "gpteval")
+"""Values that rest on a judge's verdict: they are kept when an answer is read again."""
+_OF_SAMPLE: Final = ("subset", "category", "cluster")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Side:
+    """One side: the rows of one model on one benchmark, and what is stored of its requests."""
+
+    label: str
+    model: str
+    definition: BenchmarkDefinition
+    samples: Mapping[str, Sample]
+    frame: pd.DataFrame  # a row a request that was answered, failed or was excluded, as it was scored
+    rows: Mapping[Key, Row]  # the same, to be read again
+    asked: Mapping[Key, Asked]
+    prompts: PromptStore | None = None
+    fingerprint: Mapping[str, Any] | None = None  # of the model; None where it is not known
+    judge: str = ""
+    data: str = ""
+    notes: tuple[str, ...] = ()
+    _memo: dict[Key, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the benchmark."""
+        return self.definition.name
+
+    def cell(self, key: MetricKey) -> pd.DataFrame:
+        """Return the rows that a metric of this cell rests on."""
+        tasks = self.definition.derived_tasks.get(key.task, (key.task,))
+        frame = self.frame
+        return frame[frame["task"].isin(tasks) & (frame["setting"] == key.setting)].reset_index(drop=True)
+
+    def value(self, key: MetricKey, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> float | None:
+        """Return a metric of some rows; None where it has no value."""
+        reduced = self.definition.reporter.reduce(frame, self.samples if samples is None else samples)
+        matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
+        return next((number_or_none(metric.value) for metric in matches), None)
+
+    def read_again(self, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> pd.DataFrame:
+        """Return rows as today's reader reads their outputs; verdicts of judges stay.
+
+        With `samples` the answers are scored against those, which may have other right answers.
+        """
+        rows = [self.rows.get(key) for key in keys_of(frame)]
+        if samples is not None:
+            rows = [row and replace(row, sample=samples.get(row.sample.sample_id, row.sample)) for row in rows]
+        return read_rows(frame, rows, self.definition)
+
+
+def keys_of(frame: pd.DataFrame) -> list[Key]:
+    """Return the keys of rows."""
+    return list(zip(*(frame[name].tolist() for name in KEY), strict=True))
+
+
+def read_rows(frame: pd.DataFrame, rows: Sequence[Row | None], definition: BenchmarkDefinition) -> pd.DataFrame:
+    """Return scored rows with the answers and scores that a benchmark's reader takes from other rows, None as it is."""
+    columns = {str(name): frame[name].tolist() for name in frame}
+    for index, row in enumerate(rows):
+        if row is not None:
+            _read(columns, index, row, definition)
+    return frame.assign(**{name: _column(frame, name, values) for name, values in columns.items()})
+
+
+def _column(frame: pd.DataFrame, name: str, values: list[Any]) -> Any:
+    import pandas as pd
+
+    is_number = name not in frame or frame[name].dtype == np.float64
+    return np.array(values, np.float64) if is_number else pd.Series(values, index=frame.index, dtype=object)
+
+
+def _read(columns: dict[str, list[Any]], index: int, row: Row, definition: BenchmarkDefinition) -> None:
+    """Replace the readings of one row by those of today's reader."""
+    verdict_state = columns["verdict_state"][index]
+    accepted = [columns[name][index] for name in JUDGED if name in columns]
+    verdict = Verdict(state=verdict_state, accepted=any(value > 0 for value in accepted))
+    reading = definition.grader.read_answer(replace(row, verdict=verdict))
+    values = {
+        name: value for name, value in reading.values.items() if name not in JUDGED or _is_new(columns, name, index)
+    }
+    for name, value in values.items():
+        columns.setdefault(name, [np.nan] * len(columns["status"]))[index] = value
+    if row.status != "ok":  # a failed request has no score but what its reader gives it
+        for name in _numbers(columns):
+            columns[name][index] = values.get(name, np.nan)
+    of_sample = {name: getattr(row.sample, name) for name in _OF_SAMPLE}
+    texts = {"status": row.status, "answer": reading.answer, "rule": reading.rule, **of_sample}
+    for name, value in {**texts, "flags": [*row.dropped, *reading.flags]}.items():
+        columns[name][index] = value
+
+
+def _is_new(columns: Mapping[str, list[Any]], name: str, index: int) -> bool:
+    return name not in columns or np.isnan(columns[name][index])
+
+
+def _numbers(columns: Mapping[str, list[Any]]) -> Iterator[str]:
+    texts = {*KEY, *_OF_SAMPLE, "request_id", "status", "answer", "rule", "finish_reason", "verdict_state", "flags"}
+    return (name for name in columns if name not in texts)
+
+
+def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str, judge: str = "") -> Side:
+    """Read an entry of an output in its first set of prompts; DatasetError where its data are gone."""
+    entry = next(iter(entry.by_prompt_set()))
+    plans = entry_plans(entry, out, store, Datasets())
+    requests = EntryRequests.read(PlannedEntry(entry, plans))
+    frame = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
+    asked = {request_id: (key, request) for request_id, key, request in iter_asked(plans)}
+    context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
+    rows, as_answered = _predictions(out, entry, asked, context)
+    external = f"{label}: its answers were made elsewhere, so what was asked and how it was decoded is not stored"
+    return Side(
+        label=label,
+        model=entry.model,
+        definition=entry.prompts.benchmark,
+        samples=requests.samples,
+        frame=frame[frame["status"] != "missing"].reset_index(drop=True),
+        rows=rows,
+        asked={} if entry.external else as_answered,
+        prompts=PromptStore(plans),
+        fingerprint=None if entry.external else entry.target.fingerprint,
+        judge=judge,
+        data=entry.data,
+        notes=(external,) if entry.external else (),
+    )
+
+
+def _predictions(
+    out: Store, entry: ManifestEntry, asked: Mapping[str, tuple[Key, Asked]], context: ScoringContext
+) -> tuple[dict[Key, Row], dict[Key, Asked]]:
+    rows: dict[Key, Row] = {}
+    as_answered: dict[Key, Asked] = {}
+    for info in list_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
+        for raw in read_part(out, info).to_pylist():
+            if raw["request_id"] in asked:
+                key, request = asked[raw["request_id"]]
+                rows[key] = row_of(raw, context)
+                frames, decoding = raw.get("frames_used"), raw.get("decoding") or ""
+                as_answered[key] = replace(request, frames=frames, decoding=decoding)
+    return rows, as_answered

@@ -1,0 +1,94 @@
+"""What stands on the command line as A and B: an output, a model of one, a log of another harness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.errors import suggest
+from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks.records import is_person
+from pipelines.errors import UsageError
+from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest, load_existing_run
+from pipelines.storage.backend import is_remote
+from pipelines.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSide:
+    """An output, and its model that is meant; '' for each."""
+
+    out: Store
+    run: RunManifest
+    model: str = ""
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The entries of the model, without people's unless it is named."""
+        if self.model:
+            return [entry for entry in self.run.entries if entry.model == self.model]
+        return [entry for entry in self.run.entries if not is_person(entry.model)]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSide:
+    """A log of another harness on this machine, and its model that is meant; '' for the only one."""
+
+    path: Path
+    model: str = ""
+
+
+def read_side(text: str) -> OutputSide | LogSide:
+    """Return what an argument names: `OUT`, `OUT:MODEL`, `LOG` or `LOG:MODEL`; UsageError for anything else."""
+    places = [(text, ""), *_splits(text)]
+    for place, model in places:
+        out = Store(place)
+        if out.exists(PATH):
+            return _of_output(OutputSide(out, load_existing_run(out)), model)
+    for place, model in places:
+        if not is_remote(place) and Path(place).expanduser().exists():
+            return LogSide(Path(place).expanduser(), model)
+    raise UsageError(f"{text}: neither the --out of a run, nor OUT:MODEL, nor a log of another harness")
+
+
+def _splits(text: str) -> Iterator[tuple[str, str]]:
+    """Yield a location and a model for each colon, the longest location first; that of `s3://` is none."""
+    start = len("s3://") if is_remote(text) else 0
+    for index in range(len(text) - 1, start, -1):
+        if text[index] == ":" and text[index + 1 :]:
+            yield text[:index], text[index + 1 :]
+
+
+def _of_output(side: OutputSide, model: str) -> OutputSide:
+    models = sorted({entry.model for entry in side.run.entries})
+    if model and model not in models:
+        raise UsageError(f"{side.out.uri}: no model {model!r}{suggest(model, models)}; there are {', '.join(models)}")
+    return OutputSide(side.out, side.run, model)
+
+
+def entry_pairs(a: OutputSide, b: OutputSide, benchmarks: Sequence[str]) -> list[tuple[ManifestEntry, ManifestEntry]]:
+    """Return the entries that are compared: of a benchmark in both, each model with itself, or the only one with it.
+
+    Raises UsageError where no benchmark is in both, or which model is meant is not clear.
+    """
+    of_a, of_b = ({entry.benchmark for entry in side.entries} for side in (a, b))
+    shared = sorted(of_a & of_b)
+    for name in benchmarks:
+        if name not in shared:
+            raise UsageError(f"--benchmarks: {name} is not in both{suggest(name, shared or benchmark_names())}")
+    if not shared:
+        names = "; ".join(", ".join(sorted(names)) or "none" for names in (of_a, of_b))
+        raise UsageError(f"{a.out.uri} and {b.out.uri} have no benchmark in common ({names})")
+    return [pair for name in benchmarks or shared for pair in _model_pairs(a, b, name)]
+
+
+def _model_pairs(a: OutputSide, b: OutputSide, name: str) -> list[tuple[ManifestEntry, ManifestEntry]]:
+    first, second = ({entry.model: entry for entry in side.entries if entry.benchmark == name} for side in (a, b))
+    if len(first) == 1 == len(second):
+        return [(next(iter(first.values())), next(iter(second.values())))]
+    pairs = [(entry, second[model]) for model, entry in first.items() if model in second]
+    if not pairs or (a.out.uri == b.out.uri and not (a.model or b.model)):
+        models = f"{', '.join(first)}; {', '.join(second)}"
+        raise UsageError(f"{name}: which models are meant is not clear ({models}); name them as OUT:MODEL")
+    return pairs
