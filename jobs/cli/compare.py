@@ -48,13 +48,20 @@ def compare(
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
     if explained:
+        if out_b is None:
+            raise UsageError("--explain needs two sides: outputs, OUT:MODEL")
         from jobs.decisions.explain import explain
         from pipelines.decisions.explain.create import Selection
+        from pipelines.decisions.explain.readings import READINGS
 
         selection = Selection(
-            metrics=names(metric), benchmarks=names(benchmarks), tasks=names(tasks), settings=names(settings)
+            metrics=names(metric),
+            benchmarks=names(benchmarks),
+            tasks=names(tasks),
+            settings=names(settings),
+            readings=names(reading) or READINGS,
         )
-        explain(out_a, out_b or "", selection, as_json=json)
+        explain(out_a, out_b, selection, as_json=json)
         return
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)

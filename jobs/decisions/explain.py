@@ -30,7 +30,7 @@ def explain(a: str, b: str, selection: Selection, *, as_json: bool) -> None:
     """Explain the numbers of two sides, and print it."""
     first, second = read_side(a), read_side(b)
     if isinstance(first, LogSide) or isinstance(second, LogSide):
-        raise UsageError("not yet")
+        raise UsageError("a log of another harness: read it with `vlmsweep score --predictions` first")
     numbers = explain_outputs(first, second, selection)
     if as_json:
         print_json([row for number in numbers for row in _json_rows(number)])
@@ -51,6 +51,8 @@ def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
         "value_a": explanation.value_a,
         "value_b": explanation.value_b,
         "difference": explanation.difference,
+        "n_a": explanation.n_a,
+        "n_b": explanation.n_b,
     }
     for stage in explanation.stages:
         rows = [dict(zip(("task", "setting", "sample_id", "variant"), key, strict=True)) for key in stage.rows]
@@ -70,7 +72,9 @@ def _readings(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
     for reading in number.readings_a:
         if other := by_name.get(reading.reading):
             guesses = reading.n_guessed + other.n_guessed
-            yield {"reading": reading.reading, "a": reading.value, "b": other.value, "n_guessed": guesses}
+            changed = reading.n_changed + other.n_changed
+            values = {"a": reading.value, "b": other.value}
+            yield {"reading": reading.reading, **values, "n_guessed": guesses, "n_changed": changed}
 
 
 def _lines(number: ExplainedNumber) -> Iterator[str]:

@@ -22,6 +22,7 @@ from pipelines.storage.store import Store
 from pipelines.version import __version__
 
 PATH: Final = "run.json"
+PRODUCT: Final = f"vlmsweep {__version__}"
 PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "openai", "sacrebleu")
 
 
@@ -311,7 +312,7 @@ def save_run(out: Store, earlier: RunManifest, addition: RunManifest) -> RunMani
     prompts = {**earlier.prompts, **addition.prompts}
     run = replace(
         addition,
-        product=f"vlmsweep {__version__}",
+        product=PRODUCT,
         created=earlier.created or now,
         updated=now,
         models={**earlier.models, **addition.models},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.benchmarks import unknown_name
 from pipelines.decisions.explain.readings import READINGS, OtherReading, other_readings
@@ -13,9 +13,10 @@ from pipelines.decisions.explain.sides import OutputSide, entry_pairs
 from pipelines.decisions.explain.split import Explanation, explain
 from pipelines.errors import UsageError
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
 from pipelines.plan.selection import check_names
 from pipelines.report.measured import MetricKey, number_or_none
+from pipelines.report.metrics_file import load_metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,11 @@ def explain_outputs(a: OutputSide, b: OutputSide, selection: Selection) -> list[
 
 
 def _side(side: OutputSide, entry: ManifestEntry, store: PlanStore, label: str) -> Side:
-    return read_entry(side.out, entry, store, label=f"{label}, {entry.model}", judge=side.run.sweep.first_judge)
+    read = read_entry(side.out, entry, store, label=f"{label}, {entry.model}", judge=side.run.sweep.first_judge)
+    if side.run.product in ("", PRODUCT):  # the report may be older than the rows, and nothing else
+        return read
+    numbers = [n for n in load_metrics(side.out) or () if (n.benchmark, n.model) == (entry.benchmark, entry.model)]
+    return replace(read, reported={number.key: number.value for number in numbers if number.value is not None})
 
 
 def explain_pair(a: Side, b: Side, selection: Selection) -> Iterator[ExplainedNumber]:

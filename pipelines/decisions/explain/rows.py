@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,7 +47,8 @@ class Side:
     judge: str = ""
     data: str = ""
     notes: tuple[str, ...] = ()
-    _memo: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    reported: Mapping[MetricKey, float] = field(default_factory=dict)
+    """Numbers that others computed from these rows: an earlier version of ours, or the harness of a log."""
 
     @property
     def name(self) -> str:
@@ -66,15 +67,17 @@ class Side:
         matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
         return next((number_or_none(metric.value) for metric in matches), None)
 
-    def read_again(self, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> pd.DataFrame:
-        """Return rows as today's reader reads their outputs; verdicts of judges stay.
+    def read_again(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as today's reader reads their outputs; verdicts of judges stay."""
+        return read_rows(frame, [self.rows.get(key) for key in keys_of(frame)], self.definition)
 
-        With `samples` the answers are scored against those, which may have other right answers.
-        """
-        rows = [self.rows.get(key) for key in keys_of(frame)]
-        if samples is not None:
-            rows = [row and replace(row, sample=samples.get(row.sample.sample_id, row.sample)) for row in rows]
-        return read_rows(frame, rows, self.definition)
+    def read_on(self, samples: Mapping[str, Sample], changed: Collection[str], frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as scored against other samples where these are changed, by id."""
+        if not changed:
+            return frame
+        rows = [self.rows.get(key) if key[2] in changed else None for key in keys_of(frame)]
+        moved = [row and replace(row, sample=samples[row.sample.sample_id]) for row in rows]
+        return read_rows(frame, moved, self.definition)
 
 
 def keys_of(frame: pd.DataFrame) -> list[Key]:

@@ -112,7 +112,9 @@ def explain(a: Side, b: Side, key: MetricKey, key_b: MetricKey | None = None) ->
     """
     frames = a.cell(key), b.cell(key)
     value_a, value_b = _value(a, key, frames[0]), _value(b, key, frames[1])
-    ledger = _Ledger(value_a)
+    ledger = _Ledger(a.reported.get(key, value_a))
+    _aggregate(ledger, a, key, value_a, frames[0])
+    value_a = a.reported.get(key, value_a)
     common = _Common.of(a, b, key, frames)
     ledger.add("items", common.value(a), common.only(frames[0]))
     _substitute(ledger, common)
@@ -121,6 +123,9 @@ def explain(a: Side, b: Side, key: MetricKey, key_b: MetricKey | None = None) ->
         value_b = _value(b, key_b, frames[1])
         ledger.add("aggregation", value_b, keys_of(frames[1]))
         ledger.note("aggregation", f"A's number is {key.metric}, B's {key_b.metric}")
+    elif key in b.reported:
+        _aggregate(ledger, b, key, b.reported[key], frames[1])
+        value_b = b.reported[key]
     _add_notes(ledger, common)
     return Explanation(
         benchmark=a.name,
@@ -134,6 +139,14 @@ def explain(a: Side, b: Side, key: MetricKey, key_b: MetricKey | None = None) ->
         stages=ledger.stages(),
         notes=(*a.notes, *b.notes),
     )
+
+
+def _aggregate(ledger: _Ledger, side: Side, key: MetricKey, value: float, frame: pd.DataFrame) -> None:
+    """Add the step between a number that others computed from a side's rows and ours of the same rows."""
+    reported = side.reported.get(key)
+    if reported is not None and abs(value - ledger.value) > _ROUNDING:
+        ledger.add("aggregation", value, keys_of(frame))
+        ledger.note("aggregation", f"{side.label}: {reported:.6g} as reported, not computed anew from its rows")
 
 
 def _value(side: Side, key: MetricKey, frame: pd.DataFrame) -> float:
@@ -156,6 +169,7 @@ class _Common:
     chosen: NDArray[np.intp]  # version of each row
     samples: Mapping[str, Sample]
     labels: NDArray[np.str_]  # the block of each row, '' where both are equal
+    changed: set[str]  # ids of samples that are not the same in B
     confounded: dict[str, int] = field(default_factory=dict)  # rows by what else differs in them
 
     @classmethod
@@ -169,10 +183,11 @@ class _Common:
                 break
             first, last = (_aligned(frame, keys) for frame in frames)
             if a.value(key, first) is not None and b.value(key, last) is not None:
-                versions = [first, a.read_again(first), a.read_again(first, b.samples), b.read_again(last), last]
+                read, changed = a.read_again(first), _changed_samples(a, b, keys)
+                versions = [first, read, a.read_on(b.samples, changed, read), b.read_again(last), last]
                 stacked = pd.concat(versions, ignore_index=True)
                 chosen, labels = np.zeros(len(keys), np.intp), np.full(len(keys), "", dtype="U16")
-                common = cls(a, b, key, keys, versions, stacked, chosen, a.samples, labels)
+                common = cls(a, b, key, keys, versions, stacked, chosen, a.samples, labels, changed)
                 common.label()
                 return common
         where = f"{a.name} {key.task} {key.setting}"
@@ -267,7 +282,8 @@ def _substitute(ledger: _Ledger, common: _Common) -> None:
     common.step(ledger, "reading", read_a & ~failed_a, _A_READ)
     common.chosen[:] = _A_READ
     common.samples = {**common.a.samples, **common.b.samples}
-    common.step(ledger, "items", of_items | _other_references(common), _A_ON_B)
+    of_items |= np.array([key[2] in common.changed for key in common.keys], bool)  # references of a corpus metric too
+    common.step(ledger, "items", of_items, _A_ON_B)
     common.chosen[:] = _A_ON_B
     for stage in _BLOCKS:
         common.step(ledger, stage, common.labels == stage, _B_READ)
@@ -277,11 +293,16 @@ def _substitute(ledger: _Ledger, common: _Common) -> None:
     common.step(ledger, "reading", read_b & ~failed_b, _B)
 
 
-def _other_references(common: _Common) -> _Mask:
-    """Return the rows whose samples say other things than the same samples of B."""
-    a, b = common.a.samples, common.b.samples
-    changed = {name for name in {key[2] for key in common.keys} if dict(a[name].data) != dict(b[name].data)}
-    return np.array([key[2] in changed for key in common.keys], bool)
+def _changed_samples(a: Side, b: Side, keys: Sequence[Key]) -> set[str]:
+    """Return the ids of samples that say other things in B, media aside."""
+    if a.samples is b.samples:
+        return set()
+    names = {key[2] for key in keys}
+    return {name for name in names if _content(a.samples[name]) != _content(b.samples[name])}
+
+
+def _content(sample: Sample) -> tuple[object, ...]:
+    return dict(sample.data), sample.subset, sample.category, sample.cluster
 
 
 def _add_notes(ledger: _Ledger, common: _Common) -> None:
@@ -294,9 +315,7 @@ def _add_notes(ledger: _Ledger, common: _Common) -> None:
         elif other == "judge":
             ledger.note("answers", f"{count:,} of its rows have other answers and another judge")
         else:
-            ledger.note(
-                "answers", f"{other} differ as well in {count:,} of its rows, and the models do, too"
-            )
+            ledger.note("answers", f"{other} differ as well in {count:,} of its rows, and the models do, too")
     if a.fingerprint is not None and b.fingerprint is not None:
         for name in ("engine", "dtype"):
             first, second = a.fingerprint.get(name), b.fingerprint.get(name)

@@ -1,0 +1,146 @@
+"""`vlmsweep compare A B --explain` on outputs of real sweeps."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli.main import run
+from models.spec import ModelSpec
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.storage.store import Store
+from pipelines.sweep.run import run_sweep
+
+Sweep = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """Return what sweeps a table of 60 questions with models by name, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("explain")
+    with (folder / "questions.csv").open("w") as file:
+        rows = csv.writer(file)
+        rows.writerow(("id", "question", "A", "B", "C", "answer"))
+        rows.writerows((n, f"Which is {n}?", f"one {n}", f"two {n}", f"three {n}", "ABC"[n % 3]) for n in range(60))
+    data = str(folder / "data")
+    ingest_table(str(folder / "questions.csv"), Store(data), name="asked")
+    load_tables(data, ["asked"])
+
+    def sweep_into(name: str, models: dict[str, Any], **fields: Any) -> str:
+        specs = {model: ModelSpec(engine="random", **entry) for model, entry in models.items()}
+        out = str(folder / name)
+        run_sweep(RunSpec(data=data, out=out, models=specs, benchmarks=("asked",), **fields))
+        return out
+
+    return sweep_into
+
+
+@pytest.fixture(scope="module")
+def out(sweep: Sweep) -> str:
+    return sweep("out", {"a": {"seed": 1}, "x:y": {"seed": 2}})
+
+
+def explained(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert run(["compare", *arguments, "--explain", "--json"]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+def first_stage(rows: list[dict[str, Any]]) -> str:
+    assert [row["stage"] for row in rows] == [
+        *("items", "prompts", "media", "decoding", "errors", "reading", "judge", "answers", "aggregation")
+    ]
+    assert abs(math.fsum(row["share"] for row in rows) - rows[0]["difference"]) < 1e-12
+    assert [row["n_rows"] for row in rows] == [len(row["rows"]) for row in rows]
+    return str(max(rows, key=lambda row: abs(row["share"]))["stage"])
+
+
+def test_models_of_one_output(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = explained(capsys, f"{out}:a", f"{out}:x:y")
+    assert first_stage(rows) == "answers"
+    assert {row["b"] for row in rows} == {"B, x:y"}
+
+
+TEXT = "{hint}{question} {options} Say one letter."
+
+
+@pytest.mark.parametrize(
+    ("stage", "entry", "fields"),
+    [
+        ("prompts", {}, {"prompts": {"asked": {"table-choice-v1": TEXT}}}),
+        ("decoding", {"generation": {"temperature": 0.7}}, {}),
+        ("items", {}, {"limit": Limit.parse("20")}),
+    ],
+)
+def test_runs_that_differ_in_one_thing(
+    out: str,
+    sweep: Sweep,
+    stage: str,
+    entry: dict[str, Any],
+    fields: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = explained(capsys, f"{out}:a", sweep(stage, {"a": {"seed": 1, **entry}}, **fields))
+    assert first_stage(rows) == stage
+    assert {row["stage"] for row in rows if row["n_rows"]} == {stage}
+
+
+def test_answers_made_elsewhere(out: str, sweep: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    right = {str(number): "ABC"[number % 3] for number in range(60)}
+    cell = {"benchmark": "asked", "model": "m", "task": "choice", "setting": "default"}
+    outs = []
+    for name, failed in (("whole", ()), ("failed", ("0", "1", "2"))):
+        rows = [
+            {**cell, "sample_id": key, "output": None if key in failed else letter if int(key) % 2 else "A or B"}
+            for key, letter in right.items()
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        outs.append(str(tmp_path / name))
+        data = json.loads((Path(out) / "run.json").read_text())["sweep"]["data"]
+        run(["score", "--predictions", str(tmp_path / f"{name}.jsonl"), "--data", data, "--out", outs[-1]])
+    capsys.readouterr()
+    stages = explained(capsys, *outs)
+    assert first_stage(stages) == "errors"
+    assert {row["stage"]: row["n_rows"] for row in stages if row["n_rows"]} == {"errors": 3}
+    assert any("made elsewhere" in note for row in stages for note in row["notes"])
+    (readings,) = (row["readings"] for row in stages if row["stage"] == "reading")
+    assert {of["reading"]: of["n_guessed"] for of in readings} == {"ours": 0, "lmms-eval": 0, "vlmevalkit": 0}
+
+
+def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", f"{out}:a", f"{out}:x:y", "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("asked choice default accuracy: 0.")
+    assert "Most comes from answers" in " ".join(" ".join(lines[:2]).split())
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("read as vlmevalkit does: A ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{out}:a", "{out}:c"], "no model 'c'"),
+        (["{out}:a", "{out}:x:y", "--metric", "acuracy"], "did you mean 'accuracy'"),
+        (["{out}:a", "{out}:x:y", "--reading", "vlmeval"], "did you mean 'vlmevalkit'"),
+        (["{out}:a", "{out}:x:y", "--benchmarks", "aske"], "aske is not in both"),
+        (["{out}:a", "{out}/none"], "neither the --out of a run"),
+        (["{out}", "{out}"], "which models are meant is not clear"),
+        (["{out}:a"], "--explain needs two sides"),
+    ],
+)
+def test_bad_input_ends_with_a_sentence(
+    out: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", *(text.format(out=out) for text in arguments), "--explain"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
