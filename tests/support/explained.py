@@ -13,7 +13,7 @@ from models.messages import Media, Step, user
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.table.benchmark import table_definition
-from pipelines.decisions.explain.asked import Asked, Key, PromptStore
+from pipelines.decisions.explain.requests import Key, PromptStore, StoredRequest
 from pipelines.decisions.explain.rows import Side, read_rows
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.measured import MetricKey
@@ -32,9 +32,9 @@ class Prompts(PromptStore):
     def __init__(self) -> None:
         super().__init__([])
 
-    def row(self, asked: Asked) -> PlanRow:
+    def row(self, request: StoredRequest) -> PlanRow:
         """Return a request of the hash's words and picture."""
-        words, _, picture = asked.prompt_sha256.partition("|")
+        words, _, picture = request.prompt_sha256.partition("|")
         return _Row(Step(turns=(user(Media("image", picture), words),)))
 
 
@@ -81,8 +81,10 @@ def side(label: str, replies: Sequence[str | None], *, is_open: bool = False, ve
         )
         for (name, sample), reply in zip(samples.items(), replies, strict=True)
     }
-    asked = {
-        key: Asked(prompt_sha256="words|picture", has_media=True, generation="[[32, 0.0, 1, 0]]", decoding="greedy")
+    requests = {
+        key: StoredRequest(
+            prompt_sha256="words|picture", has_media=True, generation="[[32, 0.0, 1, 0]]", decoding="greedy"
+        )
         for key in rows
     }
     return replace(
@@ -93,7 +95,7 @@ def side(label: str, replies: Sequence[str | None], *, is_open: bool = False, ve
             samples=samples,
             frame=pd.DataFrame(),
             rows=rows,
-            asked=asked,
+            requests=requests,
             prompts=Prompts(),
             fingerprint=FINGERPRINT,
         ),

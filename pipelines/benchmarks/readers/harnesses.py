@@ -50,8 +50,8 @@ def read_as_vlmevalkit(reply: str, options: Mapping[str, str]) -> HarnessReading
     """Read a reply by its exact matching alone, without a judge; `options` are texts by letter."""
     if tuple(options) == YES_NO:
         words = reply.casefold().translate(_KIT_SIGNS).split()
-        said = [word for word in YES_NO if word in words]
-        return HarnessReading(said[0] if len(said) == 1 else None)
+        answers: list[str] = [word for word in YES_NO if word in words]
+        return HarnessReading(answers[0] if len(answers) == 1 else None)
     words = reply.translate(_KIT_SIGNS).split()
     letters = [letter for letter in options if letter in words]
     if len(letters) == 1 and words.index(letters[0]) >= len(words) - _KIT_TAIL:

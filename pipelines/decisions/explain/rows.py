@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.records import Row, Sample, Verdict
-from pipelines.decisions.explain.asked import Asked, Key, PromptStore, iter_asked
+from pipelines.decisions.explain.requests import Key, PromptStore, StoredRequest, iter_requests
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
@@ -41,7 +41,7 @@ class Side:
     samples: Mapping[str, Sample]
     frame: pd.DataFrame  # a row a request that was answered, failed or was excluded, as it was scored
     rows: Mapping[Key, Row]  # the same, to be read again
-    asked: Mapping[Key, Asked]
+    requests: Mapping[Key, StoredRequest]
     prompts: PromptStore | None = None
     fingerprint: Mapping[str, Any] | None = None  # of the model; None where it is not known
     judge: str = ""
@@ -136,9 +136,9 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
     plans = entry_plans(entry, out, store, Datasets())
     requests = EntryRequests.read(PlannedEntry(entry, plans))
     frame = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
-    asked = {request_id: (key, request) for request_id, key, request in iter_asked(plans)}
+    planned = {request_id: (key, request) for request_id, key, request in iter_requests(plans)}
     context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
-    rows, as_answered = _predictions(out, entry, asked, context)
+    rows, sent = _predictions(out, entry, planned, context)
     external = f"{label}: its answers were made elsewhere, so what was asked and how it was decoded is not stored"
     return Side(
         label=label,
@@ -147,7 +147,7 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
         samples=requests.samples,
         frame=frame[frame["status"] != "missing"].reset_index(drop=True),
         rows=rows,
-        asked={} if entry.external else as_answered,
+        requests={} if entry.external else sent,
         prompts=PromptStore(plans),
         fingerprint=None if entry.external else entry.target.fingerprint,
         judge=judge,
@@ -157,15 +157,15 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
 
 
 def _predictions(
-    out: Store, entry: ManifestEntry, asked: Mapping[str, tuple[Key, Asked]], context: ScoringContext
-) -> tuple[dict[Key, Row], dict[Key, Asked]]:
+    out: Store, entry: ManifestEntry, planned: Mapping[str, tuple[Key, StoredRequest]], context: ScoringContext
+) -> tuple[dict[Key, Row], dict[Key, StoredRequest]]:
     rows: dict[Key, Row] = {}
-    as_answered: dict[Key, Asked] = {}
+    sent: dict[Key, StoredRequest] = {}
     for info in list_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
         for raw in read_part(out, info).to_pylist():
-            if raw["request_id"] in asked:
-                key, request = asked[raw["request_id"]]
+            if raw["request_id"] in planned:
+                key, request = planned[raw["request_id"]]
                 rows[key] = row_of(raw, context)
                 frames, decoding = raw.get("frames_used"), raw.get("decoding") or ""
-                as_answered[key] = replace(request, frames=frames, decoding=decoding)
-    return rows, as_answered
+                sent[key] = replace(request, frames=frames, decoding=decoding)
+    return rows, sent

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Sample
-from pipelines.decisions.explain.asked import DIFFERENCES, Comparer, Key, same_weights
+from pipelines.decisions.explain.requests import DIFFERENCES, Comparer, Key, same_weights
 from pipelines.decisions.explain.rows import JUDGED, Side, keys_of
 from pipelines.errors import UsageError
 from pipelines.report.measured import MetricKey
@@ -230,19 +230,19 @@ class _Common:
         for index, key in enumerate(self.keys):
             first, second = statuses[0][index], statuses[1][index]
             rows = self.a.rows.get(key), self.b.rows.get(key)
-            is_same = rows[0] is not None and rows[1] is not None and _said(rows[0]) == _said(rows[1])
+            is_same = rows[0] is not None and rows[1] is not None and _reply(rows[0]) == _reply(rows[1])
             if first != second:
                 self.labels[index] = "items" if "excluded" in (first, second) else "errors"
             elif is_same:
                 self.labels[index] = "judge" if is_judged[index] else "reading" if is_changed[index] else ""
             else:
-                parts = comparer.differences(self.a.asked.get(key), self.b.asked.get(key))
+                parts = comparer.differences(self.a.requests.get(key), self.b.requests.get(key))
                 different = [name for name, differs in zip(DIFFERENCES, parts, strict=True) if differs]
-                own = not different or not same_model
-                self.labels[index] = "answers" if own else different[0]
-                for name in different if own else different[1:]:
-                    self._count(f"{'' if own else different[0]}/{name}")
-                if own and is_judged[index] and self.a.judge != self.b.judge:
+                left_to_models = not different or not same_model
+                self.labels[index] = "answers" if left_to_models else different[0]
+                for name in different if left_to_models else different[1:]:
+                    self._count(f"{'' if left_to_models else different[0]}/{name}")
+                if left_to_models and is_judged[index] and self.a.judge != self.b.judge:
                     self._count("/judge")
 
     def _count(self, name: str) -> None:
@@ -270,7 +270,7 @@ def _aligned(frame: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
     return frame.take([places[key] for key in keys]).reset_index(drop=True)
 
 
-def _said(row: object) -> tuple[object, ...]:
+def _reply(row: object) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in ("output", "status"))
 
 

@@ -20,11 +20,11 @@ COUNT = 200
 
 def changed(b: Side, drawn: np.ndarray, **fields: object) -> Side:
     """Return a side whose drawn requests were asked otherwise."""
-    asked = {
+    requests = {
         key: replace(request, **fields) if drawn[index] else request  # type: ignore[arg-type]
-        for index, (key, request) in enumerate(b.asked.items())
+        for index, (key, request) in enumerate(b.requests.items())
     }
-    return replace(b, asked=asked)
+    return replace(b, requests=requests)
 
 
 def asked_otherwise(**fields: object) -> Callable[[np.random.Generator], tuple[Side, Side]]:

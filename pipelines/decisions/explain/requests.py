@@ -37,7 +37,7 @@ class Differences(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class StoredRequest:
     """One request: of a run by its plan, of a log by the text that it shows."""
 
     prompt_sha256: str = ""  # '' of a log
@@ -57,12 +57,12 @@ class PromptStore:
         """Open the plans."""
         self._readers = {part.path: PlanReader(plan.plan.store) for plan in plans for part in plan.plan.parts}
 
-    def row(self, asked: Asked) -> PlanRow:
+    def row(self, request: StoredRequest) -> PlanRow:
         """Return the stored request."""
-        return next(self._readers[asked.part].rows(asked.part, [asked.index]))
+        return next(self._readers[request.part].rows(request.part, [request.index]))
 
 
-def iter_asked(plans: Sequence[EntryPlan]) -> Iterator[tuple[str, Key, Asked]]:
+def iter_requests(plans: Sequence[EntryPlan]) -> Iterator[tuple[str, Key, StoredRequest]]:
     """Yield the requests of an entry's plans with their ids, without excluded ones' prompts."""
     for plan in plans:
         target = plan.entry.target
@@ -71,7 +71,7 @@ def iter_asked(plans: Sequence[EntryPlan]) -> Iterator[tuple[str, Key, Asked]]:
                 yield (
                     target.request_id(row),
                     (row.task, row.setting, row.sample_id, row.variant),
-                    Asked(
+                    StoredRequest(
                         prompt_sha256=row.prompt_sha256,
                         has_media=bool(row.media_group),
                         generation=_generation(target, row),
@@ -124,12 +124,12 @@ class Comparer:
         self._of_models = model_differences(*fingerprints)
         self._parts: dict[tuple[int, str], tuple[str, str, str]] = {}
 
-    def differences(self, a: Asked | None, b: Asked | None) -> Differences:
+    def differences(self, a: StoredRequest | None, b: StoredRequest | None) -> Differences:
         """Return in what two requests differ."""
         if a is None or b is None:
             return Differences(None, None, None)
         if not a.prompt_sha256 or not b.prompt_sha256:
-            texts = [asked.text or self._part(side, asked)[2] for side, asked in enumerate((a, b))]
+            texts = [request.text or self._part(side, request)[2] for side, request in enumerate((a, b))]
             return Differences(texts[0] != texts[1] if all(texts) else None, None, None)
         prompts = media = False
         if a.prompt_sha256 != b.prompt_sha256:
@@ -144,14 +144,14 @@ class Comparer:
             a.generation != b.generation or decoded or self._of_models["decoding"],
         )
 
-    def _part(self, side: int, asked: Asked) -> tuple[str, str, str]:
+    def _part(self, side: int, request: StoredRequest) -> tuple[str, str, str]:
         """Return hashes of a prompt's text and of its media, and the words of its last step."""
         store = self._stores[side]
-        if store is None or not asked.prompt_sha256:
+        if store is None or not request.prompt_sha256:
             return "", "", ""
-        key = (side, asked.prompt_sha256)
+        key = (side, request.prompt_sha256)
         if key not in self._parts:
-            row = store.row(asked)
+            row = store.row(request)
             self._parts[key] = _hash(_texts(row.steps)), _hash(_media(row.steps)), words(prompt_text(row))
         return self._parts[key]
 
