@@ -20,7 +20,7 @@ from jobs.options import names, normalize_arguments
 
 COMMANDS = {
     "audit": set(),
-    "compare": {"models", "published"},
+    "compare": {"models", "published", "explain", "metric", "benchmarks", "tasks", "settings", "reading"},
     "demo": {"out", "all"},
     "doctor": {"eyes", "models", "models-file", "data", "out", "address"},
     "generate": {"from", "examples", "out", "objects", "seed", "workers"},
