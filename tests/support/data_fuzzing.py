@@ -5,7 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.media.decoder import Decoder
 
 
 def _parquet_seed(folder: Path) -> bytes:
@@ -69,15 +74,16 @@ def _picture_seed(folder: Path) -> bytes:
     return sink.getvalue()
 
 
-_DECODERS: list[object] = []
+@cache
+def decoder() -> Decoder:
+    """Return the decoder of this process."""
+    from pipelines.media.decoder import Decoder
+
+    return Decoder()
 
 
 def _picture(content: bytes, folder: Path) -> None:
-    from pipelines.media.decoder import Decoder
-
-    if not _DECODERS:
-        _DECODERS.append(Decoder())
-    _DECODERS[0].decode_picture(content)  # type: ignore[attr-defined]
+    decoder().decode_picture(content)
 
 
 def _clip_seed(folder: Path) -> bytes:
