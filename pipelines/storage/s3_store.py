@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -30,10 +32,15 @@ class S3Store:
         """Open the connection on first use; `ShellSettingError` where a variable keeps it from being opened."""
         check_object_store()
         import s3fs
+        from aiobotocore.session import AioSession
 
+        session = AioSession()
+        for operation in ("PutObject", "UploadPart"):
+            session.register(f"before-parameter-build.s3.{operation}", _add_md5)
         # botocore reads endpoint and credentials from the environment. Few attempts and short timeouts report a missing
         # endpoint within seconds; callers decide what is worth a retry.
         return s3fs.S3FileSystem(
+            session=session,
             skip_instance_cache=True,
             config_kwargs={
                 "connect_timeout": 5,
@@ -133,6 +140,13 @@ class S3Store:
     def _address(self, path: str) -> dict[str, str]:
         bucket, _, key = resolve(self._root, path).partition("/")
         return {"Bucket": bucket, "Key": key}
+
+
+def _add_md5(params: dict[str, Any], **_event: object) -> None:
+    """Add the checksum that a bucket with object lock demands, in the form that all stores know."""
+    if not params["Bucket"].endswith("--x-s3"):  # a directory bucket, which refuses it
+        digest = hashlib.md5(params["Body"], usedforsecurity=False).digest()
+        params["ContentMD5"] = base64.b64encode(digest).decode()
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def _vague_seed(folder: Path) -> bytes:
 def _vague_hub_seed(folder: Path) -> bytes:
     from tests.support import vague_source
 
-    vague_source.write_hub(folder / "vague-hub", [vague_source.row(n) for n in range(4)])
+    vague_source.write_hub(folder / "vague-hub", [vague_source.row(n) for n in range(2)])
     return next((folder / "vague-hub").rglob("*.parquet")).read_bytes()
 
 
