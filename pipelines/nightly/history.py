@@ -12,6 +12,7 @@ Layout under the history's URI:
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from pipelines.storage.store import Store
 MAX_NIGHTS = 100  # searched for a pair; all are read for a new pair
 PAGE = "index.html"
 _NIGHT = "%Y%m%dT%H%M%S.%fZ"
+_NO_ITEMS = hashlib.sha256().hexdigest()
 
 METRICS = pa.schema(
     [
@@ -81,6 +83,10 @@ def night_name(now: datetime) -> str:
     return now.strftime(_NIGHT)
 
 
+def _is_night(path: str) -> bool:
+    return is_owned(f"pairs/{posixpath.basename(path).removesuffix('.json')}.parquet")
+
+
 def night_time(name: str) -> datetime:
     """Return when a night started."""
     return datetime.strptime(name, _NIGHT).replace(tzinfo=UTC)
@@ -121,10 +127,23 @@ class History:
         rows = self._rows(path, night) if night and self.store.exists(path) else []
         return [replace(read_metric(row), freedom=row.get("freedom") or 0) for row in rows]
 
-    def check(self) -> None:
-        """Read what the next night is compared with; DamagedPartError before that night costs anything."""
+    def check(self) -> list[str]:
+        """Read what the next night is compared with; return what is missing of it, a sentence each.
+
+        Raises DamagedPartError before that night costs anything.
+        """
+        last = max(self.nights(), default="")
+        compared = {f"metrics/{pair.measured}.parquet" for pair in self.pairs(last) if pair.measured} if last else set()
+        compared |= {f"changes/{last}.json"} if last else set()
         for night in {name for level in self.levels() for name in (level.night, level.before)}:
-            self.items(night)
+            if self.items(night) or self._changes(night).get("items_sha256", _NO_ITEMS) != _NO_ITEMS:
+                compared.add(f"items/{night}.parquet")
+        files = {info.path for kind in ("changes", "items", "metrics") for info in self.store.list(kind)}
+        begun = [path for path in sorted(files) if f"changes/{last}.json" < path < "items/" and _is_night(path)]
+        return [
+            *(f"{self.store.uri}/{path} is missing: nothing is compared with it" for path in sorted(compared - files)),
+            *(f"{self.store.uri}/{path} is of an incomplete night, which does not count" for path in begun),
+        ]
 
     def changes(self, night: str) -> list[Change]:
         """Return what changed in one night; [] for a night of an earlier version."""

@@ -64,6 +64,11 @@ def _pin_tonight(specs: Specs) -> list[PinnedSweep]:
     return [pin_newest(spec, run) for spec in specs]
 
 
+def _check(history: History) -> list[str]:
+    history_page(history)  # reads the nights that are shown
+    return history.check()
+
+
 def run_night(
     specs: Specs,
     history: History,
@@ -84,7 +89,7 @@ def run_night(
     start = clock()
     result = NightlyResult(name=night_name(start))
     with run_lock(history.store):  # two concurrent nights would each miss the other's result
-        history.check()
+        result.warnings += _check(history)
         pinned = _pin_tonight(specs)
         specs = [part.spec for part in pinned]
         result.warnings += dict.fromkeys(warning for part in pinned for warning in part.warnings)
@@ -106,6 +111,7 @@ def planned_pairs(
     specs: Specs, history: History, budget: Budget, refresh_days: float | None = None
 ) -> list[PlannedPair]:
     """Return all pairs, the due ones first and in the order of a night, without running any."""
+    _check(history)
     specs = [part.spec for part in _pin_tonight(specs)]
     statuses = [status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days)]
     due = [status for status in statuses if status.why]

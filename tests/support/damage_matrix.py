@@ -42,11 +42,11 @@ DAMAGES: Mapping[str, Callable[[bytes, bytes], bytes | None]] = {
 }
 
 
-def damage(kind: str, way: str, root: Path, other: Path) -> Path:
+def damage(kind: str, way: str, root: Path, other: Path, place: int = 0) -> Path:
     """Damage the first file of a kind, or of a pattern, below `root`; `other` holds another run's files."""
     pattern = FILES.get(kind, kind)
-    path, foreign = min(root.glob(pattern)), min(other.glob(pattern)).read_bytes()
-    content = DAMAGES[way](path.read_bytes(), foreign)
+    path, foreign = (sorted(folder.glob(pattern))[place] for folder in (root, other))
+    content = DAMAGES[way](path.read_bytes(), foreign.read_bytes())
     path.unlink()
     if content is not None:
         path.write_bytes(content)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jobs.cli.main import run
+from pipelines.nightly.due import due_pairs
+from pipelines.nightly.history import History, Pair
+from pipelines.nightly.items import CellKey, ItemScores
+from pipelines.nightly.regressions import Comparison, Level
+from pipelines.plan.run_spec import RunSpec
+from tests.support.damage_matrix import DAMAGES, damage
+from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric, random
 
 MODELS = """a: {engine: random}
 t: {engine: random, seed: 1}
@@ -90,3 +99,59 @@ def test_dry_run_shows_order_estimates_and_what_waits(
     assert run(arguments(maia_data, tmp_path, *flags)) == 0
     assert "more than the whole budget" in capsys.readouterr().out
     assert not (tmp_path / "out" / "predictions").exists()
+
+
+def write_nights(data: str, root: Path, value: float, nights: tuple[str, str]) -> None:
+    """Record two nights that measured a model, which moved in the second."""
+    history = History(str(root / "out" / "history"))
+    spec = RunSpec(data=data, out=str(root / "out"), models={"a": random()}, benchmarks=("maia",))
+    key = CellKey("a", "maia", "vsv", "1-frame", "correct")
+    for night, before in zip(nights, ("", nights[0]), strict=True):
+        (status,) = due_pairs(spec, history)
+        pair = Pair(
+            night=night, model="a", benchmark="maia", state="ran", measured=night, fingerprint=status.fingerprint,
+            parts=status.parts,
+        )  # fmt: skip
+        level = Level(model="a", benchmark="maia", night=night, basis=status.basis, before=before)
+        items = {key: ItemScores.of(np.array(["x", "y"]), np.array([value, 1.0]))}
+        metrics = [metric(value, model="a")]
+        history.write(night, [pair], metrics, "# Nightly", Comparison(items=items, levels=[level]))
+
+
+@pytest.mark.parametrize("place", [0, -1], ids=["first night", "last night"])
+@pytest.mark.parametrize("kind", ["metrics", "items", "changes", "pairs", "summaries"])
+def test_damage_to_nights_ends_the_next_one_before_it_is_recorded(
+    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, kind: str,
+    place: int,
+) -> None:  # fmt: skip
+    base, other, root = (tmp_path / name for name in ("base", "other", "root"))
+    write_nights(maia_data, base, 0.5, (EARLIER, NOW))
+    write_nights(maia_data, other, 0.75, (EARLIER.replace("2026", "2025"), NOW.replace("2026", "2025")))
+    command = arguments(maia_data, base, "--out", str(root / "out"))
+
+    def message_of(code: int, *flags: str) -> str:
+        capfd.readouterr()
+        caplog.clear()
+        assert run([*command, *flags]) == code
+        message = capfd.readouterr().err + caplog.text
+        assert "Traceback" not in message
+        return message
+
+    for way in DAMAGES:
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(base, root)
+        path = damage(f"out/history/{kind}/*", way, root, other, place)
+        where, remedy = (kind, way), "nothing writes it again: delete it, and nights go on without it"
+        if way != "deleted" and kind != "summaries":
+            message = message_of(3)
+            assert message.count("\n") == 1
+            assert f"{kind}/{path.name}: " in message
+            assert remedy in message
+            assert len([*(root / "out/history/pairs").iterdir()]) == 2
+            assert message_of(3, "--dry-run") == message
+            path.unlink()
+        message = message_of(0)
+        is_compared = kind == "items" or (place and kind in ("metrics", "changes"))
+        assert (f"{kind}/{path.name} is missing: nothing is compared with it" in message) == bool(is_compared), where
+        assert ("is of an incomplete night" in message) == bool(place and kind == "pairs"), where
+        assert "maia" in (root / "out/history/index.html").read_text(), where
