@@ -25,9 +25,11 @@ class Summary:
 def summary_of(report: ReportData) -> Summary:
     """Return the answers of a report."""
     standings = report.standings
+    metrics = [row for row in report.metrics if row.model not in report.baselines]
+    counts = [count for count in report.counts if count.model not in report.baselines]
     return Summary(
         verdicts=[verdict_of(at) for at in standings],
-        doubts=[*doubts(standings, report.metrics, report.counts), *report.warnings],
+        doubts=[*doubts(standings, metrics, counts), *report.warnings],
         matrix=matrix_table(standings, report.cost),
         figure=standing_figure(standings),
     )

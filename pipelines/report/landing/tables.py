@@ -33,9 +33,10 @@ def ranked_models(standings: Sequence[Standing]) -> list[str]:
     """Return the models by their mean place in the rankings, the best first."""
     places: dict[str, list[int]] = {}
     for at in standings:
-        for place, row in enumerate((*at.ranked, *at.unmeasured)):
+        for place, row in enumerate(at.ranked):
             places.setdefault(row.model, []).append(place)
-    return sorted(places, key=lambda model: mean(places[model]))
+    unmeasured = dict.fromkeys(row.model for at in standings for row in at.unmeasured if row.model not in places)
+    return [*sorted(places, key=lambda model: mean(places[model])), *unmeasured]
 
 
 def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Table | None:
@@ -49,13 +50,10 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
         TableRow(label=model, cells=(*(_cell(at, model) for at in standings), *spent.get(model, empty)))
         for model in ranked_models(standings)
     ]
-    baselines = dict.fromkeys(row.model for at in standings for row in at.baselines)
-    needs_guesses = any(at.chance is None for at in standings)
     references: dict[str, tuple[TableCell, ...]] = {
         "People": tuple(at.people and replace(at.people, n=None, n_failed=None) for at in standings),
         "Chance": tuple(at.chance for at in standings),
         "Best published": tuple(at.published.value if at.published else None for at in standings),
-        **{f"{model} (guesses)": tuple(_cell(at, model) for at in standings) for model in baselines if needs_guesses},
     }
     compared = [
         TableRow(
@@ -87,7 +85,7 @@ def style_of(at: Standing | None) -> Style:
 
 
 def _cell(at: Standing, model: str) -> TableCell:
-    row = next((row for row in (*at.ranked, *at.unmeasured, *at.baselines) if row.model == model), None)
+    row = next((row for row in (*at.ranked, *at.unmeasured) if row.model == model), None)
     if row is None:
         return None
     return replace(row.cell, n=None, n_failed=None, best=at.is_led and row is at.ranked[0])

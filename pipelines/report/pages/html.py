@@ -65,11 +65,11 @@ def page_links(report: ReportData) -> list[dict[str, str]]:
 
 def lead(report: ReportData) -> str:
     """Return one line with models, benchmarks and date."""
-    models = list(dict.fromkeys(row.model for row in report.metrics))
+    models = list(dict.fromkeys(row.model for row in report.metrics if row.model not in report.baselines))
     names = ", ".join(models) if 0 < len(models) <= 3 else f"{len(models)} models"
     date = next((report.run[key] for key in _DATES if report.run.get(key)), None)
     text = f"{names} on {', '.join(part.title for part in report.benchmarks) or 'no benchmark'}"
-    return f"{text}, {date}" if date else text
+    return f"{text}, {str(date)[:16].replace('T', ' ')}" if date else text
 
 
 def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str, Table, bool]]:

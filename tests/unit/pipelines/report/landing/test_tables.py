@@ -38,11 +38,11 @@ def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> No
     assert matrix_table([]) is None
 
 
-def test_models_that_guess_stand_in_the_matrix_where_chance_is_unknown() -> None:
-    guess = metric(model="guess", value=0.9)
-    labels = [row.label for row in present(matrix_table([standing(chance=None, baselines=(guess,))])).rows]
-    assert labels[-1] == "guess (guesses)"
-    assert "guess" not in str(present(matrix_table([standing(baselines=(guess,))])).rows)
+def test_models_that_guess_are_no_row_and_models_without_a_value_are_the_last() -> None:
+    guess, unmeasured = metric(model="guess", value=0.9), metric(model="none", value=None)
+    labels = [row.label for row in present(matrix_table([standing(baselines=(guess,), unmeasured=(unmeasured,))])).rows]
+    assert labels[:4] == ["small", "other", "words", "none"]
+    assert "guess" not in labels
 
 
 @pytest.mark.parametrize(("models", "dollars"), [(PRICED, 3.0), (BATCHED, 1.5), ({}, None)])
