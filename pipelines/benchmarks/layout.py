@@ -127,6 +127,7 @@ class TableDef:
     second: Literal["table", "block", ""] = ""
     heat: tuple[float, float] | None = None
     notes: Sequence[Note] = ()
+    caption: str = ""
     coverage: Callable[[Results], Sequence[str]] = lambda _results: ()
     """Notes on items that our numbers lack; where there are any, nothing is marked as the best."""
 

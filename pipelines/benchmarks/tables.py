@@ -70,6 +70,7 @@ class Table:
     second: Literal["table", "block", ""] = ""  # underlined: second best of the table, best of each block, or none
     heat: tuple[float, float] | None = None  # range of the background shade of float cells
     notes: tuple[str, ...] = ()
+    caption: str = ""  # a sentence for print; '': the title
 
     def __post_init__(self) -> None:
         _check_id(self.id)

@@ -75,7 +75,7 @@ def to_latex(table: Table) -> str:
         r"\providecommand{\ci}[3]{#1\,{\scriptsize[#2, #3]}} % value and interval: redefine it for all tables",
         r"\begin{table}[tbp]",
         r"\centering\footnotesize\setlength{\tabcolsep}{3pt}" if width > _WIDE else r"\centering\small",
-        rf"\caption{{{latex(table.title)}}}",
+        rf"\caption{{{latex(table.caption or table.title)}}}",
         rf"\label{{tab:{table.id}}}",
         rf"\begin{{tabular}}{{l{aligned}}}",
         r"\toprule",

@@ -19,7 +19,7 @@ def portable_text(text: str, out: str) -> str:
         if path.is_relative_to(folder):
             return str(path.relative_to(folder))
         if path.is_relative_to(folder.parent) and len(folder.parts) > 2:
-            return f"../{path.relative_to(folder.parent)}"
+            return str(PurePosixPath("..", path.relative_to(folder.parent)))
         return f"\N{HORIZONTAL ELLIPSIS}/{path.name}"
 
     return _ABSOLUTE.sub(shortened, text)

@@ -38,14 +38,18 @@ def metric(model: str, value: float | None, **changes: Any) -> dict[str, Any]:
 
 
 def write_output(
-    out: str, entries: list[ManifestEntry], rows: list[dict[str, Any]], sweep: dict[str, Any] | None = None
+    out: str,
+    entries: list[ManifestEntry],
+    rows: list[dict[str, Any]],
+    sweep: dict[str, Any] | None = None,
+    models: dict[str, dict[str, Any]] | None = None,
 ) -> str:
     """Write `run.json` and `report/metrics.json`; return the output's address."""
     wording = [text for entry in entries for text in entry.prompts.wording.items()]
     judges = {name: {"model": f"org/{name}"} for name in filter(None, [(sweep or {}).get("judge")])}
     addition = RunManifest(
         sweep=SweepRecord(**(sweep or {})),
-        models=judges,
+        models={**judges, **(models or {})},
         prompts={"maia": {**benchmark("maia").prompt_texts, **dict(wording)}},
         entries=tuple(entries),
     )

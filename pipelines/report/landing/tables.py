@@ -70,6 +70,7 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
     return Table(
         id="summary",
         title="Models and benchmarks",
+        caption="The headline of each benchmark by model, beside people, chance and the best published model.",
         groups=(*((at.title, 1) for at in standings), *((("All", len(further)),) if further else ())),
         columns=(*(metric_label(at.metric) for at in standings), *further),
         rows=(*rows, *heading, *compared),
@@ -119,6 +120,7 @@ def cost_table(
     return Table(
         id="cost",
         title="Cost and time",
+        caption="Answers, tokens, time and cost of each model.",
         columns=("Answers", "Tokens read", "Tokens written", "Seconds an answer", "Cost"),
         rows=tuple(rows),
         notes=(_COST_NOTE,),

@@ -54,6 +54,7 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
         columns=tuple(name or "all" for name in settings),
         rows=tuple(lines),
         style="plain" if is_plain else "percent1",
+        caption=f"{part.title}: {metric} by model and setting. {part.measure}".strip(),
         better=tuple("higher" for _ in settings),
         best_of="block",
         heat=None if is_plain else (0.0, 1.0),

@@ -144,6 +144,13 @@ def test_answers_made_elsewhere_and_limits_are_noted_without_a_conflict(tmp_path
     }
 
 
+def test_models_that_guess_have_no_rank(tmp_path: Path) -> None:
+    rows = [metric("chance", 0.9), metric("m", 0.5)]
+    out = write_output(str(tmp_path), [entry("chance"), entry("m")], rows, models={"chance": {"engine": "random"}})
+    measured = [row for row in on_board(join_outputs([out]).rows) if row[1] != "published"]
+    assert measured == [("chance", "baseline", None), ("m", "measured", 1)]
+
+
 def test_people_of_an_output_have_no_rank(tmp_path: Path) -> None:
     rows = [metric("human:p1", 0.9), metric("m1", 0.4)]
     out = write_output(str(tmp_path), [entry("human:p1"), entry("m1")], rows)

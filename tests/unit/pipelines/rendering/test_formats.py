@@ -1,6 +1,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -189,3 +190,24 @@ def test_every_format_shows_every_row() -> None:
     assert len(cells(sample_table)) == 1 + 3
     assert to_latex(sample_table).count("\\\\\n") == 2 + 4
     assert [tag for tag, _ in Page(html(sample_table)).elements].count("tr") == 2 + 4
+
+
+def test_latex_prints_the_caption_in_place_of_the_title() -> None:
+    assert r"\caption{In words.}" in to_latex(replace(SMALL, caption="In words."))
+    assert "In words." not in to_markdown(replace(SMALL, caption="In words."))
+
+
+def test_bold_of_latex_needs_an_interval_clear_of_all_others() -> None:
+    def column(*values: TableValue | float) -> Table:
+        rows = tuple(TableRow(label=str(index), cells=(value,)) for index, value in enumerate(values))
+        return Table(id="t", title="t", columns=("a",), rows=rows, better=("higher",))
+
+    best, near = TableValue(value=0.8, low=0.7, high=0.9), TableValue(value=0.6, low=0.5, high=0.71)
+    far = TableValue(value=0.5, low=0.4, high=0.6)
+    assert r"\ci{\textbf{.80}}{.70}{.90}" in to_latex(column(best, far))
+    assert "textbf" not in to_latex(column(best, near))
+    assert "textbf" not in to_latex(column(0.8, 0.6))
+    assert "**" not in to_markdown(column(best, near))
+    assert "**.80**" in to_markdown(column(0.8, 0.6))
+    tested = replace(near, value=0.81, low=0.75, high=0.85, best=True)
+    assert r"\textbf{.81}" in to_latex(replace(column(tested, best), better=()))

@@ -12,6 +12,7 @@ OUT = "/home/ann/work/results"
         ("data at /home/ann/work/data, read", "data at ../data, read"),
         ("model '/mnt/models/qwen' is missing", "model '…/qwen' is missing"),
         ("--out=/home/ann/work/results", "--out=."),
+        ("--out /home/ann/work", "--out .."),
         (
             "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
             "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",

@@ -361,3 +361,30 @@ def test_legend_wraps_into_columns() -> None:
     assert rows("m") == [6]
     assert rows("a model of middle size") == [2, 2, 2] or rows("a model of middle size") == [3, 3]
     assert rows("m" * 40) == [1] * 6
+
+
+def test_dots_draw_a_marker_and_an_interval_a_value_and_a_line_a_baseline() -> None:
+    series = (
+        Series(label="m", values=(0.5, None), low=(0.4, None), high=(0.6, None)),
+        Series(label="p", values=(0.7, 0.8), origin="published"),
+        Series(label="chance", values=(0.25, None), baseline=True),
+    )
+    figure = Bars(id="f", title="t", categories=("a", "b"), series=series, horizontal=True, dots=True)
+    first, second, _ = series_styles(series)
+    assert len(paths_of(figure, stroke=first.colour, stroke_width="2.2")) == 2  # one interval, and the legend's
+    assert len(paths_of(figure, fill=first.colour)) == 2
+    assert len(paths_of(figure, stroke=second.colour)) == 3
+    assert len(paths_of(figure, stroke=INK, stroke_width="1.8")) == 2
+    assert [text for text in texts_of(figure) if text in ("a", "b", "m", "chance", "100%")] == [
+        "100%",
+        "a",
+        "b",
+        "m",
+        "chance",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_dots_of_hostile_names_are_inert(text: str) -> None:
+    series = (Series(label=text, values=(0.5, None)), Series(label=text, values=(0.2, None), baseline=True))
+    assert_inert(to_svg_bytes(Bars(id="f", title=text, categories=(text, "b"), series=series, y_label=text, dots=True)))
