@@ -162,10 +162,16 @@ def mark_compared(table: Table, baselines: Collection[str]) -> Table:
     for row in table.rows:
         heading = row.label if row.origin == "heading" else heading
         is_of_people = row.origin == "ours" and (is_person(row.label) or is_person(heading))
-        is_guess = row.origin == "ours" and (row.label in baselines or heading in baselines)
+        is_guess = row.origin == "ours" and any(_is_of(model, (row.label, heading)) for model in baselines)
         origin = "human" if is_of_people else row.origin
         rows.append(replace(row, origin=origin, baseline=row.baseline or is_of_people or is_guess))
     return replace(table, rows=tuple(rows))
+
+
+def _is_of(model: str, labels: Iterable[str]) -> bool:
+    """Return whether a label is a model's name, perhaps with a setting behind it."""
+    endings = (", ", " + ", " \N{MINUS SIGN} ", " (")
+    return any(label == model or label.startswith(tuple(f"{model}{ending}" for ending in endings)) for label in labels)
 
 
 def _origin(model: str) -> Origin:

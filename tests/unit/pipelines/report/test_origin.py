@@ -82,6 +82,7 @@ def test_rows_under_the_heading_of_an_annotator_are_of_people() -> None:
 
 
 def test_rows_of_models_that_guess_are_never_the_best() -> None:
-    rows = (TableRow(label="chance", cells=(0.9,)), TableRow(label="m", cells=(0.5,)))
+    labels = {"chance": True, "chance, 5-shot": True, "chance + SG": True, "chance-7b": False, "m": False}
+    rows = tuple(TableRow(label=label, cells=(0.9,)) for label in labels)
     table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), {"chance"})
-    assert [(row.origin, row.baseline) for row in table.rows] == [("ours", True), ("ours", False)]
+    assert {row.label: row.baseline for row in table.rows} == labels
