@@ -107,7 +107,10 @@ def _evaluate(sweep: Sweep, entries: Sequence[ManifestEntry]) -> SweepResult:
     prune_plans(context, run.entries)
     run, _ = add_human_entries(context, run)
     warnings = [*sweep.warnings, *dropped_from_report(earlier.entries, entries)]
-    result = score_and_report(sweep, run, warnings=warnings)
+    try:
+        result = score_and_report(sweep, run, warnings=warnings)
+    finally:
+        sweep.record_work(run)
     write_counts(out, result.counts)
     names = {entry.model for entry in entries}
     return replace(result, counts=[count for count in result.counts if count.model in names])

@@ -10,12 +10,10 @@ from pipelines.errors import ModelUnavailableError, UsageError
 from pipelines.plan.completed import repair_output
 from pipelines.plan.planner import plan_sweep, store_plans
 from pipelines.plan.prune import prune_plans
-from pipelines.plan.run_manifest import record_work
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter, write_counts
 from pipelines.progress import ProgressListener
-from pipelines.storage.lock import owns_lock
 from pipelines.sweep.evaluate import score_and_report, score_human_entries
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.record import record_sweep, sweep_warnings
@@ -73,6 +71,5 @@ def _run(sweep: Sweep) -> SweepResult:
         result = score_and_report(sweep, run, warnings=warnings, unavailable=unavailable)
     finally:
         status.close()
-        if costs.tokens and owns_lock(out, context.lock_token):
-            record_work(out, run, costs.record(), costs.warnings)
+        sweep.record_work(run)
     return replace(result, counts=[count for count in result.counts if count.model in models] or status.counts())

@@ -11,13 +11,13 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Datasets
 from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
-from pipelines.plan.run_manifest import RunManifest, load_run
+from pipelines.plan.run_manifest import RunManifest, load_run, record_work
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.plan.selection import cells_of
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.progress import ProgressListener
 from pipelines.storage.backend import is_remote
-from pipelines.storage.lock import run_lock
+from pipelines.storage.lock import owns_lock, run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.revisions import pin_revisions
 
@@ -34,6 +34,11 @@ class Sweep:
     """Revisions that could not be resolved, a sentence each."""
     cluster: LazyCluster
     costs: CostTracker
+
+    def record_work(self, run: RunManifest) -> None:
+        """Add to `run.json` what this run cost, if anything and while it holds the output."""
+        if self.costs.tokens and owns_lock(self.context.out, self.context.lock_token):
+            record_work(self.context.out, run, self.costs.record(), self.costs.warnings)
 
 
 @contextlib.contextmanager

@@ -41,5 +41,5 @@ def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data
     assert set(texts.values()) == {1}  # what was paid for was kept
     lines = json.loads((out / "run.json").read_text())["spending"]
     assert [item["limit"] for item in lines] == [1.5, None]
-    report = (out / "report" / "report.md").read_text()
+    report = (out / "report" / "index.html").read_text()
     assert "tokens read" in report
