@@ -14,7 +14,7 @@ from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import ENDINGS, find_files
 from pipelines.benchmarks.table.survey import survey
 from pipelines.errors import SourceError, UsageError
-from pipelines.ingest.hub import PREFIX, download, snapshot_of_cache
+from pipelines.ingest.hub import PREFIX, card_title, download, snapshot_of_cache
 from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.backend import is_remote
@@ -45,6 +45,8 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
     """Read, check and store a table under `data/NAME`; SourceError where it has no usable row, or no kind."""
     check_table_name(name)
     folder, file = _located(source)
+    if not file and (title := card_title(folder)):
+        columns = replace(columns, texts={"title": title, **columns.texts})
     table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=columns)
     benchmark = replace(table_benchmark(table.definition), source=table)
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)

@@ -252,6 +252,30 @@ def test_parquet_structs_of_the_hub_and_splits(tmp_path: Path) -> None:
     assert ingest_table(str(tmp_path / "hub"), data, name="mine", split="train").manifest.media == 1
 
 
+@pytest.mark.parametrize(
+    ("card", "title"),
+    [
+        ("---\npretty_name: Shapes  of Things\nlicense: mit\n---\n# Shapes\n", "Shapes of Things"),
+        ("\ufeff---\r\npretty_name: Shapes\r\n---\r\n", "Shapes"),
+        ("---\nlicense: mit\n---\npretty_name: no\n", "mine"),
+        ("---\npretty_name: [a\n---\n", "mine"),
+        ("---\npretty_name: 3\n---\n", "mine"),
+        ("# No front matter\n", "mine"),
+    ],
+)
+def test_the_title_is_that_of_the_card(tmp_path: Path, card: str, title: str) -> None:
+    (tmp_path / "hub" / "data").mkdir(parents=True)
+    (tmp_path / "hub" / "data" / "test-00000-of-00001.parquet").write_bytes(parquet(QUESTIONS))
+    (tmp_path / "hub" / "README.md").write_bytes(card.encode())
+    data = Store(str(tmp_path / "data"))
+    ingest_table(str(tmp_path / "hub"), data, name="mine")
+    load_tables(data.uri, ["mine"])
+    assert benchmark("mine").title == title
+    ingest_table(str(tmp_path / "hub"), data, name="mine", columns=ColumnsFile(texts={"title": "My own"}))
+    load_tables(data.uri, ["mine"])
+    assert benchmark("mine").title == "My own"
+
+
 def test_the_hubs_cache_is_read_by_its_links(tmp_path: Path) -> None:
     cache = tmp_path / "datasets--owner--name"
     snapshot = cache / "snapshots" / "abc123" / "data"
