@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from jobs.demo.checkpoint import TRAINED_MODEL
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.paths import ROOT
 
@@ -57,12 +58,30 @@ def viewer(out: str) -> Iterator[str]:
         process.wait(30)
 
 
+def own_questions(folder: Path) -> Path:
+    """Do what the page on own questions shows, with the demo's model beside the guesses; return the output."""
+    (folder / "models.yaml").write_text(
+        f"trained-on-the-samples: {{engine: transformers, model: {TRAINED_MODEL}, dtype: float32, device: cpu}}\n"
+    )
+    where = ["--data", str(folder / "data")]
+    models = ["--models", "random,trained-on-the-samples", "--models-file", str(folder / "models.yaml")]
+    for command in (
+        ["generate", "table", "--from", "mate", "--out", str(folder / "questions")],
+        ["ingest", "table", str(folder / "questions"), "--as", "mine", *where],
+        ["run", *models, "--benchmarks", "mine", *where, "--out", str(folder / "out")],
+    ):
+        subprocess.run([sys.executable, "-m", "jobs.cli", *command], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return folder / "out"
+
+
 def main(out: str) -> None:
     """Take all pictures of an output's report and of the viewer."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder, browser(Path(folder)) as page:
         for name, file in REPORT_PAGES.items():
             take(page, (Path(out) / "report" / file).resolve().as_uri(), PICTURES / f"{name}.webp")
+        mine = own_questions(Path(folder)) / "report" / "benchmark-mine.html"
+        take(page, mine.as_uri(), PICTURES / "own-questions.webp")
         with viewer(out) as address:
             for name, path in VIEWER_PAGES.items():
                 take(page, address + path, PICTURES / f"{name}.webp")
