@@ -78,8 +78,9 @@ def ingest(
     if result.rejections:
         first = result.rejections[0]
         logging.getLogger("vlmsweep").warning(
-            "%d rows rejected, listed in %s/rejected.jsonl; the first: %s: %s",
+            "%d row%s rejected, listed in %s/rejected.jsonl; the first: %s: %s",
             len(result.rejections),
+            "" if len(result.rejections) == 1 else "s",
             where,
             first.item,
             first.reason,

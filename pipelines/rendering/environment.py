@@ -39,6 +39,7 @@ def environment(package: str = "pipelines.rendering") -> Environment:
         one_line(text), _SUMMARY_LENGTH, placeholder=" \N{HORIZONTAL ELLIPSIS}"
     )
     templates.globals["viewer_mark"] = viewer_mark
+    templates.filters["counted"] = lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}"
     templates.filters["bounded"] = lambda text: shorten(clean(text), ANSWER_LIMIT)
     return templates
 

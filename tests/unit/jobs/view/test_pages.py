@@ -6,6 +6,7 @@ import html
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,12 +15,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from models.messages import prompt_sha256
+from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Row
 from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
+from pipelines.plan.run_spec import RunSpec
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
+from pipelines.sweep.run import run_sweep
 from tests.support.viewer_output import make_target, part
 
 
@@ -151,6 +157,18 @@ def test_overview_shows_value_interval_and_published_rows(client: TestClient) ->
     assert "25.0–75.0" in metric_page
     assert "Planning" in metric_page
     assert "published row" in metric_page
+
+
+def test_a_line_of_people_stands_where_a_paper_has_them(client: TestClient, opened: Any, tmp_path: Path) -> None:
+    assert "People <small>as published" in client.get("").text
+    (tmp_path / "questions.csv").write_text("id,question,A,B,answer\n1,Which?,one,two,A\n2,Which now?,one,two,B\n")
+    ingest_table(str(tmp_path / "questions.csv"), Store(str(tmp_path)), name="mine")
+    load_tables(str(tmp_path), ["mine"])
+    out, models = str(tmp_path / "out"), {"a": ModelSpec(engine="random")}
+    run_sweep(RunSpec(data=str(tmp_path), out=out, models=models, benchmarks=("mine",)))
+    page = opened(out).get("").text
+    assert "Models by benchmarks" in page
+    assert "as published" not in page
 
 
 def test_unknown_benchmark_is_named(client: TestClient) -> None:

@@ -140,7 +140,7 @@ def test_landing_page_shows_the_answers(plain_pages: dict[str, Page]) -> None:
         "words, requests without an answer: words 1 of 10 failed, words 1 of 10 excluded, words 1 of 10 not run",
         "To compare with",
         "About this run",
-        "1 tables, 6 figures, 2 examples",
+        "1 table, 6 figures, 2 examples",
     ):
         assert expected in text
     assert [name for name in page.values("id") if name.startswith("table-")] == ["table-summary", "table-cost"]
