@@ -26,7 +26,7 @@ from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
-from tests.support.viewer_output import make_target, part
+from tests.support.viewer_output import make_target, metric, part, write_metrics
 
 
 def rows_of(out: str) -> list[dict[str, Any]]:
@@ -159,8 +159,10 @@ def test_overview_shows_value_interval_and_published_rows(client: TestClient) ->
     assert "published row" in metric_page
 
 
-def test_a_line_of_people_stands_where_a_paper_has_them(client: TestClient, opened: Any, tmp_path: Path) -> None:
-    assert "People <small>as published" in client.get("").text
+def test_a_line_of_people_stands_where_a_paper_has_them(opened: Any, copied: str, tmp_path: Path) -> None:
+    number = {**metric("good", "0-shot", 0.5), "benchmark": "mate", "task": "img2txt", "metric": "exact_match"}
+    write_metrics(copied, [number])
+    assert "People <small>as published" in opened(copied).get("").text
     (tmp_path / "questions.csv").write_text("id,question,A,B,answer\n1,Which?,one,two,A\n2,Which now?,one,two,B\n")
     ingest_table(str(tmp_path / "questions.csv"), Store(str(tmp_path)), name="mine")
     load_tables(str(tmp_path), ["mine"])
