@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from pipelines.benchmarks import benchmark
@@ -52,7 +53,7 @@ def import_rows(
         (row.task, row.setting, row.sample_id, row.variant): row
         for row in context.plans.open(dataset, target.prompts).iter_columns()
     }
-    predictions: dict[_Key, dict[str, Any]] = {}
+    predictions: dict[_Key, Mapping[str, Any]] = {}
     for line, row in rows:
         key = (row["task"], row["setting"], row["sample_id"], row["variant"])
         problem = "" if key in planned else f"{name} has no such sample or variant"
@@ -63,13 +64,14 @@ def import_rows(
                 Rejection(file=row.get("file") or file_name, item=f"line {line}: {'/'.join(key)}", reason=problem)
             )
         else:
-            predictions[key] = _prediction(target.columns(planned[key]), row)
+            predictions[key] = row
     if not predictions:
         return None
     answered = {TaskSetting(task, setting) for task, setting, _, _ in predictions}
     folder = part_folder("predictions", name, model)
     earlier = _earlier_rows(context.out, folder, target.prompts.dataset_fingerprint, answered)
-    _write_parts(context.out, folder, [*earlier, *predictions.values()])
+    new = (_prediction(target.columns(planned[key]), row) for key, row in predictions.items())
+    _write_parts(context.out, folder, chain(earlier, new))  # a part at a time: complete rows take the most memory
     target = target.with_prompts(task_settings=tuple(cell for cell in target.prompts.task_settings if cell in answered))
     ids = tuple(sorted({key[2] for key in predictions})) if is_person(model) else ()
     return ManifestEntry(
@@ -124,11 +126,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _write_parts(out: Store, folder: str, rows: Sequence[dict[str, Any]]) -> None:
+def _write_parts(out: Store, folder: str, rows: Iterator[dict[str, Any]]) -> None:
     """Replace the model's answers from an earlier file."""
     written = set()
-    for start in range(0, len(rows), PART_ROWS):
-        part = f"{folder}/external-{start // PART_ROWS:05d}.parquet"
-        out.put(part, to_parquet(rows[start : start + PART_ROWS], PREDICTIONS))
+    while content := [*islice(rows, PART_ROWS)]:
+        part = f"{folder}/external-{len(written):05d}.parquet"
+        out.put(part, to_parquet(content, PREDICTIONS))
         written.add(part)
     out.delete_all(folder, written, "external-*.parquet")
