@@ -128,7 +128,7 @@ def _is_number(value: Any) -> bool:
 
 def _write_parts(out: Store, folder: str, rows: Iterator[dict[str, Any]]) -> None:
     """Replace the model's answers from an earlier file."""
-    written = set()
+    written: set[str] = set()
     while content := [*islice(rows, PART_ROWS)]:
         part = f"{folder}/external-{len(written):05d}.parquet"
         out.put(part, to_parquet(content, PREDICTIONS))
