@@ -96,8 +96,8 @@ def test_random_answers_are_counted_right(ingested: tuple[Path, list[Question]])
         == 0
     )
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in out.glob("predictions/*/*/*.parquet")])
-    said = dict(zip(table["sample_id"].to_pylist(), table["output"].to_pylist(), strict=True))
-    assert reported(out, "random") == counted(rows, lambda _, q: said[q.id].strip(" .?!").lower() == q.answer)
+    outputs = dict(zip(table["sample_id"].to_pylist(), table["output"].to_pylist(), strict=True))
+    assert reported(out, "random") == counted(rows, lambda _, q: outputs[q.id].strip(" .?!").lower() == q.answer)
 
 
 @pytest.mark.slow
