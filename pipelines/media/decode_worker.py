@@ -177,7 +177,9 @@ def serve(lines: IO[str], out: IO[bytes]) -> None:
 def main(arguments: Sequence[str] = ()) -> None:
     """Serve on standard streams; decoders print to standard error."""
     del arguments
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
+    most = min([MAX_MEMORY_BYTES, *limits])  # `ulimit -v` may be lower
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     serve(sys.stdin, sys.stdout.buffer)
 
 

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from pipelines.errors import FencedError
+from pipelines.errors import FencedError, StoreError
 from pipelines.storage.backend import is_remote
+from pipelines.storage.errors import describe
 from pipelines.storage.lock_owner import LOCK, LockOwner, check_is_lock, check_lock, locked_error
 from pipelines.storage.object_lock import object_lock
 from pipelines.storage.store import Store
@@ -48,8 +49,12 @@ def owns_lock(out: Store, token: str) -> bool:
 @contextlib.contextmanager
 def _file_lock(out: Store, owner: LockOwner) -> Iterator[None]:
     path = Path(out.uri, LOCK)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _open_locked_file(path, out) as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        locked = _open_locked_file(path, out)
+    except PermissionError as error:
+        raise StoreError(f"{path}: {describe(error)}") from error
+    with locked as file:
         file.seek(0)
         check_is_lock(out, file.read())
         file.truncate(0)
@@ -64,7 +69,11 @@ def _file_lock(out: Store, owner: LockOwner) -> Iterator[None]:
 def _open_locked_file(path: Path, out: Store) -> IO[bytes]:
     """Return the open, locked lock file, which is still the file of that name."""
     while True:
-        file = path.open("a+b")
+        refusal: PermissionError | None = None
+        try:
+            file: IO[bytes] = path.open("a+b")
+        except PermissionError as error:  # another user's: it is read to name the run that holds it
+            file, refusal = path.open("rb"), error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -74,6 +83,9 @@ def _open_locked_file(path: Path, out: Store) -> IO[bytes]:
             raise locked_error(out, current) from None
         except OSError as error:  # a network disk without locks
             log.warning("%s: locking is unavailable (%s); make sure that no other run writes there", path, error)
+        if refusal:
+            file.close()
+            raise refusal
         if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file
         file.close()  # its owner removed it between open and flock

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,18 @@ def test_crashed_child_is_replaced(picture: Path) -> None:
         with pytest.raises(DecodeError, match=r"the decoder crashed \(exit -9\)"):
             decoder.decode_file(picture, Media("image", ""))
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
+
+
+def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
+    lines = [
+        "import resource, sys",
+        "from pathlib import Path",
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))",
+        "from models.messages import Media",
+        "from pipelines.media.decoder import Decoder",
+        "Decoder().decode_file(Path(sys.argv[1]), Media('image', ''))",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines), str(picture)], check=True)
 
 
 def test_stuck_child_is_replaced(picture: Path) -> None:

@@ -1,5 +1,6 @@
 """The run lock on a disk; `tests/integration/test_lock_on_s3.py` tests that of an object store."""
 
+import errno
 import json
 import os
 import signal
@@ -7,10 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from pipelines.errors import FencedError, LockedError
+from pipelines.errors import FencedError, LockedError, StoreError
 from pipelines.storage.lock import run_lock
 from pipelines.storage.lock_owner import LOCK, check_lock
 from pipelines.storage.store import Store
@@ -55,6 +57,28 @@ def test_lock_of_a_killed_run_is_taken_over_and_fences_its_workers(tmp_path: Pat
     with pytest.raises(FencedError, match="is unlocked"):
         check_lock(Store(str(tmp_path)), run)
     assert not (tmp_path / LOCK).exists()
+
+
+def test_lock_of_another_user_names_its_run_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def open_as_another(path: Path, mode: str, *more: object, **named: object) -> IO[bytes]:
+        if "+" in mode:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return opened(path, mode, *more, **named)
+
+    process, run = start_lock_owner(tmp_path)
+    content = (tmp_path / LOCK).read_bytes()
+    monkeypatch.setattr(Path, "open", open_as_another)
+    with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(Store(str(tmp_path))):
+        pytest.fail("two runs hold the lock")
+    process.kill()
+    process.communicate()
+    message = rf"{LOCK}: no permission .*grant this user the right to read and write there"
+    with pytest.raises(StoreError, match=message), run_lock(Store(str(tmp_path))):
+        pytest.fail("another user's lock was taken")
+    monkeypatch.undo()
+    assert (tmp_path / LOCK).read_bytes() == content
 
 
 def test_lock_is_released_when_the_run_fails(tmp_path: Path) -> None:
