@@ -53,9 +53,10 @@ _UNREACHABLE = (
 
 
 def is_of_machine(error: Exception) -> bool:
-    """Return whether a disk is full or read-only, or no more files may be opened: no bug, wherever it happens."""
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
-    return isinstance(error, OSError) and error.errno in full
+    """Return whether a disk or memory is full, a place is read-only, or too many files are open: never a bug."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+    is_out_of_memory = isinstance(error, MemoryError) or str(error) == _NO_THREAD
+    return is_out_of_memory or (isinstance(error, OSError) and error.errno in full)
 
 
 def is_storage_error(error: Exception) -> bool:
@@ -93,11 +94,16 @@ def describe(error: Exception) -> str:
 
 
 _BAD_SETTINGS = ("InvalidRegionError", "InvalidDefaultsMode", "InvalidConfigError", "InvalidRetryConfigurationError")
+_NO_THREAD = "can't start new thread"
 _RESUME = ". Run the same command again to resume"
 _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((errno.ENOSPC, errno.EDQUOT), f"the disk is full ({{text}}); free some space{_RESUME}"),
     ((errno.EROFS,), f"the place is read-only ({{text}}); make it writable, or give another{_RESUME}"),
     ((errno.EMFILE, errno.ENFILE), f"too many open files ({{text}}); raise the limit, `ulimit -n 4096`{_RESUME}"),
+    (
+        ("MemoryError", "_ArrayMemoryError", "ArrowMemoryError", _NO_THREAD, errno.ENOMEM),
+        f"no memory is left; raise the limits, `ulimit -v` and `ulimit -u`, or use a larger machine{_RESUME}",
+    ),
     (("PermissionError",), "no permission ({text}); grant this user the right to read and write there"),
     (
         ("[Errno 22] Bad Request",),  # how s3fs reports a refusal without a message

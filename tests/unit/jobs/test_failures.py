@@ -28,6 +28,15 @@ def test_what_the_machine_lacks_is_a_sentence(number: int, remedy: str, capsys: 
     assert f"{remedy}. Run the same command again to resume" in line
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), RuntimeError("can't start new thread")]
+)
+def test_memory_that_is_used_up_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(error) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vlmsweep: no memory is left; raise the limits, `ulimit -v` and `ulimit -u`")
+
+
 def test_other_errors_of_the_system_are_bugs(capsys: pytest.CaptureFixture[str]) -> None:
     assert report_failure(OSError(errno.EBADF, "Bad file descriptor")) == 70
     assert "please report it" in capsys.readouterr().err
