@@ -208,6 +208,7 @@ class BenchmarkDefinition:
     printed_headline: str = ""  # under which name papers and people's values have it, where under another
     measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
+    corpus_metrics: tuple[str, ...] = ()  # metrics that are no mean over rows, such as F1
     lower_is_better: tuple[str, ...] = ()  # metrics of which less is better
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""

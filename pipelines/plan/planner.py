@@ -6,7 +6,7 @@ A part of the plan is in memory at a time, and all its rows are handled together
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -37,22 +37,23 @@ def plan_model(
     replicas: int = 1,
     file: UnitFile | None = None,
     planned: IdSet | None = None,
+    within: Container[str] | None = None,
 ) -> ModelPlan:
     """Plan one model on one benchmark; the size of units depends on `replicas`, ids and answers do not.
 
     Its units are written to `file`, which the plans of a sweep share. Requests that are in `planned` are left out, and
-    the others are added to it.
+    the others are added to it. Units hold requests of the samples `within` alone, if given; counts are of all.
     """
     if target.prompts.kind == "caption":  # the same picture is in several samples
         planned = IdSet()
     maker = UnitMaker(target, replicas, plan.samples)
-    planner = _Planner(ModelPlan(target, UnitList(file=file), repair=completed.repair), completed, maker, planned)
+    work = ModelPlan(target, UnitList(file=file), repair=completed.repair)
+    planner = _Planner(work, completed, maker, planned, within)
     for part in plan.parts:  # no group reaches beyond its part: ids need not be held for longer
         planner.maker.samples += part.samples
         columns = plan.read_columns(part)
         if columns.rows:
             planner.add(part, columns)
-    work = planner.work
     work.units.extend(retry_units(planner.retries, target.prompts.benchmark_name, planner.retry_sizes))
     return work
 
@@ -64,6 +65,8 @@ class _Planner:
     maker: UnitMaker
     planned: IdSet | None
     """Requests planned so far, where plans may share some."""
+    within: Container[str] | None = None
+    """The samples whose requests go into units; None for all."""
     retries: RetryPool = field(default_factory=dict)
     retry_sizes: dict[GroupKey, int] = field(default_factory=dict)
     groups: IdSet = field(default_factory=IdSet)
@@ -76,6 +79,10 @@ class _Planner:
         planned = np.ones(len(ids), dtype=bool) if self.planned is None else self.planned.add(ids)
         pending = planned & ~self.completed.finished.contains(ids)
         self._count(columns, planned, pending)
+        samples = columns.codes("sample_id")
+        if self.within is not None:
+            is_within = np.array([name in self.within for name in samples.values], dtype=bool)
+            pending &= is_within[samples.codes]
         if not pending.any():
             return
         groups = columns.codes("media_group")
@@ -86,7 +93,7 @@ class _Planner:
         if self.completed.failed:
             pending &= ~self._add_retries(part, groups, keys, ids, pending)
         if pending.any():
-            pool = _pool(part, groups, columns.codes("sample_id"), ids, pending)
+            pool = _pool(part, groups, samples, ids, pending)
             self.work.units.extend(self.maker.units(pool))
 
     def _count(self, columns: PlanColumns, planned: Mask, pending: Mask) -> None:
@@ -179,13 +186,16 @@ def _runs(*columns: Numbers) -> Iterator[tuple[int, int]]:
 Captions = Callable[[SweepContext, ModelTarget, Dataset], Mapping[str, str]]
 
 
-def plan_sweep(context: SweepContext, captions: Captions | None = None) -> dict[str, list[ModelPlan]]:
+def plan_sweep(
+    context: SweepContext, captions: Captions | None = None, within: Mapping[str, Container[str]] | None = None
+) -> dict[str, list[ModelPlan]]:
     """Plan every model of a sweep, benchmark by benchmark; completed requests are skipped.
 
-    What is to be repaired is in the plans. Without `captions`, the output's are used.
+    What is to be repaired is in the plans. Without `captions`, the output's are used. Units are of the samples `within`
+    alone, by benchmark, if given.
     """
     file = UnitFile()
-    return {model: list(_model_plans(context, model, file, captions)) for model in context.spec.models}
+    return {model: list(_model_plans(context, model, file, captions, within)) for model in context.spec.models}
 
 
 def store_plans(context: SweepContext) -> dict[str, list[ModelPlan]]:
@@ -201,7 +211,13 @@ def _stored(context: SweepContext, target: ModelTarget, dataset: Dataset) -> Mod
     return ModelPlan(target)
 
 
-def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Captions | None) -> Iterator[ModelPlan]:
+def _model_plans(
+    context: SweepContext,
+    model: str,
+    file: UnitFile,
+    captions: Captions | None,
+    within: Mapping[str, Container[str]] | None,
+) -> Iterator[ModelPlan]:
     """Plan a model by benchmark and set of prompts; a request that several sets share is in the first one's plan."""
     spec = context.spec
     for name, group in groupby(context.model_targets(model), lambda pair: pair[0].prompts.benchmark_name):
@@ -222,6 +238,7 @@ def _model_plans(context: SweepContext, model: str, file: UnitFile, captions: Ca
                 replicas=spec.models[model].replicas.max,
                 file=file,
                 planned=planned if len(targets) > 1 else None,
+                within=within[name] if within else None,
             )
             repair = Repair(repair.folder)
             if failed and len(targets) > 1:

@@ -18,6 +18,7 @@ from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, holds_captions
+from pipelines.plan.until import Stop
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -70,6 +71,8 @@ class ManifestEntry:
     """Name of the target's set of prompts, where a run named it."""
     other_prompt_sets: tuple[PromptSet, ...] = ()
     """Sets of prompts reported in addition to the target's."""
+    stop: Stop | None = None
+    """Where a run with `--until` stopped."""
 
     @property
     def prompts(self) -> PromptPlan:
@@ -155,6 +158,8 @@ class ManifestEntry:
         del raw["target"]
         if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
+        if self.stop is None:
+            del raw["stop"]
         return {**raw, "asker": self.target.to_json()}
 
     @classmethod
@@ -263,6 +268,12 @@ class RunManifest:
                 if parameters
             ),
             *(f"model {name}: {text}" for name, texts in self.engine_warnings.items() for text in texts),
+            *(
+                f"{entry.model} on {entry.benchmark}: stopped by {stop.until} after {stop.asked:,} of {stop.clusters:,} "
+                "clips, pictures or scenes; headline intervals hold whenever a run stops, for the value of all of them"
+                for entry in self.entries
+                if (stop := entry.stop) and stop.asked < stop.clusters
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
+from pipelines.plan.until import Until
 
 
 class Stage(StrEnum):
@@ -108,6 +109,7 @@ class SweepRecord:
     human: tuple[str, ...] = ()
     cost_limit: float | None = None
     repeats: int = 1
+    until: str | None = None
 
     @property
     def first_judge(self) -> str:
@@ -165,6 +167,8 @@ class RunSpec:
     """Dollars."""
     repeats: int = 1
     """How often each request is asked, with seeds that follow each other."""
+    until: Until | None = None
+    """When the run stops before all is asked; None: not before."""
     wait_for_nodes_s: float | None = None
     """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
 
@@ -184,6 +188,12 @@ class RunSpec:
                 check_placeholders(text, benchmark(name).prompt_texts[version], f"prompt {version} of {name}")
         for name, sets in self.prompt_sets.items():
             check_names(f"set of prompts of {name}", sets, [DEFAULT_PROMPTS, *benchmark(name).prompt_sets])
+        for entry in chosen if self.until else ():
+            if entry.headline in entry.corpus_metrics:
+                raise UsageError(
+                    f"--until: {entry.headline}, the headline of {entry.name}, is a number of the whole corpus and no mean "
+                    "over its rows, so no interval holds at every stop; leave --until out, or use --limit"
+                )
         cells = (cells_of, people_cells)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
@@ -223,6 +233,7 @@ class RunSpec:
             human=tuple(f"{file.benchmark}={file.uri}" for file in self.human),
             cost_limit=self.cost_limit,
             repeats=self.repeats,
+            until=str(self.until) if self.until else None,
         )
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

@@ -1,0 +1,96 @@
+"""Intervals and rankings that hold at every moment of a run, however often it looks at them and whenever it stops.
+
+Clusters (clips, pictures, scenes) are drawn without replacement from a finite set of them, and the number is the value
+of the whole set. The theorem: for each candidate value the product of 1 + bet x (observation - its mean if the
+candidate were true, given all before) is a martingale that never falls below 0, if each bet is fixed beforehand; by
+Ville's inequality it exceeds 1 / alpha at any time with a chance of at most alpha. Candidates whose product exceeds
+that are rejected (Waudby-Smith and Ramdas 2020, Confidence sequences for sampling without replacement, NeurIPS;
+2024, Estimating means of bounded random variables by betting, JRSS-B 86(1), section 5 and appendix).
+
+A cluster's rows are one observation: it is the sum of its scores, filled up to the size of the largest cluster by rows
+that are worth the candidate. So a share of rows of unequal clusters is tested exactly, and no independence of rows
+within a cluster is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from pipelines.metrics.intervals import LEVEL, FloatArray, Interval
+
+ALPHA: Final = 1 - LEVEL
+_LARGEST_BET: Final = 0.9
+"""Share of the capital that one cluster may cost."""
+_HALVINGS: Final = 16
+_PRIOR: Final = 0.25  # variance that one cluster beforehand stands for
+_TINY: Final = 1e-9
+
+
+def sequential_interval(
+    totals: FloatArray, sizes: FloatArray, population: int, largest: float, reach: float
+) -> Interval:
+    """Return the interval of the whole set's share, which holds at all sizes of the sample at once with 95%.
+
+    `totals` and `sizes` are the sums of scores (0 to 1 each) and the rows of each cluster in the order of the draw, out
+    of a `population` of clusters of at most `largest` rows. The bets are best for an interval that reaches so far.
+    """
+    if len(totals) >= population:
+        value = float(totals.sum() / sizes.sum())
+        return Interval(value, value)
+    bets = _bets(totals, sizes, population, largest, reach)
+    low = _lower_end(totals, sizes, population, largest, bets)
+    return Interval(low, 1 - _lower_end(sizes - totals, sizes, population, largest, bets))
+
+
+def _bets(totals: FloatArray, sizes: FloatArray, population: int, largest: float, reach: float) -> FloatArray:
+    """Return the bet on each cluster, from those before it: the distance to be seen, by their variance."""
+    count = np.arange(len(totals))
+    before = np.cumsum(totals) - totals, np.cumsum(sizes) - sizes
+    shares = np.where(before[1] > 0, before[0] / np.maximum(before[1], _TINY), 0.5)
+    squares = ((totals - shares * sizes) / largest) ** 2
+    variances = (_PRIOR + np.cumsum(squares) - squares) / (count + 1)
+    # A candidate off by `reach` is off by more among the clusters that are left.
+    distances = reach * population / (population - count)
+    bets: FloatArray = distances / variances
+    return bets
+
+
+def _lower_end(totals: FloatArray, sizes: FloatArray, population: int, largest: float, bets: FloatArray) -> float:
+    """Return the largest candidate that is rejected as too low; the evidence against lower ones is larger."""
+    low, high = 0.0, float(totals.sum() / max(sizes.sum(), _TINY))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        filled = (totals + middle * (largest - sizes)) / largest
+        is_rejected = log_evidence(filled, population, middle, bets) >= math.log(2 / ALPHA)
+        low, high = (middle, high) if is_rejected else (low, middle)
+    return low
+
+
+def log_evidence(values: FloatArray, population: int, mean: float, bets: FloatArray) -> float:
+    """Return the largest log capital so far of bets that the mean of a population in [0, 1] exceeds `mean`."""
+    left = population - np.arange(len(values))
+    expected = (population * mean - (np.cumsum(values) - values)) / left
+    if (expected < -_TINY).any():  # no rest of the population has such a mean
+        return math.inf
+    limits = _LARGEST_BET / np.maximum(expected, _TINY)
+    with np.errstate(divide="ignore"):
+        gains = np.log1p(np.minimum(bets, limits) * (values - expected))
+    return max(0.0, float(np.cumsum(gains).max(initial=0.0)))
+
+
+def log_evidence_of_order(better: FloatArray, worse: FloatArray, population: int, largest: float) -> float:
+    """Return the log evidence that one model's whole sum of scores exceeds another's, from sums by cluster.
+
+    Bets are those that would have grown best so far (aGRAPA, section B.3 of the second paper).
+    """
+    values = (1 + (better - worse) / largest) / 2
+    count = np.arange(len(values))
+    total, squares = np.cumsum(values) - values, np.cumsum(values**2) - values**2
+    means = (0.5 + total) / (count + 1)
+    variances = (_PRIOR + 0.25 + squares) / (count + 1) - means**2
+    gaps = means - 0.5
+    bets = np.maximum(0.0, gaps / (np.maximum(variances, _TINY) + gaps**2))
+    return log_evidence(values, population, 0.5, bets)

@@ -1,0 +1,1 @@
+"""Runs that stop as soon as their numbers are exact enough."""

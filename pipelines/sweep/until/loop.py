@@ -1,0 +1,170 @@
+"""Ask clusters in a seeded order until the numbers are exact enough; what is left is recorded as stopped.
+
+A run looks after fixed numbers of clusters, and each look depends on the answers to those clusters alone. A run that
+is killed and started again finds them answered, decides the same at each look, and stops at the same place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pipelines.errors import UsageError
+from pipelines.json_records import dump_checked
+from pipelines.plan.plan_store import iter_selected_samples
+from pipelines.plan.planner import plan_sweep
+from pipelines.plan.records import ModelPlan
+from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest
+from pipelines.plan.stored_plan import PlanReader
+from pipelines.plan.units import WorkUnit
+from pipelines.plan.until import STOPPED, Cluster, Stop, Until, looks, ordered_clusters
+from pipelines.predict.loader import excluded_row
+from pipelines.predict.records import Receipt
+from pipelines.predict.stage import predict
+from pipelines.predict.status import StatusWriter
+from pipelines.report.entry_frame import EntryRequests, PlannedEntry
+from pipelines.schemas import PREDICTIONS, prediction_table
+from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.parts import iter_parts, part_folder, score_path, to_parquet
+from pipelines.sweep.evaluate import score_entries
+from pipelines.sweep.record import sweep_entries
+from pipelines.sweep.session import Sweep
+from pipelines.sweep.until.numbers import Cell, Number, headlines, is_exact_enough, stopped_numbers
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _BenchmarkRun:
+    """The clusters of one benchmark, and how far they were asked."""
+
+    name: str
+    entries: list[ManifestEntry]
+    clusters: list[Cluster]
+    requests: dict[str, EntryRequests] = field(default_factory=dict)
+    """By model."""
+    asked: int = 0
+    numbers: dict[str, dict[Cell, Number]] = field(default_factory=dict)
+    """By model, of the last look."""
+    is_over: bool = False
+
+    @property
+    def sample_ids(self) -> frozenset[str]:
+        """The samples asked so far."""
+        return frozenset(name for cluster in self.clusters[: self.asked] for name in cluster.sample_ids)
+
+
+def predict_until(
+    sweep: Sweep, run: RunManifest, plans: Mapping[str, Sequence[ModelPlan]], status: StatusWriter
+) -> tuple[RunManifest, list[str]]:
+    """Predict and score until every model's numbers are exact enough; return `run.json`, and why models are unavailable.
+
+    Raises UsageError where a benchmark has one cluster only.
+    """
+    context = sweep.context
+    until = context.spec.until
+    assert until is not None
+    runs = _benchmark_runs(sweep, plans)
+    while any(not each.is_over for each in runs):
+        for each in runs:
+            each.asked = next(size for size in looks(len(each.clusters)) if each.is_over or size > each.asked)
+        within = {each.name: each.sample_ids for each in runs}
+        unavailable = predict(context, sweep.cluster, plan_sweep(context, within=within), status, sweep.costs)
+        if unavailable:
+            return run, unavailable
+        for each in runs:
+            if not each.is_over:
+                _look(sweep, each, until)
+    stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
+    entries = [replace(e, stop=stops.get((e.benchmark, e.model), e.stop)) for e in run.entries]
+    run = replace(run, entries=tuple(entries))
+    context.out.put(PATH, dump_checked(run.to_dict()))
+    _record_stopped(sweep, {each.name for each in runs if each.asked < len(each.clusters)}, status)
+    return run, []
+
+
+def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> list[_BenchmarkRun]:
+    context = sweep.context
+    spec, targets = context.spec, [plan.target for of_model in plans.values() for plan in of_model]
+    entries = sweep_entries(spec, targets)
+    runs = []
+    for name in dict.fromkeys(entry.benchmark for entry in entries):
+        samples = iter_selected_samples(context.datasets.open(spec.data, name), spec.selection)
+        clusters = ordered_clusters(samples, name, spec.seed)
+        if len(clusters) < 2:
+            raise UsageError(
+                f"--until: the samples of {name} share one clip, picture or scene, of which no interval can be made; "
+                "leave --until out, or select more samples"
+            )
+        runs.append(_BenchmarkRun(name, [entry for entry in entries if entry.benchmark == name], clusters))
+    return runs
+
+
+def _look(sweep: Sweep, each: _BenchmarkRun, until: Until) -> None:
+    """Score what was asked, and decide whether the benchmark is over."""
+    context, asked = sweep.context, each.clusters[: each.asked]
+    for warning in score_entries(sweep, each.entries):
+        log.warning("%s", warning)
+    for entry in each.entries:
+        if entry.model not in each.requests:
+            each.requests[entry.model] = EntryRequests.read(PlannedEntry(entry, context.entry_plans(entry)))
+        each.numbers[entry.model] = headlines(entry, each.requests[entry.model], context.out, asked)
+    each.is_over = each.asked == len(each.clusters) or is_exact_enough(until, each.numbers)
+    log.info("%s: looked after %d of %d clusters", each.name, each.asked, len(each.clusters))
+
+
+def _stops(each: _BenchmarkRun, until: Until, seed: int) -> Iterator[tuple[tuple[str, str], Stop]]:
+    for model, numbers in each.numbers.items():
+        is_early = each.asked < len(each.clusters)
+        yield (
+            (each.name, model),
+            Stop(
+                until=str(until),
+                seed=seed,
+                asked=each.asked,
+                clusters=len(each.clusters),
+                numbers=stopped_numbers(numbers, until) if is_early else (),
+            ),
+        )
+
+
+def _record_stopped(sweep: Sweep, names: set[str], status: StatusWriter) -> None:
+    """Write a row for each request of these benchmarks that was not asked: excluded, with the reason."""
+    context = sweep.context
+    reader = PlanReader(context.out)
+    for model, plans in plan_sweep(context).items() if names else ():
+        for plan in plans:
+            for unit in plan.units if plan.prompts.benchmark_name in names else ():
+                if not unit.retried:
+                    status.record(model, _write_stopped(sweep, plan, unit, reader))
+
+
+def _write_stopped(sweep: Sweep, plan: ModelPlan, unit: WorkUnit, reader: PlanReader) -> Receipt:
+    rows = [
+        excluded_row(plan.target.columns(row), row.excluded or STOPPED)
+        for media_slice in unit.slices
+        for row in reader.rows(media_slice.plan_part, media_slice.rows)
+    ]
+    table = prediction_table(rows).sort_by("request_id")
+    check_lock(sweep.context.out, sweep.context.lock_token)
+    sweep.context.out.put(unit.part, to_parquet(table, PREDICTIONS))
+    counts = Counter((row["task"], row["setting"], row["status"]) for row in rows)
+    return Receipt(part=unit.part, counts=counts)
+
+
+def forget_stopped(sweep: Sweep) -> None:
+    """Delete the rows of requests that an earlier run did not ask, of this sweep's models and benchmarks."""
+    context = sweep.context
+    spec, out = context.spec, context.out
+    for entry in sweep.earlier.entries:
+        if entry.stop is None or entry.model not in spec.models or entry.benchmark not in spec.benchmarks:
+            continue
+        folder = part_folder("predictions", entry.benchmark, entry.model)
+        for path, table in iter_parts(out, folder, ["status", "error"]):
+            reasons = zip(table["status"].to_pylist(), table["error"].to_pylist(), strict=True)
+            if ("excluded", STOPPED) in reasons:
+                check_lock(out, context.lock_token)
+                out.delete(path)
+                out.delete(score_path(path))

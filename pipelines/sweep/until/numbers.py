@@ -1,0 +1,139 @@
+"""The headlines of a model over the clusters asked so far, and whether they are exact enough."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from pipelines.benchmarks.judges import without_verdicts
+from pipelines.benchmarks.metrics_kernel.definitions import Estimate, recorded_estimates
+from pipelines.metrics.intervals import FloatArray, Interval, ratio
+from pipelines.metrics.sequential import ALPHA, log_evidence_of_order, sequential_interval
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.until import Cluster, StoppedNumber, Until
+from pipelines.report.entry_frame import EntryRequests, EntryScores
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_REACH = 0.02
+"""For which the bets of intervals are made where a ranking ends the run."""
+Cell: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """One headline as sums by cluster, in the order in which clusters were asked."""
+
+    metric: str
+    totals: FloatArray
+    sizes: FloatArray
+    population: int
+    """Clusters that the number has in the whole plan."""
+    largest: float
+    """The most rows of one cluster that count."""
+
+    def interval(self, reach: float) -> Interval:
+        """Return the interval of the value of all clusters."""
+        return sequential_interval(self.totals, self.sizes, self.population, self.largest, reach)
+
+
+def headlines(
+    entry: ManifestEntry, requests: EntryRequests, out: Store, asked: Sequence[Cluster]
+) -> dict[Cell, Number]:
+    """Return a number for each task and setting that has one: the first of the main metrics that is a mean of rows."""
+    ids = {sample_id for cluster in asked for sample_id in cluster.sample_ids}
+    every = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
+    frame = every[every["sample_id"].isin(ids)].reset_index(drop=True)
+    samples = {sample_id: requests.samples[sample_id] for sample_id in ids}
+    with recorded_estimates() as record:
+        entry.definition.reduce(frame, samples)
+    names = entry.definition.main_metrics
+    means = [estimate for estimate in record if estimate.metric.metric in names and is_mean_of_rows(estimate)]
+    by_cell: dict[Cell, dict[str, list[Estimate]]] = {}
+    for estimate in sorted(means, key=lambda mean: names.index(mean.metric.metric)):
+        cell = (estimate.metric.task, estimate.metric.setting)
+        by_cell.setdefault(cell, {}).setdefault(estimate.metric.metric, []).append(estimate)
+    firsts = {cell: next(iter(of_cell.items())) for cell, of_cell in by_cell.items()}
+    numbers = {
+        cell: _number(metric, estimates, _planned_rows(entry, every, cell), asked)
+        for cell, (metric, estimates) in firsts.items()
+    }
+    return {cell: number for cell, number in numbers.items() if number}
+
+
+def is_mean_of_rows(estimate: Estimate) -> bool:
+    """Return whether a number of all rows of its cell is the mean of scores from 0 to 1, and no statistic of a corpus."""
+    metric, terms = estimate.metric, estimate.terms
+    if metric.subset or metric.category or len(terms) != 1 or terms[0].statistic is not ratio:
+        return False
+    columns = terms[0].columns
+    return columns.shape[1] == 2 and bool(((columns >= 0) & (columns <= 1)).all())
+
+
+def _planned_rows(entry: ManifestEntry, frame: pd.DataFrame, cell: Cell) -> Counter[str]:
+    """Count the planned rows of a number by cluster."""
+    tasks = entry.definition.derived_tasks.get(cell[0], (cell[0],))
+    rows = frame[frame["task"].isin(tasks) & (frame["setting"] == cell[1])]
+    return Counter(np.where(rows["cluster"] != "", rows["cluster"], rows["sample_id"]).tolist())
+
+
+def _number(
+    metric: str, estimates: Sequence[Estimate], planned: Counter[str], asked: Sequence[Cluster]
+) -> Number | None:
+    names = [cluster.name for cluster in asked if planned[cluster.name]]
+    index = {name: number for number, name in enumerate(names)}
+    sums = np.zeros((len(names), 2))
+    for estimate in estimates:  # one a repeat
+        (term,) = estimate.terms
+        rows = [index[str(name)] for name in term.clusters if str(name) in index]
+        if len(rows) < len(term.clusters):
+            return None
+        np.add.at(sums, rows, term.columns)
+    # How many of a cluster's planned rows count, such as one a question, is the same in clusters not asked.
+    rows_of = np.array([planned[name] for name in names], dtype=np.float64)
+    counting = float((sums[:, 1] / rows_of).max(initial=0.0))
+    if not counting:
+        return None
+    largest = max(counting * max(planned.values()), float(sums[:, 1].max()))
+    return Number(metric, sums[:, 0], sums[:, 1], len(planned), largest)
+
+
+def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Cell, Number]]) -> bool:
+    """Return whether the numbers of every model allow to stop; a model without one does not."""
+    if not all(by_model.values()):
+        return False
+    if until.reach is None:
+        return _is_ranked([*by_model.values()])
+    intervals = (number.interval(until.reach) for numbers in by_model.values() for number in numbers.values())
+    return all(interval.high - interval.low <= 2 * until.reach for interval in intervals)
+
+
+def _is_ranked(models: Sequence[Mapping[Cell, Number]]) -> bool:
+    """Return whether of each two models one is better, of each number with 95% for all pairs together (Bonferroni)."""
+    needed = math.log(math.comb(len(models), 2) / ALPHA) if len(models) > 1 else 0.0
+    for first, second in combinations(models, 2):
+        for cell in first.keys() & second.keys():
+            a, b = first[cell], second[cell]
+            if len(a.totals) < a.population and not any(
+                log_evidence_of_order(x.totals, y.totals, a.population, max(a.largest, b.largest)) >= needed
+                for x, y in ((a, b), (b, a))
+            ):
+                return False
+    return True
+
+
+def stopped_numbers(numbers: Mapping[Cell, Number], until: Until) -> tuple[StoppedNumber, ...]:
+    """Return the numbers of a model with their intervals, as `run.json` holds them."""
+    ends = {cell: number.interval(until.reach or DEFAULT_REACH) for cell, number in numbers.items()}
+    return tuple(
+        StoppedNumber(task=cell[0], setting=cell[1], metric=numbers[cell].metric, low=end.low, high=end.high)
+        for cell, end in ends.items()
+    )
