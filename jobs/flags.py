@@ -82,6 +82,14 @@ class SweepFlags:
             "pass_at_k, pass_hat_k, majority and spread. For models that sample, such as --repeats 5.",
         ),
     ] = 1
+    until: Annotated[
+        str | None,
+        Option(
+            "--until",
+            help="Stop as soon as the answers suffice: 'ci<=0.02', the half width of every model's headline interval, or "
+            "ranking. What was not asked is excluded with the reason stopped.",
+        ),
+    ] = None
     sample_ids: Annotated[list[str] | None, Option("--sample-id", help="Only this sample; may be repeated.")] = None
     scorers: Annotated[
         list[str] | None,

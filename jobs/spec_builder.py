@@ -26,6 +26,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
+from pipelines.plan.until import Until
 from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
@@ -46,6 +47,8 @@ def build_run_spec(flags: SweepFlags, stages: Sequence[Stage] = (), *, models_fl
         raise UsageError(f"{models_flag}: name at least one model; see `vlmsweep list models`")
     if not names(flags.benchmarks):
         raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
+    if flags.until and list(stages) == [Stage.PREDICT]:
+        raise UsageError("--until: predict alone scores nothing to decide by; use `vlmsweep run`")
     if len(stages) == 1:
         flags = replace(flags, **_UNUSED.get(stages[0], {}))
     catalog = _catalog(flags)
@@ -141,6 +144,7 @@ def _spec(
         fail_on_error=FailureBudget(flags.fail_on_error),
         seed=flags.seed,
         repeats=flags.repeats,
+        until=Until.parse(flags.until) if flags.until else None,
         prompts=_prompt_texts(flags.prompts, benchmarks),
         prompt_versions=prompt_versions,
         prompt_sets=prompt_sets,

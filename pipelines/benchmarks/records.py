@@ -155,6 +155,7 @@ class Row:
     is_labelled: bool = False  # a file of people's labels (`--human`) has one of this output
     seed: int = DEFAULT_SEED  # the sweep's seed, from which seeded draws such as option orders are made again
     repeat: int = 0
+    is_stopped: bool = False  # not asked, because the run stopped before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

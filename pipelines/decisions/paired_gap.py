@@ -25,7 +25,7 @@ from pipelines.metrics.stats import SEED
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
+from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.measured import MetricKey
 from pipelines.storage.store import Store
 
@@ -49,7 +49,7 @@ class ScoredEntry:
         """Read an entry of an output."""
         plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
         requests = EntryRequests.read(PlannedEntry(entry, plans))
-        frame = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
+        frame = without_verdicts(asked_rows(EntryScores.read(out, entry).join(requests.columns)))
         return cls(entry.definition, frame[frame["status"] != "missing"], requests.samples)
 
     def value(self, key: MetricKey, frame: pd.DataFrame) -> float | None:

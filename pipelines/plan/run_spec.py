@@ -191,8 +191,8 @@ class RunSpec:
         for entry in chosen if self.until else ():
             if entry.headline in entry.corpus_metrics:
                 raise UsageError(
-                    f"--until: {entry.headline}, the headline of {entry.name}, is a number of the whole corpus and no mean "
-                    "over its rows, so no interval holds at every stop; leave --until out, or use --limit"
+                    f"--until: {entry.headline}, the headline of {entry.name}, is a number of the whole corpus and no "
+                    "mean over its rows, so no interval holds at every stop; leave --until out, or use --limit"
                 )
         cells = (cells_of, people_cells)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):

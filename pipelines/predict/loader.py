@@ -78,7 +78,7 @@ class Loader:
         store = self._data.sub(unit.benchmark)
         media, problems = self._fetch(included, store, exclusive_groups, guard)
         ready = self._kept_rows(unit)
-        ready += [_excluded_row(entry) for entry in planned if entry.row.excluded]
+        ready += [excluded_row(entry.columns, entry.row.excluded) for entry in planned if entry.row.excluded]
         requests = []
         for entry in included:
             problem = next((problems[medium] for medium in entry.media if medium in problems), None)
@@ -161,9 +161,9 @@ class Loader:
         return self._decoders[store.uri]
 
 
-def _excluded_row(entry: _Planned) -> dict[str, Any]:
-    reason = {"status": "excluded", "error_type": "excluded", "error": entry.row.excluded}
-    return {**entry.columns, **reason, "steps": []}
+def excluded_row(columns: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """Return the prediction of a request that is not sent."""
+    return {**columns, "status": "excluded", "error_type": "excluded", "error": reason, "steps": []}
 
 
 @dataclass(frozen=True, kw_only=True)

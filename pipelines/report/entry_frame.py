@@ -19,6 +19,7 @@ from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stored_plan import PlanReader
+from pipelines.plan.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import list_parts, part_folder, read_part, score_path
@@ -94,6 +95,12 @@ def _text(steps: Sequence[Step]) -> str:
         return ""
     last = steps[-1]
     return "\n".join([*(p.text for turn in last.turns for p in turn.parts if isinstance(p, Text)), *last.scored])
+
+
+def asked_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `EntryScores.join` without those that a run did not ask because it stopped before."""
+    is_stopped = rows["flags"].map(lambda flags: isinstance(flags, list) and STOPPED in flags).astype(bool)
+    return rows[~is_stopped].reset_index(drop=True) if is_stopped.any() else rows
 
 
 @dataclass(frozen=True, slots=True)

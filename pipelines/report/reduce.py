@@ -17,8 +17,9 @@ from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.until import Stop
 from pipelines.predict.records import CellCount
-from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
+from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
@@ -51,12 +52,14 @@ def reduce_entry(
     own_tokens = None if entry.external else submit(partial(_efficiency, planned, out))
     requests, scores = EntryRequests.read(planned), EntryScores.read(out, entry)
     definition, files = entry.definition, load_human_files(out, entry.benchmark)
-    frame = definition.human.with_labels(scores.join(requests.columns), files, entry.model)
+    rows = scores.join(requests.columns)
+    frame = definition.human.with_labels(asked_rows(rows), files, entry.model)
     judged = metrics_by_judge(frame, requests.samples, definition.reduce, definition.judged_metrics)
     by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
     agreement = judge_agreement(frame)
     every = without_verdicts(frame)
     metrics = definition.reduce(every, requests.samples) + agreement + _cleaned_replies(every)
+    metrics = with_stop(metrics, entry.stop) if entry.stop else metrics
     frame = first_repeats(every)
     verdicts = compared_verdicts(out, entry, frame)
     metrics += verdict_metrics(verdicts)
@@ -78,8 +81,8 @@ def reduce_entry(
             for source, of_source in {TABLES: metrics, **by_judge}.items()
             for metric in of_source
         ],
-        counts=counts_of(entry, every),
-        answers=[*examples(entry, every, requests.example_texts, outputs, names.label), *others.answers],
+        counts=counts_of(entry, rows),
+        answers=[*examples(entry, rows, requests.example_texts, outputs, names.label), *others.answers],
         judge_failed=int((every["verdict_state"] == "failed").sum()) + others.judge_failed,
         items=[*model_items(entry, lists, outputs, names.label(entry)), *others.items],
         marks=definition.human.annotation_scores(frame, files),
@@ -143,12 +146,13 @@ class _OtherSets:
     def add(self, in_set: PlannedEntry, scores: EntryScores, names: _SetNames, counted: set[str], out: Store) -> None:
         """Add a set; its requests are added to those `counted` in earlier ones."""
         entry, requests = in_set.entry, EntryRequests.read(in_set)
-        definition, frame = entry.definition, without_verdicts(scores.join(requests.columns))
+        definition, rows = entry.definition, without_verdicts(scores.join(requests.columns))
+        frame = asked_rows(rows)
         self.frames.append(frame)
         for metric in definition.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
-        new = frame[~frame["request_id"].isin(counted)]
+        new = rows[~rows["request_id"].isin(counted)]
         self.counts += counts_of(entry, new)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
         lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
@@ -187,6 +191,17 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
 
 
+def with_stop(metrics: Sequence[Metric], stop: Stop) -> list[Metric]:
+    """Return the metrics, the headlines with the intervals that hold although the answers decided when to stop."""
+    ends = {(number.metric, number.task, number.setting): number for number in stop.numbers}
+    return [
+        replace(metric, ci_low=end.low, ci_high=end.high, freedom=0)
+        if (end := ends.get((metric.metric, metric.task, metric.setting))) and not (metric.subset or metric.category)
+        else metric
+        for metric in metrics
+    ]
+
+
 def _cleaned_replies(frame: pd.DataFrame) -> list[Metric]:
     """Count the replies from which something was removed before they were read, by what it was."""
     answered = frame[frame["status"] == "ok"]
@@ -219,7 +234,7 @@ def _frames(group: Sequence[PlannedEntry], out: Store) -> tuple[dict[str, pd.Dat
 
 def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, Sample]]:
     requests = EntryRequests.read(planned)
-    return EntryScores.read(out, planned.entry).join(requests.columns), requests.samples
+    return asked_rows(EntryScores.read(out, planned.entry).join(requests.columns)), requests.samples
 
 
 def _efficiency(planned: PlannedEntry, out: Store, counted: Collection[str] = ()) -> Efficiency | None:

@@ -21,6 +21,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows
@@ -236,7 +237,7 @@ class PartScorer:
             "status": row.status,
             "answer": reading.answer,
             "rule": reading.rule,
-            "flags": [*row.dropped, *reading.flags],
+            "flags": [*((STOPPED,) if row.is_stopped else ()), *row.dropped, *reading.flags],
             "finish_reason": row.finish_reason,
             "verdict_state": row.verdict.state,
             "values": [*reading.values.items(), *by_judge.items()],

@@ -75,7 +75,7 @@ def score_human_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> None:
         score_parts(sweep.context, of_benchmark, sweep.cluster, judges=(), scorers=[])
 
 
-def _score(sweep: Sweep, entries: Sequence[ManifestEntry]) -> list[str]:
+def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> list[str]:
     """Send the judges what is open, then score every prediction part whose scores are missing or out of date.
 
     Return why default scorers did not run, a sentence each.

@@ -19,6 +19,7 @@ from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.record import record_sweep, sweep_warnings
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep, open_sweep
+from pipelines.sweep.until.loop import forget_stopped, predict_until
 
 
 def run_sweep(
@@ -54,6 +55,7 @@ def _run(sweep: Sweep) -> SweepResult:
     context, cluster, costs, stages = sweep.context, sweep.cluster, sweep.costs, sweep.stages
     out, models = context.out, context.spec.models
     if Stage.PREDICT in stages:
+        forget_stopped(sweep)
         caption(context, cluster, costs)  # first: prompts hold captions, and ids hash prompts
     plans = store_plans(context) if stages == {Stage.REPORT} else plan_sweep(context)
     repair_output(out, chain.from_iterable(plans.values()))
@@ -61,7 +63,11 @@ def _run(sweep: Sweep) -> SweepResult:
     prune_plans(context, run.entries)
     status = StatusWriter(out, plans, is_new=sweep.earlier.is_new)
     try:
-        unavailable = predict(context, cluster, plans, status, costs) if Stage.PREDICT in stages else []
+        unavailable: list[str] = []
+        if Stage.PREDICT in stages and context.spec.until:
+            run, unavailable = predict_until(sweep, run, plans, status)
+        elif Stage.PREDICT in stages:
+            unavailable = predict(context, cluster, plans, status, costs)
         if len(unavailable) == len(models):
             raise ModelUnavailableError("; ".join(unavailable))
         run, human_entries = add_human_entries(context, run)

@@ -27,6 +27,7 @@ from pipelines.benchmarks.records import (
 from pipelines.benchmarks.table.answers import read_answer, read_verdict
 from pipelines.benchmarks.table.kinds import (
     CIRCULAR,
+    CORPUS_METRICS,
     JUDGE_PROMPT,
     KIND_FACTS,
     NO_IMAGE,
@@ -143,6 +144,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         citation=definition.citation or "a table of one's own",
         tasks={definition.kind: settings(definition)},
         headline=definition.headline or facts.headline,
+        corpus_metrics=CORPUS_METRICS,
         measure=facts.measure,
         secondary_metrics=tuple(name for name in facts.secondary if name != definition.headline),
         lower_is_better=("unreadable",),

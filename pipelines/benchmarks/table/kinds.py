@@ -87,6 +87,10 @@ JUDGE_TEXT: Final = (
 )
 
 
+CORPUS_METRICS: Final = ("precision", "recall", "f1", "bleu", "accuracy_macro")
+"""Metrics that are no mean over rows."""
+
+
 def check_headline(name: str, kind: Kind, where: str) -> None:
     """Raise SourceError for a headline that is no metric of a kind; '' is that of the kind."""
     facts = KIND_FACTS[kind]

@@ -60,6 +60,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     citation="arXiv 2405.01474; huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE",
     tasks={TASK: SETTINGS},
     headline="label_f1",
+    corpus_metrics=("label_f1", "f1_at_0", "f1_at_53", "f1_at_60"),
     headline_at=(TASK, "zero-shot"),
     printed_headline="f1_at_0",
     measure="Macro F1 of the labels entailment and contradiction, whatever the explanation is worth. Higher is better.",

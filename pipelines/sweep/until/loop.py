@@ -59,7 +59,7 @@ class _BenchmarkRun:
 def predict_until(
     sweep: Sweep, run: RunManifest, plans: Mapping[str, Sequence[ModelPlan]], status: StatusWriter
 ) -> tuple[RunManifest, list[str]]:
-    """Predict and score until every model's numbers are exact enough; return `run.json`, and why models are unavailable.
+    """Predict and score until all numbers are exact enough; return `run.json`, and why models are unavailable.
 
     Raises UsageError where a benchmark has one cluster only.
     """

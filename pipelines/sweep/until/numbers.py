@@ -70,7 +70,7 @@ def headlines(
 
 
 def is_mean_of_rows(estimate: Estimate) -> bool:
-    """Return whether a number of all rows of its cell is the mean of scores from 0 to 1, and no statistic of a corpus."""
+    """Return whether a number is the mean over rows of its whole cell, with scores from 0 to 1."""
     metric, terms = estimate.metric, estimate.terms
     if metric.subset or metric.category or len(terms) != 1 or terms[0].statistic is not ratio:
         return False
