@@ -86,7 +86,7 @@ class SweepFlags:
         str | None,
         Option(
             "--until",
-            help="Stop as soon as the answers suffice: 'ci<=0.02', the half width of every model's headline interval, or "
+            help="Stop as soon as answers suffice: 'ci<=0.02', the half width of each model's headline interval, or "
             "ranking. What was not asked is excluded with the reason stopped.",
         ),
     ] = None

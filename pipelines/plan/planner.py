@@ -29,7 +29,7 @@ from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, Unit
 _WORD = "word"
 
 
-def plan_model(
+def plan_model(  # noqa: PLR0913  what is left out has two sides
     plan: StoredPlan,
     target: ModelTarget,
     completed: CompletedRequests,

@@ -270,7 +270,7 @@ class RunManifest:
             *(f"model {name}: {text}" for name, texts in self.engine_warnings.items() for text in texts),
             *(
                 f"{entry.model} on {entry.benchmark}: stopped by {stop.until} after {stop.asked:,} of "
-                f"{stop.clusters:,} clips, pictures or scenes; headline intervals hold whenever a run stops, for the value of all of them"
+                f"{stop.clusters:,} clips, pictures or scenes; the headline's interval holds at every stop"
                 for entry in self.entries
                 if (stop := entry.stop) and stop.asked < stop.clusters
             ),

@@ -40,7 +40,7 @@ def score_and_report(
     problems: list[str] = []
     if Stage.SCORE in sweep.stages:
         for name in sorted({entry.benchmark for entry in entries}):
-            problems += _score(sweep, [entry for entry in entries if entry.benchmark == name])
+            problems += score_entries(sweep, [entry for entry in entries if entry.benchmark == name])
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT not in sweep.stages:
         return result
