@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -105,6 +105,10 @@ simulate: $(STAMP)
 # Half an hour: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
 simulate-intervals: $(STAMP)
 	@$(BIN)/python -m tests.bench.intervals
+
+# Ten minutes: 1,000 sweeps with `--until` for each form of a full set; its figures are in docs/how-to/until.md.
+simulate-until: $(STAMP)
+	@$(BIN)/python -m tests.bench.sequential
 
 # Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)

@@ -41,6 +41,7 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         target=new.target.with_prompts(task_settings=joined_cells),
         earlier=tuple(selections),
         prompt_set=new.prompt_set or old.prompt_set,
+        stop=new.stop or old.stop,
         other_prompt_sets=joined_prompt_sets(old, new),
     )
 

@@ -54,12 +54,13 @@ def report_again(spec: RunSpec, *, progress: ProgressListener | None = None) -> 
 def _run(sweep: Sweep) -> SweepResult:
     context, cluster, costs, stages = sweep.context, sweep.cluster, sweep.costs, sweep.stages
     out, models = context.out, context.spec.models
+    earlier = sweep.earlier
     if Stage.PREDICT in stages:
-        forget_stopped(sweep)
+        earlier = forget_stopped(sweep)
         caption(context, cluster, costs)  # first: prompts hold captions, and ids hash prompts
     plans = store_plans(context) if stages == {Stage.REPORT} else plan_sweep(context)
     repair_output(out, chain.from_iterable(plans.values()))
-    run, dropped = record_sweep(context, sweep.earlier, plans)
+    run, dropped = record_sweep(context, earlier, plans)
     prune_plans(context, run.entries)
     status = StatusWriter(out, plans, is_new=sweep.earlier.is_new)
     try:

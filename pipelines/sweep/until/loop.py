@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from pipelines.errors import UsageError
 from pipelines.json_records import dump_checked
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest
+from pipelines.plan.selection import cells_of
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
 from pipelines.plan.until import STOPPED, Cluster, Stop, Until, looks, ordered_clusters
@@ -34,6 +37,8 @@ from pipelines.sweep.session import Sweep
 from pipelines.sweep.until.numbers import Cell, Number, headlines, is_exact_enough, stopped_numbers
 
 log = logging.getLogger(__name__)
+
+_REASON = ["excluded", STOPPED]
 
 
 @dataclass(slots=True)
@@ -143,7 +148,7 @@ def _record_stopped(sweep: Sweep, names: set[str], status: StatusWriter) -> None
 
 def _write_stopped(sweep: Sweep, plan: ModelPlan, unit: WorkUnit, reader: PlanReader) -> Receipt:
     rows = [
-        excluded_row(plan.target.columns(row), row.excluded or STOPPED)
+        excluded_row(plan.target.columns(row), STOPPED)
         for media_slice in unit.slices
         for row in reader.rows(media_slice.plan_part, media_slice.rows)
     ]
@@ -154,17 +159,32 @@ def _write_stopped(sweep: Sweep, plan: ModelPlan, unit: WorkUnit, reader: PlanRe
     return Receipt(part=unit.part, counts=counts)
 
 
-def forget_stopped(sweep: Sweep) -> None:
-    """Delete the rows of requests that an earlier run did not ask, of this sweep's models and benchmarks."""
-    context = sweep.context
-    spec, out = context.spec, context.out
+def forget_stopped(sweep: Sweep) -> RunManifest:
+    """Delete the rows of what earlier runs did not ask and this sweep may; return `run.json` without their stops."""
+    spec = sweep.context.spec
+    entries = []
     for entry in sweep.earlier.entries:
-        if entry.stop is None or entry.model not in spec.models or entry.benchmark not in spec.benchmarks:
+        is_asked = entry.stop is not None and entry.model in spec.models and entry.benchmark in spec.benchmarks
+        entries.append(replace(entry, stop=None) if is_asked and not _has_stopped_rows(sweep, entry) else entry)
+    return replace(sweep.earlier, entries=tuple(entries))
+
+
+def _has_stopped_rows(sweep: Sweep, entry: ManifestEntry) -> bool:
+    """Delete an entry's rows of requests that were not asked, in the sweep's cells; return whether others are left."""
+    context = sweep.context
+    spec, out, is_left = context.spec, context.out, False
+    cells = {(cell.task, cell.setting) for cell in cells_of(entry.definition, spec.tasks, spec.settings)}
+    for path, table in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
+        columns = (table[name].to_pylist() for name in ("status", "error", "task", "setting"))
+        stopped = [(task, setting) in cells for *why, task, setting in zip(*columns, strict=True) if why == _REASON]
+        if not stopped:
             continue
-        folder = part_folder("predictions", entry.benchmark, entry.model)
-        for path, table in iter_parts(out, folder, ["status", "error"]):
-            reasons = zip(table["status"].to_pylist(), table["error"].to_pylist(), strict=True)
-            if ("excluded", STOPPED) in reasons:
-                check_lock(out, context.lock_token)
+        is_left |= not all(stopped)  # a part of stopped rows holds no others
+        if any(stopped):
+            check_lock(out, context.lock_token)
+            out.delete(score_path(path))
+            if all(stopped):
                 out.delete(path)
-                out.delete(score_path(path))
+            else:
+                out.put(path, to_parquet(table.filter(pa.array([not gone for gone in stopped])), PREDICTIONS))
+    return is_left

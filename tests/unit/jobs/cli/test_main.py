@@ -34,7 +34,7 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "history",
-        "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human", "repeats",
+        "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human", "repeats", "until",
         "budget-usd", "budget-hours", "refresh-days",
         "text-models",
     },
@@ -42,13 +42,13 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version",
-        "human", "repeats",
+        "human", "repeats", "until",
     },
     "score": {
         "predictions", "from", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out",
         "models-file", "judge", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "captioner",
-        "human", "dry-run", "repeats",
+        "human", "dry-run", "repeats", "until",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
@@ -58,7 +58,7 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
-        "cost-limit", "wait-for-nodes", "human", "repeats",
+        "cost-limit", "wait-for-nodes", "human", "repeats", "until",
     },
 }  # fmt: skip
 COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}

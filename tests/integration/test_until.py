@@ -1,0 +1,158 @@
+"""`run --until`: what is asked and excluded, kills, a narrower condition afterwards, refusals."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.spec import ModelSpec
+from pipelines.errors import UsageError
+from pipelines.ingest.known import load_tables
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.plan.until import Until
+from pipelines.storage.parts import read_part
+from pipelines.storage.store import Store
+from pipelines.sweep.run import run_sweep
+from tests.integration.conftest import Cli
+from tests.support.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def quiz(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """240 questions with four options, two in each of 120 clusters, ingested."""
+    folder = tmp_path_factory.mktemp("quiz")
+    lines = [
+        f"q{number},c{number // 2},Which of four is item {number}?,w,x,y,z,{'ABCD'[number % 4]}"
+        for number in range(240)
+    ]
+    (folder / "quiz.csv").write_text("\n".join(["id,group,question,A,B,C,D,answer", *lines]))
+    (folder / "columns.yaml").write_text("cluster: group\n")
+    columns = ["--columns", str(folder / "columns.yaml")]
+    arguments = ["ingest", "table", str(folder / "quiz.csv"), "--as", "quiz", "--data", str(folder / "data"), *columns]
+    subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], check=True, cwd=ROOT)
+    return str(folder / "data")
+
+
+def sweep(data: str, out: Path, until: str = "ci<=0.15", **fields: Any) -> RunSpec:
+    load_tables(data, ["quiz"])
+    models = fields.pop("models", {name: ModelSpec(engine="random", seed=seed) for name, seed in (("a", 1), ("b", 2))})
+    return RunSpec(
+        data=data,
+        out=str(out),
+        models=models,
+        benchmarks=("quiz",),
+        until=Until.parse(until) if until else None,
+        **fields,
+    )
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    store, columns = Store(str(out)), ["request_id", "sample_id", "model", "status", "error", "output"]
+    return [
+        row
+        for info in store.list("predictions", "*.parquet")
+        for row in read_part(store, info.path, columns).to_pylist()
+    ]
+
+
+def stops(out: Path) -> list[dict[str, Any]]:
+    return [entry["stop"] for entry in json.loads((out / "run.json").read_text())["entries"]]
+
+
+def asked(out: Path) -> set[tuple[str, str]]:
+    return {(row["model"], row["sample_id"]) for row in rows(out) if row["status"] == "ok"}
+
+
+@pytest.mark.slow
+def test_a_run_stops_and_goes_on_where_more_is_wanted(quiz: str, tmp_path: Path) -> None:
+    result = run_sweep(sweep(quiz, tmp_path))
+    first, (stop, _) = rows(tmp_path), stops(tmp_path)
+    assert 10 < stop["asked"] < stop["clusters"] == 120
+    assert (stop["until"], stop["seed"]) == ("ci<=0.15", 42)
+    assert len({row["request_id"] for row in first}) == len(first) == 480
+    assert Counter(row["status"] for row in first) == {"ok": 4 * stop["asked"], "excluded": 480 - 4 * stop["asked"]}
+    assert {row["error"] for row in first if row["status"] == "excluded"} == {"stopped"}
+    assert sum(count.excluded for count in result.counts) == 480 - 4 * stop["asked"]
+    assert any("stopped by ci<=0.15" in warning for warning in result.warnings)
+    shown = {(m.model, m.task): m for m in result.metrics if m.metric == "accuracy" and m.is_whole}
+    for number in stop["numbers"]:
+        assert number["high"] - number["low"] <= 0.3
+        assert (shown["a", number["task"]].ci_low, shown["a", number["task"]].ci_high) == (
+            number["low"],
+            number["high"],
+        )
+    answers = {row["request_id"]: row["output"] for row in first if row["status"] == "ok"}
+    run_sweep(sweep(quiz, tmp_path))
+    assert asked(tmp_path) == {(row["model"], row["sample_id"]) for row in first if row["status"] == "ok"}
+    assert len(rows(tmp_path)) == 480
+    whole = run_sweep(sweep(quiz, tmp_path, ""))
+    last = rows(tmp_path)
+    assert {row["status"] for row in last} == {"ok"}
+    assert len({row["request_id"] for row in last}) == len(last) == 480
+    assert {name: {row["request_id"]: row["output"] for row in last}[name] for name in answers} == answers
+    for metric in whole.metrics:
+        if metric.model == "a" and metric.metric == "accuracy" and metric.is_whole:
+            for number in stop["numbers"]:
+                if number["task"] == metric.task:
+                    assert metric.value is not None
+                    assert number["low"] <= metric.value <= number["high"]
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from tests.integration.test_until import sweep
+from pathlib import Path
+from pipelines.progress import NullProgress
+from pipelines.sweep.run import run_sweep
+
+class Killer(NullProgress):
+    left = {commits}
+    def advance(self, rows, failed):
+        self.left -= 1
+        if not self.left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+run_sweep(sweep({data!r}, Path({out!r})), progress=Killer())
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_several_times_stops_at_the_same_place(quiz: str, tmp_path: Path) -> None:
+    run_sweep(sweep(quiz, tmp_path / "whole"))
+    out = tmp_path / "killed"
+    for commits in (1, 3, 5, 9, 13):
+        script = KILLED.format(root=str(ROOT), commits=commits, data=quiz, out=str(out))
+        killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+        assert killed.returncode == -9, killed.stderr
+    run_sweep(sweep(quiz, out))
+    assert stops(out) == stops(tmp_path / "whole")
+    assert asked(out) == asked(tmp_path / "whole")
+    names = [row["request_id"] for row in rows(out)]
+    assert len(set(names)) == len(names) == 480
+
+
+@pytest.mark.slow
+def test_a_ranking_stops_a_run(quiz: str, tmp_path: Path) -> None:
+    faults = {"answer": "none"}
+    models = {"guess": ModelSpec(engine="random"), "wrong": ModelSpec(engine="random", fault_injection=faults)}
+    run_sweep(sweep(quiz, tmp_path, "ranking", models=models))
+    assert stops(tmp_path)[0]["asked"] < 120
+
+
+def test_refusals(quiz: str, tmp_path: Path, cli: Cli) -> None:
+    with pytest.raises(UsageError, match="share one clip, picture or scene"):
+        run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))
+    flags = ("--models", "random", "--data", quiz, "--out", str(tmp_path / "out"), "--until", "ci<=0.02")
+    corpus = cli("run", *flags, "--benchmarks", "vflute", code=2)
+    assert "is a number of the whole corpus" in corpus.stderr
+    alone = cli("predict", *flags, "--benchmarks", "quiz", code=2)
+    assert "predict alone scores nothing" in alone.stderr

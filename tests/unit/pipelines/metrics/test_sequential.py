@@ -1,0 +1,107 @@
+"""Confidence sequences of clusters drawn without replacement, and the order that a run asks clusters in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import UsageError
+from pipelines.metrics.sequential import log_evidence, sequential_interval
+from pipelines.plan.until import Cluster, Until, looks, ordered_clusters
+from tests.support.sequential_simulation import SHAPES, Shape, simulate_intervals, simulate_rankings, spread_gaps
+
+
+@pytest.mark.parametrize(
+    ("shape", "reach", "saved"),
+    [
+        (SHAPES["MAIA's form, 500 clips"], 0.02, 0.6),
+        (SHAPES["MATE, 5,500 scenes, 15% right"], 0.02, 0.6),
+        (SHAPES["MAIA, 100 clips"], 0.05, 0.4),
+        (Shape(clusters=30, rows=2, share=0.5), 0.1, 0.0),
+    ],
+)
+def test_the_full_sets_value_is_inside_at_every_stop(shape: Shape, reach: float, saved: float) -> None:
+    outcome = simulate_intervals(shape, reach, sweeps=40, seed=1)
+    assert outcome.always_inside >= 0.9  # 1,000 sweeps: `make simulate-until`
+    assert outcome.saved >= saved
+
+
+def test_rankings_are_those_of_the_full_set() -> None:
+    outcome = simulate_rankings(SHAPES["MAIA, 100 clips"], spread_gaps, sweeps=40, seed=1)
+    assert outcome.always_inside >= 0.95
+
+
+def test_unequal_clusters_are_one_observation_each() -> None:
+    """A ratio of sums, with rows that are all alike within a cluster: the worst that correlation can do."""
+    hits = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        sizes = generator.integers(1, 9, 200).astype(float)
+        totals = sizes * (generator.random(200) < 0.4)
+        value = totals.sum() / sizes.sum()
+        ends = [sequential_interval(totals[:n], sizes[:n], 200, 8.0, 0.1) for n in looks(200)]
+        hits += all(end.low - 1e-9 <= value <= end.high + 1e-9 for end in ends)
+    assert hits >= 56
+
+
+def test_an_interval_shrinks_and_ends_at_the_value() -> None:
+    totals = (np.random.default_rng(5).random(400) < 0.3).astype(float)
+    ones = np.ones(400)
+    ends = [sequential_interval(totals[:n], ones[:n], 400, 1.0, 0.05) for n in (10, 40, 100, 399, 400)]
+    widths = [end.high - end.low for end in ends]
+    assert widths == sorted(widths, reverse=True)
+    assert ends[-1].low == ends[-1].high == pytest.approx(totals.mean())
+
+
+def test_evidence_is_infinite_where_the_rest_cannot_have_the_mean() -> None:
+    assert log_evidence(np.ones(7), 10, 0.5, np.zeros(7)) == np.inf
+    assert log_evidence(np.ones(4), 10, 0.5, np.zeros(4)) == 0.0
+
+
+def test_evidence_has_expectation_of_at_most_one() -> None:
+    """At a true mean the capital is a martingale: its mean stays 1 over draws without replacement."""
+    generator = np.random.default_rng(2)
+    population = (np.arange(40) < 12).astype(float)
+    bets = np.full(25, 0.8)
+    capitals = []
+    for _ in range(4000):
+        values = generator.permutation(population)[:25]
+        expected = (40 * 0.3 - (np.cumsum(values) - values)) / (40 - np.arange(25))
+        capitals.append(np.prod(1 + np.minimum(bets, 0.9 / np.maximum(expected, 1e-9)) * (values - expected)))
+    assert np.mean(capitals) == pytest.approx(1.0, abs=0.12)
+
+
+@pytest.mark.parametrize(
+    ("text", "until"), [("ci<=0.02", Until(0.02)), ("CI <= .1", Until(0.1)), ("ranking", Until(None))]
+)
+def test_until_is_read(text: str, until: Until) -> None:
+    assert Until.parse(text) == until
+    assert Until.parse(str(until)) == until
+
+
+@pytest.mark.parametrize("text", ["", "ci", "ci<=2", "ci<=0", "ci<=0.5", "accuracy", "ci>=0.02"])
+def test_another_condition_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"give 'ci<=0.02'"):
+        Until.parse(text)
+
+
+def test_the_order_is_a_function_of_the_seed_and_keeps_clusters_whole() -> None:
+    samples = [Sample(sample_id=f"s{number}", cluster=f"clip{number // 3}") for number in range(60)]
+    order = ordered_clusters(samples, "maia", 1)
+    assert all(len({int(name[1:]) // 3 for name in cluster.sample_ids}) == 1 for cluster in order)
+    assert [c.name for c in order] == [c.name for c in ordered_clusters(reversed(samples), "maia", 1)]
+    assert [c.name for c in order] != [c.name for c in ordered_clusters(samples, "maia", 2)]
+    assert sorted(name for cluster in order for name in cluster.sample_ids) == sorted(s.sample_id for s in samples)
+
+
+def test_a_sample_without_a_cluster_is_its_own() -> None:
+    assert ordered_clusters([Sample(sample_id="a")], "mate", 1) == [Cluster("a", ("a",))]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "sizes"), [(2, [2]), (10, [10]), (15, [10, 13, 15]), (100, [10, 13, 17, 22, 28, 35])]
+)
+def test_looks_grow_and_end_with_all(clusters: int, sizes: list[int]) -> None:
+    assert looks(clusters)[: len(sizes)] == sizes
+    assert looks(clusters)[-1] == clusters
