@@ -26,7 +26,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
-from pipelines.plan.until import Until
+from pipelines.plan.stopping.until import Until
 from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 

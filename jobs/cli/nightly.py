@@ -56,6 +56,8 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     from jobs.spec_builder import build_run_spec
     from pipelines.benchmarks import benchmark, code_benchmarks
 
+    if flags.until:
+        raise UsageError("--until: nights are compared on the same rows; leave it out, or use --limit")
     flags = replace(flags, benchmarks=flags.benchmarks or ",".join(code_benchmarks()))
     spec = build_run_spec(flags)
     if not flags.text_models:

@@ -18,7 +18,7 @@ from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, holds_captions
-from pipelines.plan.until import Stop
+from pipelines.plan.stopping.until import Stop
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -269,10 +269,10 @@ class RunManifest:
             ),
             *(f"model {name}: {text}" for name, texts in self.engine_warnings.items() for text in texts),
             *(
-                f"{entry.model} on {entry.benchmark}: stopped by {stop.until} after {stop.asked:,} of "
+                f"{entry.model} on {entry.benchmark}: stopped by {stop.until} after {stop.reached:,} of "
                 f"{stop.clusters:,} clips, pictures or scenes; the headline's interval holds at every stop"
                 for entry in self.entries
-                if (stop := entry.stop) and stop.asked < stop.clusters
+                if (stop := entry.stop) and stop.reached < stop.clusters
             ),
         ]
 

@@ -15,7 +15,7 @@ from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
-from pipelines.plan.until import Until
+from pipelines.plan.stopping.until import Until
 
 
 class Stage(StrEnum):

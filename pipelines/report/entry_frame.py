@@ -18,8 +18,8 @@ from pipelines.benchmarks.records import Sample
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.stopping.until import STOPPED
 from pipelines.plan.stored_plan import PlanReader
-from pipelines.plan.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import list_parts, part_folder, read_part, score_path

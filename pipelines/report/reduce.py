@@ -17,7 +17,7 @@ from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.until import Stop
+from pipelines.plan.stopping.until import Stop
 from pipelines.predict.records import CellCount
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of

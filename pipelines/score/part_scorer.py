@@ -21,7 +21,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.plan.until import STOPPED
+from pipelines.plan.stopping.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext, iter_rows

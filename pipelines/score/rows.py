@@ -16,7 +16,7 @@ from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan
-from pipelines.plan.until import STOPPED
+from pipelines.plan.stopping.until import STOPPED
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store

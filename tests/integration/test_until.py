@@ -17,11 +17,13 @@ from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.plan.until import Until
+from pipelines.plan.stopping.until import Until
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
 from tests.integration.conftest import Cli
+from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint_script import always
 from tests.support.paths import ROOT
 
 
@@ -67,7 +69,7 @@ def stops(out: Path) -> list[dict[str, Any]]:
     return [entry["stop"] for entry in json.loads((out / "run.json").read_text())["entries"]]
 
 
-def asked(out: Path) -> set[tuple[str, str]]:
+def answered(out: Path) -> set[tuple[str, str]]:
     return {(row["model"], row["sample_id"]) for row in rows(out) if row["status"] == "ok"}
 
 
@@ -75,12 +77,12 @@ def asked(out: Path) -> set[tuple[str, str]]:
 def test_a_run_stops_and_goes_on_where_more_is_wanted(quiz: str, tmp_path: Path) -> None:
     result = run_sweep(sweep(quiz, tmp_path))
     first, (stop, _) = rows(tmp_path), stops(tmp_path)
-    assert 10 < stop["asked"] < stop["clusters"] == 120
+    assert 10 < stop["reached"] < stop["clusters"] == 120
     assert (stop["until"], stop["seed"]) == ("ci<=0.15", 42)
     assert len({row["request_id"] for row in first}) == len(first) == 480
-    assert Counter(row["status"] for row in first) == {"ok": 4 * stop["asked"], "excluded": 480 - 4 * stop["asked"]}
+    assert Counter(row["status"] for row in first) == {"ok": 4 * stop["reached"], "excluded": 480 - 4 * stop["reached"]}
     assert {row["error"] for row in first if row["status"] == "excluded"} == {"stopped"}
-    assert sum(count.excluded for count in result.counts) == 480 - 4 * stop["asked"]
+    assert sum(count.excluded for count in result.counts) == 480 - 4 * stop["reached"]
     assert any("stopped by ci<=0.15" in warning for warning in result.warnings)
     shown = {(m.model, m.task): m for m in result.metrics if m.metric == "accuracy" and m.is_whole}
     for number in stop["numbers"]:
@@ -91,7 +93,7 @@ def test_a_run_stops_and_goes_on_where_more_is_wanted(quiz: str, tmp_path: Path)
         )
     answers = {row["request_id"]: row["output"] for row in first if row["status"] == "ok"}
     run_sweep(sweep(quiz, tmp_path))
-    assert asked(tmp_path) == {(row["model"], row["sample_id"]) for row in first if row["status"] == "ok"}
+    assert answered(tmp_path) == {(row["model"], row["sample_id"]) for row in first if row["status"] == "ok"}
     assert len(rows(tmp_path)) == 480
     whole = run_sweep(sweep(quiz, tmp_path, ""))
     last = rows(tmp_path)
@@ -135,17 +137,17 @@ def test_a_run_killed_several_times_stops_at_the_same_place(quiz: str, tmp_path:
         assert killed.returncode == -9, killed.stderr
     run_sweep(sweep(quiz, out))
     assert stops(out) == stops(tmp_path / "whole")
-    assert asked(out) == asked(tmp_path / "whole")
+    assert answered(out) == answered(tmp_path / "whole")
     names = [row["request_id"] for row in rows(out)]
     assert len(set(names)) == len(names) == 480
 
 
 @pytest.mark.slow
 def test_a_ranking_stops_a_run(quiz: str, tmp_path: Path) -> None:
-    faults = {"answer": "none"}
-    models = {"guess": ModelSpec(engine="random"), "wrong": ModelSpec(engine="random", fault_injection=faults)}
-    run_sweep(sweep(quiz, tmp_path, "ranking", models=models))
-    assert stops(tmp_path)[0]["asked"] < 120
+    with ScriptedEndpoint(always("none")) as endpoint:
+        wrong = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url)
+        run_sweep(sweep(quiz, tmp_path, "ranking", models={"guess": ModelSpec(engine="random"), "wrong": wrong}))
+        assert len(endpoint.requests) == 2 * stops(tmp_path)[0]["reached"] < 240
 
 
 def test_refusals(quiz: str, tmp_path: Path, cli: Cli) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from pipelines.metrics.intervals import FloatArray
-from pipelines.plan.until import Until, looks
+from pipelines.plan.stopping.until import Until, looks
 from pipelines.sweep.until.numbers import Number, is_exact_enough
 
 _SLACK: Final = 1e-9
@@ -33,10 +33,10 @@ class Shape:
         chances = generator.beta(self.share * strength, (1 - self.share) * strength, self.clusters)
         return generator.binomial(self.rows, chances).astype(np.float64)
 
-    def number(self, totals: FloatArray, asked: int) -> Number:
+    def number(self, totals: FloatArray, reached: int) -> Number:
         """Return the headline of the clusters asked so far."""
-        sizes = np.full(asked, float(self.rows))
-        return Number("accuracy", totals[:asked], sizes, self.clusters, float(self.rows))
+        sizes = np.full(reached, float(self.rows))
+        return Number("accuracy", totals[:reached], sizes, self.clusters, float(self.rows))
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
@@ -66,13 +66,13 @@ def simulate_intervals(shape: Shape, reach: float, sweeps: int, seed: int) -> Ou
     for sweep in range(sweeps):
         totals = shape.draw(np.random.default_rng([seed, sweep]))
         value, holds = totals.sum() / (shape.clusters * shape.rows), True
-        for asked in looks(shape.clusters):
-            interval = shape.number(totals, asked).interval(reach)
+        for reached in looks(shape.clusters):
+            interval = shape.number(totals, reached).interval(reach)
             holds &= interval.low - _SLACK <= value <= interval.high + _SLACK
             if interval.high - interval.low <= 2 * reach:
                 break
         inside += holds
-        saved.append(1 - asked / shape.clusters)
+        saved.append(1 - reached / shape.clusters)
     return Outcome(inside / sweeps, float(np.median(saved)))
 
 
@@ -89,14 +89,14 @@ def simulate_rankings(
             )
             for gap in gaps(generator)
         ]
-        for asked in looks(shape.clusters):
-            by_model = {str(i): {("t", "s"): shape.number(totals, asked)} for i, totals in enumerate(models)}
+        for reached in looks(shape.clusters):
+            by_model = {str(i): {("t", "s"): shape.number(totals, reached)} for i, totals in enumerate(models)}
             if is_exact_enough(Until(None), by_model):
                 break
-        order = np.argsort([totals[:asked].sum() for totals in models], kind="stable")
+        order = np.argsort([totals[:reached].sum() for totals in models], kind="stable")
         sums = np.array([totals.sum() for totals in models])[order]
         right += bool((np.diff(sums) >= 0).all())
-        saved.append(1 - asked / shape.clusters)
+        saved.append(1 - reached / shape.clusters)
     return Outcome(right / sweeps, float(np.median(saved)))
 
 

@@ -20,9 +20,9 @@ from pipelines.plan.planner import plan_sweep
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest
 from pipelines.plan.selection import cells_of
+from pipelines.plan.stopping.until import STOPPED, Cluster, Stop, Until, looks, ordered_clusters
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
-from pipelines.plan.until import STOPPED, Cluster, Stop, Until, looks, ordered_clusters
 from pipelines.predict.loader import excluded_row
 from pipelines.predict.records import Receipt
 from pipelines.predict.stage import predict
@@ -50,7 +50,7 @@ class _BenchmarkRun:
     clusters: list[Cluster]
     requests: dict[str, EntryRequests] = field(default_factory=dict)
     """By model."""
-    asked: int = 0
+    reached: int = 0
     numbers: dict[str, dict[Cell, Number]] = field(default_factory=dict)
     """By model, of the last look."""
     is_over: bool = False
@@ -58,7 +58,7 @@ class _BenchmarkRun:
     @property
     def sample_ids(self) -> frozenset[str]:
         """The samples asked so far."""
-        return frozenset(name for cluster in self.clusters[: self.asked] for name in cluster.sample_ids)
+        return frozenset(name for cluster in self.clusters[: self.reached] for name in cluster.sample_ids)
 
 
 def predict_until(
@@ -74,7 +74,8 @@ def predict_until(
     runs = _benchmark_runs(sweep, plans)
     while any(not each.is_over for each in runs):
         for each in runs:
-            each.asked = next(size for size in looks(len(each.clusters)) if each.is_over or size > each.asked)
+            if not each.is_over:
+                each.reached = next(size for size in looks(len(each.clusters)) if size > each.reached)
         within = {each.name: each.sample_ids for each in runs}
         unavailable = predict(context, sweep.cluster, plan_sweep(context, within=within), status, sweep.costs)
         if unavailable:
@@ -86,7 +87,7 @@ def predict_until(
     entries = [replace(e, stop=stops.get((e.benchmark, e.model), e.stop)) for e in run.entries]
     run = replace(run, entries=tuple(entries))
     context.out.put(PATH, dump_checked(run.to_dict()))
-    _record_stopped(sweep, {each.name for each in runs if each.asked < len(each.clusters)}, status)
+    _record_stopped(sweep, {each.name for each in runs if each.reached < len(each.clusters)}, status)
     return run, []
 
 
@@ -109,26 +110,26 @@ def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> l
 
 def _look(sweep: Sweep, each: _BenchmarkRun, until: Until) -> None:
     """Score what was asked, and decide whether the benchmark is over."""
-    context, asked = sweep.context, each.clusters[: each.asked]
+    context, prefix = sweep.context, each.clusters[: each.reached]
     for warning in score_entries(sweep, each.entries):
         log.warning("%s", warning)
     for entry in each.entries:
         if entry.model not in each.requests:
             each.requests[entry.model] = EntryRequests.read(PlannedEntry(entry, context.entry_plans(entry)))
-        each.numbers[entry.model] = headlines(entry, each.requests[entry.model], context.out, asked)
-    each.is_over = each.asked == len(each.clusters) or is_exact_enough(until, each.numbers)
-    log.info("%s: looked after %d of %d clusters", each.name, each.asked, len(each.clusters))
+        each.numbers[entry.model] = headlines(entry, each.requests[entry.model], context.out, prefix)
+    each.is_over = each.reached == len(each.clusters) or is_exact_enough(until, each.numbers)
+    log.info("%s: looked after %d of %d clusters", each.name, each.reached, len(each.clusters))
 
 
 def _stops(each: _BenchmarkRun, until: Until, seed: int) -> Iterator[tuple[tuple[str, str], Stop]]:
     for model, numbers in each.numbers.items():
-        is_early = each.asked < len(each.clusters)
+        is_early = each.reached < len(each.clusters)
         yield (
             (each.name, model),
             Stop(
                 until=str(until),
                 seed=seed,
-                asked=each.asked,
+                reached=each.reached,
                 clusters=len(each.clusters),
                 numbers=stopped_numbers(numbers, until) if is_early else (),
             ),

@@ -16,7 +16,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import Estimate, recorded_e
 from pipelines.metrics.intervals import FloatArray, Interval, ratio
 from pipelines.metrics.sequential import ALPHA, log_evidence_of_order, sequential_interval
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.until import Cluster, StoppedNumber, Until
+from pipelines.plan.stopping.until import Cluster, StoppedNumber, Until
 from pipelines.report.entry_frame import EntryRequests, EntryScores
 from pipelines.storage.store import Store
 
@@ -46,10 +46,10 @@ class Number:
 
 
 def headlines(
-    entry: ManifestEntry, requests: EntryRequests, out: Store, asked: Sequence[Cluster]
+    entry: ManifestEntry, requests: EntryRequests, out: Store, prefix: Sequence[Cluster]
 ) -> dict[Cell, Number]:
     """Return a number for each task and setting that has one: the first of the main metrics that is a mean of rows."""
-    ids = {sample_id for cluster in asked for sample_id in cluster.sample_ids}
+    ids = {sample_id for cluster in prefix for sample_id in cluster.sample_ids}
     every = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
     frame = every[every["sample_id"].isin(ids)].reset_index(drop=True)
     samples = {sample_id: requests.samples[sample_id] for sample_id in ids}
@@ -63,7 +63,7 @@ def headlines(
         by_cell.setdefault(cell, {}).setdefault(estimate.metric.metric, []).append(estimate)
     firsts = {cell: next(iter(of_cell.items())) for cell, of_cell in by_cell.items()}
     numbers = {
-        cell: _number(metric, estimates, _planned_rows(entry, every, cell), asked)
+        cell: _number(metric, estimates, _planned_rows(entry, every, cell), prefix)
         for cell, (metric, estimates) in firsts.items()
     }
     return {cell: number for cell, number in numbers.items() if number}
@@ -86,9 +86,9 @@ def _planned_rows(entry: ManifestEntry, frame: pd.DataFrame, cell: Cell) -> Coun
 
 
 def _number(
-    metric: str, estimates: Sequence[Estimate], planned: Counter[str], asked: Sequence[Cluster]
+    metric: str, estimates: Sequence[Estimate], planned: Counter[str], prefix: Sequence[Cluster]
 ) -> Number | None:
-    names = [cluster.name for cluster in asked if planned[cluster.name]]
+    names = [cluster.name for cluster in prefix if planned[cluster.name]]
     index = {name: number for number, name in enumerate(names)}
     sums = np.zeros((len(names), 2))
     for estimate in estimates:  # one a repeat

@@ -8,7 +8,7 @@ import pytest
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.metrics.sequential import log_evidence, sequential_interval
-from pipelines.plan.until import Cluster, Until, looks, ordered_clusters
+from pipelines.plan.stopping.until import Cluster, Until, looks, ordered_clusters
 from tests.support.sequential_simulation import SHAPES, Shape, simulate_intervals, simulate_rankings, spread_gaps
 
 

@@ -67,7 +67,7 @@ class Stop:
 
     until: str
     seed: int
-    asked: int
+    reached: int
     """Clusters, the first ones of the order."""
     clusters: int
     numbers: tuple[StoppedNumber, ...] = ()

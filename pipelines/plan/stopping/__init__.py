@@ -1,0 +1,1 @@
+"""Runs that stop before everything is asked: the condition, the order, and the record of it."""
