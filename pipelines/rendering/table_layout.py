@@ -9,7 +9,7 @@ from decimal import Decimal
 from numbers import Integral
 from typing import Literal, TypeAlias
 
-from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
+from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.metrics.stats import half_up
 
@@ -140,7 +140,7 @@ def _cell(cell: TableCell, table: Table, column: int, notes: list[str]) -> Forma
 
 
 def _words(text: str) -> str:
-    return metric_label(text) if isinstance(text, MetricName) else text
+    return text.words if isinstance(text, MetricName) else text
 
 
 def _headings_of_published(rows: Sequence[TableRow]) -> set[int]:

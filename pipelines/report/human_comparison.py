@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
-from pipelines.benchmarks.metrics_kernel.labels import metric_label
+from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
@@ -297,7 +297,11 @@ def _table_row(line: _Line, baselines: Collection[str]) -> TableRow:
 
 def _measure(level: HumanLevel, *, published: bool = False) -> str:
     subset = level.printed_subset if published and level.printed_subset is not None else level.subset
-    return ", ".join(part for part in (metric_label(level.metric), subset, level.category) if part)
+    names, words = (
+        ", ".join(part for part in (metric, subset, level.category) if part)
+        for metric in (level.metric.replace("_", " "), metric_label(level.metric))
+    )
+    return MetricName(names, words)
 
 
 def _is_measured(line: _Line) -> bool:

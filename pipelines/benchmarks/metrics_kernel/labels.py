@@ -18,9 +18,15 @@ _ENDINGS: Final[Mapping[str, str]] = {
 
 
 class MetricName(str):
-    """A metric's id as the text of a cell: files for machines keep it, pages show its label."""
+    """A metric's id as the text of a cell: files for machines keep it, pages show its label, or other `words`."""
 
-    __slots__ = ()
+    words: str
+
+    def __new__(cls, metric: str, words: str = "") -> MetricName:
+        """Return the text with its words."""
+        name = super().__new__(cls, metric)
+        name.words = words or metric_label(metric)
+        return name
 
 
 def metric_label(metric: str) -> str:
