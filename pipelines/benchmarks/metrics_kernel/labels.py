@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, Self
 
 _ENDINGS: Final[Mapping[str, str]] = {
     "_macro": "{}, mean of categories",
@@ -20,9 +20,10 @@ _ENDINGS: Final[Mapping[str, str]] = {
 class MetricName(str):
     """A metric's id as the text of a cell: files for machines keep it, pages show its label, or other `words`."""
 
+    __slots__ = ("words",)
     words: str
 
-    def __new__(cls, metric: str, words: str = "") -> MetricName:
+    def __new__(cls, metric: str, words: str = "") -> Self:
         """Return the text with its words."""
         name = super().__new__(cls, metric)
         name.words = words or metric_label(metric)
