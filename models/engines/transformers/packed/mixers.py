@@ -8,6 +8,7 @@ at the row's end.
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -35,6 +36,25 @@ class _RowStates:
     def state(self) -> State:
         """Return the states after each row's last token."""
         return tuple(part for part in (self._conv, self._recurrent) if part is not None)
+
+    # transformers 5.17 asks for its cache's layers, of which this one is all; later versions ask as below.
+    record_past = False
+
+    def has_previous_state(self, layer_idx: int, state_idx: int = 0) -> bool:
+        del layer_idx, state_idx
+        return self._conv is not None
+
+    @property
+    def layers(self) -> defaultdict[int, _RowStates]:
+        return defaultdict(lambda: self)
+
+    @property
+    def conv_states(self) -> tuple[Tensor | None]:
+        return (self._conv,)
+
+    @property
+    def recurrent_states(self) -> tuple[Tensor | None]:
+        return (self._recurrent,)
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
         del layer_idx, state_idx

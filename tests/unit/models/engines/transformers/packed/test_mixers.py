@@ -167,3 +167,14 @@ def test_tokens_are_counted_in_layers_that_store_keys(checkpoint_of: Checkpoints
     gemma = engine_of(checkpoint_of("gemma4"))._checkpoint.text_config
     widths = [layer.num_key_value_heads * layer.head_dim for layer in gemma.per_layer_config[:]]
     assert per_token("gemma4") == 2 * 4 * sum(widths[: len(widths) - gemma.num_kv_shared_layers])
+
+
+def test_states_answer_the_questions_of_transformers_5_17() -> None:
+    """Its modules look into the layers of their cache; `make test-gpu-stack` runs them."""
+    conv, recurrent = torch.zeros(1, 2, 3), torch.ones(1, 2)
+    states = mixers._RowStates((conv, recurrent), torch.tensor([1]))
+    assert states.has_previous_state(3, state_idx=0)
+    assert not states.layers[3].record_past
+    assert states.layers[3].conv_states[0] is conv
+    assert states.layers[3].recurrent_states[0] is recurrent
+    assert not mixers._RowStates(None, torch.tensor([1])).has_previous_state(0)
