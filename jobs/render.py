@@ -20,7 +20,7 @@ _DIFFERENCE_HEADERS = (
 )
 _CELL_HEADERS = (
     *("benchmark", "model", "published as", "table", "number", "ours", "95%", "published", "ours - published"),
-    *("verdict", "why not comparable"),
+    *("verdict", "why"),
 )
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
@@ -111,7 +111,11 @@ def _cell_row(cell: ReproductionCell) -> list[Any]:
     return [
         *(cell.benchmark, cell.model, cell.published_model, cell.table, " ".join(filter(None, names))),
         *("-" if cell.ours is None else f"{cell.ours:.6g}", interval, f"{cell.published:.6g}"),
-        *("-" if cell.difference is None else f"{cell.difference:+.4g}", cell.verdict, "; ".join(cell.reasons)),
+        *(
+            "-" if cell.difference is None else f"{cell.difference:+.4g}",
+            cell.verdict,
+            "; ".join((*cell.reasons, *cell.own_rows)),
+        ),
     ]
 
 

@@ -24,7 +24,8 @@ def compare(
         bool, typer.Option("--published", help="Compare one run with its models' rows in the papers, cell by cell.")
     ] = False,
     explained: Annotated[
-        bool, typer.Option("--explain", help="Why a number differs, stage by stage; A and B may be OUT:MODEL.")
+        bool,
+        typer.Option("--explain", help="Why a number differs, stage by stage; of OUT, OUT:MODEL, LOG, published."),
     ] = False,
     metric: Annotated[
         str | None, typer.Option("--metric", help="With --explain: the metric, or A's and B's. [the headline]")
@@ -34,6 +35,12 @@ def compare(
     settings: Annotated[str | None, typer.Option("--settings", help="With --explain: only these.")] = None,
     reading: Annotated[
         str | None, typer.Option("--reading", help="With --explain: by these readers too: ours, lmms-eval, vlmevalkit.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", help="With --explain: the ingested questions that a log answers. [B's]")
+    ] = None,
+    tool: Annotated[
+        str | None, typer.Option("--from", help="With --explain: the harness of a log that is not recognised.")
     ] = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
@@ -48,8 +55,8 @@ def compare(
     del config  # read by its callback before the other flags
     prepare(verbose=verbose)
     if explained:
-        if out_b is None:
-            raise UsageError("--explain needs two sides: outputs, OUT:MODEL")
+        if (out_b is None) != published:
+            raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")
         from jobs.decisions.explain import explain
         from pipelines.decisions.explain.create import Selection
         from pipelines.decisions.explain.readings import READINGS
@@ -60,8 +67,10 @@ def compare(
             tasks=names(tasks),
             settings=names(settings),
             readings=names(reading) or READINGS,
+            data=data or "",
+            tool=tool,
         )
-        explain(out_a, out_b, selection, as_json=json)
+        explain(out_a, out_b or "published", selection, as_json=json)
         return
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jobs.output import print_json, print_line, table
-from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_outputs
-from pipelines.decisions.explain.sides import LogSide, read_side
+from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
+from pipelines.decisions.explain.published import explain_published
+from pipelines.decisions.explain.sides import OutputSide, read_side
 from pipelines.decisions.explain.split import Explanation, StageShare
 from pipelines.errors import UsageError
 
+PUBLISHED: Final = "published"
 _WIDTH: Final = 80  # columns of a terminal that the text fits
 _EXAMPLES: Final = 2  # rows that a line shows
 _TITLES: Final = {
@@ -28,10 +30,13 @@ _TITLES: Final = {
 
 def explain(a: str, b: str, selection: Selection, *, as_json: bool) -> None:
     """Explain the numbers of two sides, and print it."""
-    first, second = read_side(a), read_side(b)
-    if isinstance(first, LogSide) or isinstance(second, LogSide):
-        raise UsageError("a log of another harness: read it with `vlmsweep score --predictions` first")
-    numbers = explain_outputs(first, second, selection)
+    first = read_side(a)
+    if b == PUBLISHED or b.startswith(f"{PUBLISHED}:"):
+        if not isinstance(first, OutputSide):
+            raise UsageError("published: A is the --out of a run, or OUT:MODEL")
+        numbers = explain_published(first, b.partition(":")[2], selection)
+    else:
+        numbers = explain_sides(first, read_side(b), selection)
     if as_json:
         print_json([row for number in numbers for row in _json_rows(number)])
         return
@@ -68,13 +73,11 @@ def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
 
 
 def _readings(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
-    by_name = {reading.reading: reading for reading in number.readings_b}
-    for reading in number.readings_a:
-        if other := by_name.get(reading.reading):
-            guesses = reading.n_guessed + other.n_guessed
-            changed = reading.n_changed + other.n_changed
-            values = {"a": reading.value, "b": other.value}
-            yield {"reading": reading.reading, **values, "n_guessed": guesses, "n_changed": changed}
+    of_sides = {"a": number.readings_a, "b": number.readings_b}
+    for name in dict.fromkeys(of.reading for readings in of_sides.values() for of in readings):
+        by_side = {side: of for side, readings in of_sides.items() for of in readings if of.reading == name}
+        counts = {count: sum(getattr(of, count) for of in by_side.values()) for count in ("n_guessed", "n_changed")}
+        yield {"reading": name, **{side: of.value for side, of in by_side.items()}, **counts}
 
 
 def _lines(number: ExplainedNumber) -> Iterator[str]:
@@ -90,7 +93,8 @@ def _lines(number: ExplainedNumber) -> Iterator[str]:
     yield from (line for note in explanation.notes for line in _wrapped(note))
     for reading in _readings(number):
         guesses = f", {reading['n_guessed']:,} guesses" if reading["n_guessed"] else ""
-        yield f"read as {reading['reading']} does: A {reading['a']:.4f}, B {reading['b']:.4f}{guesses}"
+        values = ", ".join(f"{side.upper()} {reading[side]:.4f}" for side in "ab" if side in reading)
+        yield f"read as {reading['reading']} does: {values}{guesses}"
 
 
 def _verdict(explanation: Explanation) -> str:
@@ -98,6 +102,11 @@ def _verdict(explanation: Explanation) -> str:
     key = explanation.key
     name = f"{explanation.benchmark} {key.task} {key.setting} {key.metric}"
     values = f"{explanation.value_b:.4f} in B, {explanation.value_a:.4f} in A: {explanation.difference:+.4f}"
+    if not explanation.n_b:
+        return (
+            f"{name}: {explanation.value_b:.4f} published ({explanation.label_b}), {explanation.value_a:.4f} in A: "
+            f"{explanation.difference:+.4f}. A paper's rows are not published; what A's own could change stands below"
+        )
     largest = max(explanation.stages, key=lambda stage: abs(stage.share))
     if not largest.share:
         return f"{name}: {values}, and no stage changes it"

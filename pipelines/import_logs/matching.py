@@ -138,6 +138,7 @@ def _row(answer: LoggedAnswer, match: _Match) -> dict[str, Any]:
         "variant": row.variant,
         "output": answer.output,
         "file": answer.file,
+        "prompt": answer.prompt,
         "their_correct": answer.their_correct,
         "their_answer": None if answer.their_answer is None else without_surrogates(answer.their_answer[:_MAX_READ]),
         "their_rule": without_surrogates(answer.their_rule[:_MAX_READ]),

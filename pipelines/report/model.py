@@ -75,6 +75,7 @@ class ReproductionCell:
     difference: float | None  # ours minus published
     verdict: Verdict
     reasons: tuple[str, ...]  # why it is not comparable, each `kind: in what`
+    own_rows: tuple[str, ...] = ()  # of one that differs: what our own rows could explain of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -107,19 +107,27 @@ def _people(context: SweepContext, names: Sequence[str]) -> dict[str, list[Plann
     return people
 
 
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What a report says beside its numbers."""
+
+    warnings: Sequence[str] = ()  # for the reader of the numbers
+    notes: Sequence[str] = ()  # what nobody asked for and was left out
+
+
 def publish(
     out: Store,
     run: RunManifest,
     reduced: Sequence[EntryResults],
-    warnings: Sequence[str],
+    remarks: Remarks,
     *,
-    notes: Sequence[str] = (),
     costs: CostTracker | None = None,
+    explain: Callable[[Sequence[ReproductionCell]], Sequence[ReproductionCell]] = tuple,
 ) -> None:
     """Write `report/` from the results of the entries.
 
-    `warnings` are for the reader of the numbers, `notes` say what nobody asked for and was left out; `costs` are those
-    of this run, which `run.json` has later.
+    `explain` adds to cells that differ from a paper's what our own rows could explain; `costs` are those of this run,
+    which `run.json` has later.
     """
     rows = [row for results in reduced for row in results.metrics]
     names = sorted({row.benchmark for row in rows})
@@ -140,7 +148,7 @@ def publish(
     standings = build_standings(out, run, shown, efficiency)
     leaders = {at.benchmark: at.leader for at in standings}
     spending = (*run.spending, *([costs.record()] if costs else []))
-    reproduction = reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names})
+    reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else ""), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
@@ -163,8 +171,8 @@ def publish(
         ),
         counts=tuple(count for results in reduced for count in results.counts),
         answers=tuple(answer for results in reduced for answer in results.answers),
-        warnings=tuple(dict.fromkeys(portable_text(text, out.uri) for text in (*warnings, *cleaned))),
-        notes=tuple(dict.fromkeys(portable_text(text, out.uri) for text in notes)),
+        warnings=tuple(dict.fromkeys(portable_text(text, out.uri) for text in (*remarks.warnings, *cleaned))),
+        notes=tuple(dict.fromkeys(portable_text(text, out.uri) for text in remarks.notes)),
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(efficiency),
         standings=standings,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pipelines.benchmarks.known_tables import known_tables
+from pipelines.decisions.explain.published import with_own_rows
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
 from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import run_job
-from pipelines.report.stage import publish, reduce_all
+from pipelines.report.stage import Remarks, publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
@@ -46,7 +48,14 @@ def score_and_report(
         return result
     context.progress.phase("report", len(entries))
     reduced = reduce_all(context, entries, sweep.cluster)
-    publish(context.out, run, reduced, [*notes, *unavailable], notes=problems, costs=sweep.costs)
+    publish(
+        context.out,
+        run,
+        reduced,
+        Remarks([*notes, *unavailable], problems),
+        costs=sweep.costs,
+        explain=partial(with_own_rows, context.out, run),
+    )
     context.progress.advance(len(entries), 0)
     return replace(
         result,

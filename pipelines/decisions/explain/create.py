@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from models.messages import DEFAULT_SEED
 from pipelines.benchmarks import unknown_name
+from pipelines.decisions.explain.logged import read_log
 from pipelines.decisions.explain.readings import READINGS, OtherReading, other_readings
 from pipelines.decisions.explain.rows import Side, read_entry
-from pipelines.decisions.explain.sides import OutputSide, entry_pairs
+from pipelines.decisions.explain.sides import LogSide, OutputSide, entry_pairs, log_entries
 from pipelines.decisions.explain.split import Explanation, explain
 from pipelines.errors import UsageError
+from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
+from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.report.metrics_file import load_metrics
@@ -28,6 +32,8 @@ class Selection:
     tasks: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     readings: tuple[str, ...] = READINGS
+    data: str = ""  # location of the questions that logs answer; '' for that of the other side
+    tool: str | None = None  # the harness of logs, where it is not recognised
 
     def __post_init__(self) -> None:
         if len(self.metrics) > 2:
@@ -44,15 +50,53 @@ class ExplainedNumber:
     readings_b: tuple[OtherReading, ...]
 
 
-def explain_outputs(a: OutputSide, b: OutputSide, selection: Selection) -> list[ExplainedNumber]:
-    """Explain every number of a selection that two outputs, or two models of outputs, have."""
+def explain_sides(a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection) -> list[ExplainedNumber]:
+    """Explain every number of a selection that two sides have."""
     with ExitStack() as stack:
-        stores = [stack.enter_context(PlanStore.reading(side.out)) for side in (a, b)]
-        return [
-            number
-            for pair in entry_pairs(a, b, selection.benchmarks)
-            for number in explain_pair(_side(a, pair[0], stores[0], "A"), _side(b, pair[1], stores[1], "B"), selection)
-        ]
+        return [number for pair in _side_pairs(a, b, selection, stack) for number in explain_pair(*pair, selection)]
+
+
+def _side_pairs(
+    a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection, stack: ExitStack
+) -> Iterator[tuple[Side, Side]]:
+    """Yield the rows of both sides, benchmark by benchmark and model by model."""
+    sides = {"A": a, "B": b}
+    stores = {
+        letter: stack.enter_context(PlanStore.reading(side.out))
+        for letter, side in sides.items()
+        if isinstance(side, OutputSide)
+    }
+    if isinstance(a, OutputSide) and isinstance(b, OutputSide):
+        for first, second in entry_pairs(a, b, selection.benchmarks):
+            yield _side(a, first, stores["A"], "A"), _side(b, second, stores["B"], "B")
+    elif not stores:
+        if not (selection.data and selection.benchmarks):
+            raise UsageError("two logs need --data and --benchmarks, whose questions they answer")
+        load_tables(selection.data, selection.benchmarks)
+        for name in selection.benchmarks:
+            spec = _log_spec(selection, name, selection.data)
+            log_a, log_b = (
+                read_log(side, spec, label=letter, tool=selection.tool)
+                for letter, side in sides.items()
+                if isinstance(side, LogSide)
+            )
+            yield log_a, log_b
+    else:
+        for side in sides.values():
+            for entry in log_entries(side, selection.benchmarks) if isinstance(side, OutputSide) else ():
+                spec = _log_spec(selection, entry.benchmark, selection.data or entry.data, entry.prompts.seed)
+                side_a, side_b = (
+                    read_log(of, spec, label=letter, tool=selection.tool)
+                    if isinstance(of, LogSide)
+                    else _side(of, entry, stores[letter], letter)
+                    for letter, of in sides.items()
+                )
+                yield side_a, side_b
+
+
+def _log_spec(selection: Selection, name: str, data: str, seed: int = DEFAULT_SEED) -> RunSpec:
+    tasks, settings = selection.tasks, selection.settings
+    return RunSpec(data=data, out="", models={}, benchmarks=(name,), tasks=tasks, settings=settings, seed=seed)
 
 
 def _side(side: OutputSide, entry: ManifestEntry, store: PlanStore, label: str) -> Side:

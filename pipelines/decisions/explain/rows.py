@@ -29,6 +29,7 @@ KEY: Final = ["task", "setting", "sample_id", "variant"]
 JUDGED: Final = ("accepted", "accepted_authors", "gpteval")
 """Values that rest on a judge's verdict: they are kept when an answer is read again."""
 _OF_SAMPLE: Final = ("subset", "category", "cluster")
+_READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -94,6 +95,17 @@ def read_rows(frame: pd.DataFrame, rows: Sequence[Row | None], definition: Bench
     return frame.assign(**{name: _column(frame, name, values) for name, values in columns.items()})
 
 
+def scored_rows(rows: Mapping[Key, Row], definition: BenchmarkDefinition) -> pd.DataFrame:
+    """Return rows as a benchmark's reader scores them, without verdicts of judges."""
+    import pandas as pd
+
+    frame = pd.DataFrame([dict(zip(KEY, key, strict=True)) for key in rows], columns=KEY, dtype=object)
+    frame["request_id"] = [row.request_id for row in rows.values()]
+    for name, value in (*dict.fromkeys((*_OF_SAMPLE, *_READ), "").items(), ("verdict_state", "absent")):
+        frame[name] = pd.Series([value] * len(frame), dtype=object)
+    return read_rows(frame, [*rows.values()], definition)
+
+
 def _column(frame: pd.DataFrame, name: str, values: list[Any]) -> Any:
     import pandas as pd
 
@@ -126,7 +138,7 @@ def _is_new(columns: Mapping[str, list[Any]], name: str, index: int) -> bool:
 
 
 def _numbers(columns: Mapping[str, list[Any]]) -> Iterator[str]:
-    texts = {*KEY, *_OF_SAMPLE, "request_id", "status", "answer", "rule", "finish_reason", "verdict_state", "flags"}
+    texts = {*KEY, *_OF_SAMPLE, *_READ, "request_id", "verdict_state"}
     return (name for name in columns if name not in texts)
 
 

@@ -11,6 +11,7 @@ from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest, load_existing_run
+from pipelines.plan.selection import check_names
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
@@ -92,3 +93,14 @@ def _model_pairs(a: OutputSide, b: OutputSide, name: str) -> list[tuple[Manifest
         models = f"{', '.join(first)}; {', '.join(second)}"
         raise UsageError(f"{name}: which models are meant is not clear ({models}); name them as OUT:MODEL")
     return pairs
+
+
+def log_entries(side: OutputSide, benchmarks: Sequence[str]) -> list[ManifestEntry]:
+    """Return the entries that a log is compared with: of each benchmark the only one; UsageError for several."""
+    names = {entry.benchmark for entry in side.entries}
+    check_names("benchmark of the output", benchmarks, sorted(names))
+    entries = [entry for entry in side.entries if not benchmarks or entry.benchmark in benchmarks]
+    if len({entry.benchmark for entry in entries}) < len(entries):
+        models = ", ".join(dict.fromkeys(entry.model for entry in entries))
+        raise UsageError(f"{side.out.uri}: which model is meant is not clear ({models}); name it as OUT:MODEL")
+    return entries

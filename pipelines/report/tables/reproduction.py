@@ -13,6 +13,10 @@ _NOT_COMPARABLE: Final = (
     "Not comparable: the run has other items, another judge, prompt wording, revision, scorer or captioner than the "
     "paper, the paper's number is a misprint, or ours could not be measured. These cells do not count in any share."
 )
+_OWN_ROWS: Final = (
+    "Of cells that differ: what our number would be with other outcomes of these rows. A paper's rows are not "
+    "published; `vlmsweep compare OUT:MODEL published --explain` lists ours."
+)
 _COLUMNS: Final = (
     *("Verdict", "Ours", "Published", "Difference"),  # first, to be seen without scrolling
     *("Table", "Metric", "Task", "Setting", "Subset", "Category", "Published as", "Why not comparable"),
@@ -61,3 +65,22 @@ def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
     ours = TableValue(value=cell.ours, low=cell.ci_low, high=cell.ci_high, n=cell.n)
     cell_key = (cell.table, cell.metric, cell.task, setting, cell.subset, cell.category, cell.published_model)
     return (cell.verdict, ours, cell.published, cell.difference, *cell_key, "; ".join(cell.reasons))
+
+
+def own_rows_table(name: str, title: str, cells: Sequence[ReproductionCell]) -> Table | None:
+    """Return what our own rows could explain of the cells that differ, a row each; None where nothing differs."""
+    rows = []
+    for cell in cells:
+        number = " ".join(filter(None, (cell.metric, cell.task, cell.setting, cell.subset, cell.category)))
+        numbers = (number, cell.ours, cell.published)
+        rows += [TableRow(label=cell.model, cells=(text, *numbers)) for text in cell.own_rows]
+    if not rows:
+        return None
+    return Table(
+        id=f"{name}_own_rows",
+        title=f"{title}: what our own rows could explain",
+        columns=("Our number would be", "Number", "Ours", "Published"),
+        rows=tuple(rows),
+        style="fraction4",
+        notes=(_OWN_ROWS,),
+    )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli.main import run
@@ -114,6 +115,67 @@ def test_answers_made_elsewhere(out: str, sweep: Sweep, tmp_path: Path, capsys: 
     assert any("made elsewhere" in note for row in stages for note in row["notes"])
     (readings,) = (row["readings"] for row in stages if row["stage"] == "reading")
     assert {of["reading"]: of["n_guessed"] for of in readings} == {"ours": 0, "lmms-eval": 0, "vlmevalkit": 0}
+
+
+PROMPT = "Which is {0}?\nA. one {0}\nB. two {0}\nC. three {0}\nAnswer with the letter of the right option alone."
+
+
+def write_log(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """Write a log as lmms-eval does."""
+    folder.mkdir()
+    path = folder / "20260101_000000_samples_asked.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return str(path)
+
+
+def log_rows(out: str, model: str, verdict: Callable[[int, str, float], float]) -> list[dict[str, Any]]:
+    """Return the answers of a model as lines of a log, with a verdict of the harness each."""
+    rows = [
+        row for path in Path(out).glob(f"scores/*/model={model}/*.parquet") for row in pq.read_table(path).to_pylist()
+    ]
+    return [
+        {
+            "doc_id": number,
+            "doc": {"id": row["sample_id"], "question": f"Which is {row['sample_id']}?"},
+            "input": PROMPT.format(row["sample_id"]),
+            "resps": [row["answer"]],
+            "filtered_resps": [row["answer"]],
+            "target": "",
+            "exact_match": verdict(number, row["answer"], dict(row["values"])["correct"]),
+        }
+        for number, row in enumerate(rows)
+    ]
+
+
+def test_log_of_a_harness_that_reads_otherwise(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = log_rows(out, "a", lambda number, _answer, right: right if number > 9 else 1.0)
+    differing = sum(row["exact_match"] for row in rows[:10])
+    differing -= sum(row["exact_match"] for row in log_rows(out, "a", lambda *of: of[2])[:10])
+    stages = explained(capsys, write_log(tmp_path / "log", rows), f"{out}:a")
+    assert first_stage(stages) == "reading"
+    assert {row["stage"]: row["n_rows"] for row in stages if row["n_rows"]} == {"reading": differing}
+    assert any("neither weights, media nor settings" in note for row in stages for note in row["notes"])
+
+
+def test_failed_request_that_a_harness_counts_is_an_error(
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = log_rows(out, "a", lambda _number, _answer, right: right)
+    for row in rows[:5]:
+        row.update(resps=[None], filtered_resps=[None], exact_match=0.0)
+    stages = explained(capsys, f"{out}:a", write_log(tmp_path / "log", rows))
+    assert first_stage(stages) == "errors"
+
+
+def test_logs_need_questions(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write_log(tmp_path / "log", log_rows(out, "a", lambda _number, _answer, right: right))
+    assert run(["compare", log, log, "--explain"]) == 2
+    assert "two logs need --data and --benchmarks" in capsys.readouterr().err
+    data = json.loads((Path(out) / "run.json").read_text())["sweep"]["data"]
+    rows = explained(capsys, log, log, "--data", data, "--benchmarks", "asked")
+    assert {row["share"] for row in rows} == {0.0}
+    assert run(["compare", log, out, "--explain"]) == 2
+    assert "name it as OUT:MODEL" in capsys.readouterr().err
 
 
 def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,8 @@ from jobs.options import names, normalize_arguments
 
 COMMANDS = {
     "audit": set(),
-    "compare": {"models", "published", "explain", "metric", "benchmarks", "tasks", "settings", "reading"},
+    "compare": {"models", "published", "explain", "metric", "benchmarks", "tasks", "settings", "reading"}
+    | {"data", "from"},
     "demo": {"out", "all"},
     "doctor": {"eyes", "models", "models-file", "data", "out", "address"},
     "generate": {"from", "examples", "out", "objects", "seed", "workers"},
