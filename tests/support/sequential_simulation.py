@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,9 +76,7 @@ def simulate_intervals(shape: Shape, reach: float, sweeps: int, seed: int) -> Ou
     return Outcome(inside / sweeps, float(np.median(saved)))
 
 
-def simulate_rankings(
-    shape: Shape, gaps: Callable[[np.random.Generator], FloatArray], sweeps: int, seed: int
-) -> Outcome:
+def simulate_rankings(shape: Shape, gaps: Sequence[float], sweeps: int, seed: int) -> Outcome:
     """Run sweeps of several models whose shares lie `gaps` above the shape's; inside: the ranking is the full set's."""
     right, saved = 0, []
     for sweep in range(sweeps):
@@ -87,7 +85,7 @@ def simulate_rankings(
             Shape(clusters=shape.clusters, rows=shape.rows, share=shape.share + gap, deviation=shape.deviation).draw(
                 generator
             )
-            for gap in gaps(generator)
+            for gap in generator.permutation(np.array(gaps))
         ]
         for reached in looks(shape.clusters):
             by_model = {str(i): {("t", "s"): shape.number(totals, reached)} for i, totals in enumerate(models)}
@@ -100,6 +98,7 @@ def simulate_rankings(
     return Outcome(right / sweeps, float(np.median(saved)))
 
 
-def spread_gaps(generator: np.random.Generator) -> FloatArray:
-    """Return the gaps of four models, from clear to close."""
-    return generator.permutation(np.array([0.0, 0.02, 0.1, 0.2]))
+GAPS: Final[Mapping[str, Sequence[float]]] = {
+    "two of them 2 points apart, others 8 and 10": (0.0, 0.02, 0.1, 0.2),
+    "8 points apart each": (0.0, 0.08, 0.16, 0.24),
+}

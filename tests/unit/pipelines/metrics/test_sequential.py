@@ -9,7 +9,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.metrics.sequential import log_evidence, sequential_interval
 from pipelines.plan.stopping.until import Cluster, Until, looks, ordered_clusters
-from tests.support.sequential_simulation import SHAPES, Shape, simulate_intervals, simulate_rankings, spread_gaps
+from tests.support.sequential_simulation import GAPS, SHAPES, Shape, simulate_intervals, simulate_rankings
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_full_sets_value_is_inside_at_every_stop(shape: Shape, reach: float,
 
 
 def test_rankings_are_those_of_the_full_set() -> None:
-    outcome = simulate_rankings(SHAPES["MAIA, 100 clips"], spread_gaps, sweeps=40, seed=1)
+    outcome = simulate_rankings(SHAPES["MAIA, 100 clips"], GAPS["8 points apart each"], sweeps=40, seed=1)
     assert outcome.always_inside >= 0.95
 
 
