@@ -20,7 +20,7 @@ DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_co
 def report_failure(error: Exception) -> int:
     """Report the error that ended a command and return its exit code; a bug is reported with its traceback."""
     if isinstance(error, typer.TyperException):
-        return _fail(error.format_message(), USAGE)
+        return _fail(_usage_message(error), USAGE)
     if isinstance(error, (ClusterError, ModelError, PipelineError)) and error.exit_code != INTERNAL:
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and (problem := settle_streams()):
@@ -32,6 +32,17 @@ def report_failure(error: Exception) -> int:
     first_line = str(error).strip().partition("\n")[0]
     message = f"Ray failed ({type(error).__name__}: {first_line}). Run the same command again to resume"
     return _fail(f"{message}; -v shows Ray's own messages.", UNREACHABLE)
+
+
+def _usage_message(error: typer.TyperException) -> str:
+    """Return the message of a wrong command line; options that are missing are named all at once."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ != "MissingParameter" or context is None:
+        return error.format_message()
+    absent = [item for item in context.command.params if item.required and item.name not in context.params]
+    if len(absent) < 2:
+        return error.format_message()
+    return f"Missing {', '.join(item.get_error_hint() for item in absent)}."
 
 
 def report_interrupt() -> int:

@@ -149,23 +149,48 @@ def _relative(name: str | None) -> Path | None:
 def _describe_fault(details: ErrorDetails) -> str:
     *parents, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
     if details["type"] == "extra_forbidden":
-        inside = f" in {'.'.join(parents)}" if parents else ""
-        nearest = difflib.get_close_matches(last.lower(), _keys_at(parents), n=1, cutoff=0.0)[0]
-        return f"unknown key {last!r}{inside}; the nearest known key is {nearest!r}"
+        return f"unknown key {last!r}{_inside(parents)}; {_nearest_key(last, parents)}"
     key = ".".join([*parents, last])
     message = details["msg"].removeprefix("Value error, ")
+    if details["type"] == "literal_error":
+        choices = re.findall("'([^']+)'", message)
+        nearest = difflib.get_close_matches(str(details["input"]), choices, n=1)
+        message += f"; did you mean {nearest[0]!r}?" if nearest else ""
     return f"{key}: {message}" if key else message
 
 
-def _keys_at(path: Sequence[str]) -> list[str]:
+def _inside(parents: Sequence[str]) -> str:
+    return f" in {'.'.join(parents)}" if parents else ""
+
+
+def _nearest_key(key: str, parents: Sequence[str]) -> str:
+    """Return the nearest known key of the same mapping, of a mapping inside it, or all keys where none is near."""
+    record = _record_at(parents)
+    places: dict[str, Sequence[str]] = {
+        inner: (*parents, name)
+        for name, field in record.model_fields.items()
+        for mapping in _records_of(field)
+        for inner in mapping.model_fields
+    }
+    places |= dict.fromkeys(record.model_fields, ())
+    nearest = difflib.get_close_matches(key.lower(), places, n=1, cutoff=0.4)
+    if not nearest:
+        return f"known keys: {', '.join(record.model_fields)}"
+    return f"the nearest known key is {nearest[0]!r}{_inside(places[nearest[0]])}"
+
+
+def _record_at(path: Sequence[str]) -> type[BaseModel]:
     record: type[BaseModel] = ModelSpec
     for key in path:
-        annotation = next(
-            field.annotation for name, field in record.model_fields.items() if key in _spellings(name, field)
-        )
-        options = [annotation, *getattr(annotation, "__args__", ())]
-        record = next(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
-    return list(record.model_fields)
+        field = next(field for name, field in record.model_fields.items() if key in _spellings(name, field))
+        record = _records_of(field)[0]
+    return record
+
+
+def _records_of(field: FieldInfo) -> list[type[BaseModel]]:
+    """Return the records that a field may hold."""
+    options = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    return [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
 
 
 def _spellings(name: str, field: FieldInfo) -> Sequence[object]:

@@ -72,3 +72,10 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
     assert not flags["scorers"]
     flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)
+
+
+def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "--models", "a"]) == 2
+    assert capsys.readouterr().err == "vlmsweep: Missing '--benchmarks', '--data', '--out'.\n"
+    assert run(["run", "--models", "a", "--benchmarks", "maia", "--data", "d"]) == 2
+    assert capsys.readouterr().err == "vlmsweep: Missing option '--out'.\n"

@@ -226,7 +226,12 @@ models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is
             "models.yaml:3: model 'a': unknown key 'anser' in faults; the nearest known key is 'answer'",
         ),
         ("a:\n  engine: random\n  form: odd", "models.yaml:3: model 'a': form: Input should be 'plain' or 'vicuna'"),
-        ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; the nearest known key is '"),
+        ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; known keys: base_url, "),
+        (
+            "a: {engine: random, max_pixls: 1}",
+            "models.yaml:1: model 'a': unknown key 'max_pixls'; the nearest known key is 'max_pixels' in limits",
+        ),
+        ("a: {engine: transfomers}", "or 'random'; did you mean 'transformers'?"),
         ("\n\na: {model: x}", "models.yaml:3: model 'a': engine: Field required"),
         (
             "a: {engine: vlm}",
