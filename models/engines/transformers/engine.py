@@ -193,8 +193,8 @@ class TransformersEngine:
 
     def _answer_ready(self, ready: list[SharedPrompt], *, flush: bool) -> Iterator[CallReply]:
         """Answer prefilled prompts in full batches; with `flush` also in a last, smaller one."""
-        for is_single in (False, True):
-            waiting = [shared for shared in ready if (shared.logits is not None) is is_single]
+        for kind in ((False, False), (True, False), (True, True)):
+            waiting = [shared for shared in ready if (shared.is_single, shared.logits is not None) == kind]
             waiting.sort(key=lambda shared: (shared.prompt.call.generation.max_new_tokens, len(shared.tail)))
             while waiting:
                 is_followed = waiting[-1].prompt.call.generation.max_new_tokens > 1
@@ -303,5 +303,5 @@ def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T
 
 def _own_tokens(shared: SharedPrompt) -> int:
     """Return the tokens whose keys and values a row stores for itself, its answer included."""
-    subset = shared.path[0].length if shared.logits is not None else len(shared.tail)
-    return subset + shared.prompt.call.generation.max_new_tokens
+    copied = shared.path[0].length if shared.is_single else 0
+    return copied + len(shared.tail) + shared.prompt.call.generation.max_new_tokens

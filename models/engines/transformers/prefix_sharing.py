@@ -72,6 +72,7 @@ class SharedPrompt:
     tail: list[int]
     cached: int  # tokens of the path that another call paid for
     logits: Tensor | None = None  # [vocabulary] of the first token, when the whole prompt is prefilled
+    is_single: bool = False  # no other prompt has its path now
     seconds: float = 0.0  # of the prefill
 
 
@@ -111,24 +112,24 @@ class SharedModel:
         return [results[index] for index in range(len(prompts))]
 
     def prefill_single(self, prompt: Prompt) -> SharedPrompt:
-        """Prefill a whole prompt that shares nothing now as one segment; cache its prefix for a later step.
+        """Prefill the prefix of a prompt that shares nothing now, and cache it for a later step.
 
         The prefix is computed by itself, as in `prefill`: a question must get the same bits whether a caption was
-        requested before it or not.
+        requested before it or not. The rest is prefilled together with that of other prompts of this kind.
         """
         with torch.inference_mode():
             self._verify(prompt)
             end, _ = self._pixels(prompt)
             if end >= len(prompt.ids):
                 segment, logits = self._encode(prompt, len(prompt.ids))
-                return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits)
+                return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits, is_single=True)
             ((root, owner),) = self._root(Branch(0, end, members=[0]), prompt)
-            segment, logits = self._packed.append(root, prompt.ids[end:].tolist())
         cached = root.length if owner == _CACHED else 0
-        return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=cached, logits=logits)
+        tail = prompt.ids[end:].tolist()
+        return SharedPrompt(prompt=prompt, path=(root,), tail=tail, cached=cached, is_single=True)
 
     def generate(self, prompts: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
-        """Generate answers of prompts that were all prefilled by `prefill_single`, or all by `prefill`."""
+        """Generate answers of prompts that are all prefilled whole, all `is_single`, or neither."""
         with torch.inference_mode():
             rows, logits = self._start(prompts)
             calls = [shared.prompt.call for shared in prompts]
@@ -152,15 +153,20 @@ class SharedModel:
             self._verify(prompt)
 
     def _start(self, prompts: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
-        capacity = max(len(shared.tail) for shared in prompts)
         limits = [shared.prompt.call.generation.max_new_tokens for shared in prompts]
-        capacity += min(_INITIAL_ANSWER_TOKENS, *limits)
-        if prompts[0].logits is None:
-            paths, tails = [shared.path for shared in prompts], [shared.tail for shared in prompts]
-            return self._packed.start(paths, tails, capacity=capacity, chunk=self._chunk, is_followed=max(limits) > 1)
-        segments = [shared.path[0] for shared in prompts]
-        rows = self._packed.adopt(segments, capacity=capacity + max(segment.length for segment in segments))
-        return rows, torch.stack([shared.logits for shared in prompts if shared.logits is not None])
+        answer_tokens = min(_INITIAL_ANSWER_TOKENS, *limits)
+        paths, tails = [shared.path for shared in prompts], [shared.tail for shared in prompts]
+        if prompts[0].logits is not None:
+            segments = [path[0] for path in paths]
+            capacity = max(segment.length for segment in segments) + answer_tokens
+            logits = torch.stack([shared.logits for shared in prompts if shared.logits is not None])
+            return self._packed.adopt(segments, capacity=capacity), logits
+        is_single, is_followed = prompts[0].is_single, max(limits) > 1
+        capacity = max(map(len, tails)) + (0 if is_single else answer_tokens)
+        rows, logits = self._packed.start(paths, tails, capacity=capacity, chunk=self._chunk, is_followed=is_followed)
+        if is_single and is_followed:
+            rows = self._packed.unshare(rows, answer_tokens=answer_tokens)
+        return rows, logits
 
     def clear(self) -> None:
         """Drop every cached prefix."""

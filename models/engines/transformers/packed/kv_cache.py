@@ -203,8 +203,8 @@ class AttentionPass:
                 out, total = merge(part, (out, total))
             else:
                 merged = merge(part, (out[:, :, tokens], total[:, :, tokens]))
-                out = out.float().index_copy(2, tokens, merged[0])
-                total = total.index_copy(2, tokens, merged[1])
+                out = out.float().index_copy_(2, tokens, merged[0])
+                total.index_copy_(2, tokens, merged[1])
         return out.to(query.dtype).transpose(1, 2)
 
     def _window_mask(

@@ -138,14 +138,6 @@ class PackedModel:
         shift = path[-1].shift if path else 0
         return SharedSegment(rows.keys, rows.values, length=len(ids), shift=shift, states=rows.states)
 
-    def append(self, segment: SharedSegment, ids: Sequence[int]) -> tuple[SharedSegment, Tensor]:
-        """Append tokens to a segment; return the longer segment and the logits [vocabulary] of the next token."""
-        rows, logits = self.start([(segment,)], [ids], capacity=len(ids), chunk=len(ids))
-        keys = {layer: torch.cat([old, rows.keys[layer]], 2) for layer, old in segment.keys.items()}
-        values = {layer: torch.cat([old, rows.values[layer]], 2) for layer, old in segment.values.items()}
-        length = segment.length + len(ids)
-        return SharedSegment(keys, values, length=length, shift=segment.shift, states=rows.states), logits[0]
-
     def start(
         self,
         paths: Sequence[tuple[SharedSegment, ...]],
@@ -224,6 +216,22 @@ class PackedModel:
             for layer, state in segment.states.items():
                 rows.write_state(layer, slice(index, index + 1), tuple(part.clone() for part in state))
         return rows
+
+    def unshare(self, rows: PackedSequences, *, answer_tokens: int) -> PackedSequences:
+        """Return rows, each after a segment of its own, with that segment's keys before their own tokens.
+
+        One product attends to the keys of all rows then, not one for each segment; there is room for answers of so many
+        tokens.
+        """
+        lengths = [prefix + length for prefix, length in zip(rows.prefixes, rows.lengths, strict=True)]
+        joined = self.adopt([path[0] for path in rows.paths], capacity=max(lengths) + answer_tokens)
+        starts = torch.tensor(rows.prefixes, device=self._device)
+        counts = torch.tensor(rows.lengths, device=self._device)
+        row, offset = (torch.arange(max(rows.lengths), device=self._device) < counts[:, None]).nonzero(as_tuple=True)
+        for layer, key in rows.keys.items():
+            joined.write(layer, (row, starts[row] + offset), key[row, :, offset], rows.values[layer][row, :, offset])
+        joined.lengths, joined.states = lengths, rows.states
+        return joined
 
     def step(self, rows: PackedSequences, tokens: Sequence[int]) -> Tensor:
         """Append one token to every row; return the logits [rows, vocabulary] of the next."""

@@ -170,3 +170,17 @@ def test_unsupported_attention_is_rejected(model: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(layers[0].self_attn, "forward", lambda **kwargs: original(**{**kwargs, "packed_step": None}))
     with pytest.raises(PrefixSharingUnsupportedError, match="keyword arguments"):
         packed.start([()], [TAILS[0]], capacity=9, chunk=9)
+
+
+def test_rows_with_segments_of_their_own_go_on_without_them(model: Any) -> None:
+    packed = PackedModel(model, torch.device("cpu"))
+    prefixes = [PREFIX, PREFIX[:7], PREFIX[3:]]
+    paths = [(packed.encode(prefix, {})[0],) for prefix in prefixes]
+    rows, _ = packed.start(paths, TAILS[:3], capacity=30, chunk=10_000)
+    rows = packed.unshare(rows, answer_tokens=1)
+    assert rows.paths == [()] * 3
+    for token in (55, 56):
+        logits = packed.step(rows, [token] * 3)
+    for row, prefix in enumerate(prefixes):
+        expected = reference_logits(model, [*prefix, *TAILS[row], 55, 56])
+        torch.testing.assert_close(logits[row], expected, atol=2e-5, rtol=1e-4)
