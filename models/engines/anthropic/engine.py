@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from models.engines.anthropic.messages import message_body
 from models.engines.anthropic.replies import read_message
-from models.engines.endpoints.engine import Pictures
+from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.texts import MARK
@@ -22,27 +22,29 @@ VERSION: Final = "2023-06-01"
 _PATH: Final = re.compile(r"/*(/v1)?(/messages)?/*$")  # what is appended, and people copy into base_url
 
 
-class AnthropicEngine(HttpEngine):
-    """Answers calls as an `HttpEngine`.
+def request_address(spec: ModelSpec) -> str:
+    """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
+    address = urlsplit(str(spec.base_url))
+    path = _PATH.sub("", address.path) + "/v1/messages"
+    return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
+
+
+class AnthropicDialect(Dialect):
+    """Requests as `message_body`.
 
     The end of a media group's first picture or clip is marked for the provider's cache. The API takes no seed. Thoughts
     are asked for by `reasoning_effort`, or by `reasoning_tokens` as their budget; then it takes no temperature.
     """
 
-    optional_parameters = ("temperature", "top_p", "thinking", "output_config", MARK)
-
     key_header = "x-api-key"
-    headers = MappingProxyType({"anthropic-version": VERSION})
+    version_headers = MappingProxyType({"anthropic-version": VERSION})
+    optional_parameters = ("temperature", "top_p", "thinking", "output_config", MARK)
+    caches_prefixes = True
     read_reply = staticmethod(read_message)
 
-    @staticmethod
-    def request_address(spec: ModelSpec) -> str:
-        """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
-        address = urlsplit(str(spec.base_url))
-        path = _PATH.sub("", address.path) + "/v1/messages"
-        return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
-
-    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
+    def body(
+        self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None = None
+    ) -> dict[str, Any]:
         """Return the body of a request."""
         return message_body(self.spec, call, pictures, omitted, prefix)
 
@@ -50,3 +52,10 @@ class AnthropicEngine(HttpEngine):
         """Return how the answer was decoded: a model that thinks, or has no temperature, samples."""
         sent = message_body(self.spec, call, dict.fromkeys(call.media, ()), omitted)
         return super().decoding(call, () if "temperature" in sent else ("temperature",))
+
+
+class AnthropicEngine(HttpEngine):
+    """Answers calls as an `HttpEngine`."""
+
+    dialect_type = AnthropicDialect
+    request_address = staticmethod(request_address)

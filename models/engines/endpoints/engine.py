@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from models.engines.endpoints.budget import Budget, estimate_tokens
+from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.event_loop import BackgroundLoop
-from models.engines.endpoints.failures import LONGEST_WAIT_S, FailedAttempt, backoff_s, refused_parameter
+from models.engines.endpoints.failures import LONGEST_WAIT_S, FailedAttempt, backoff_s
 from models.engines.endpoints.health import Health
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.rate_limit import AdaptiveConcurrency, RateLimiter
-from models.engines.endpoints.replies import ReportedFailure
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media
 from models.spec import ModelSpec
 
-log = logging.getLogger(__name__)
-
-Pictures: TypeAlias = Mapping[Media, Sequence[str]]
-"""Data URIs of each medium of a call, a clip's in the order of its frames."""
 UNSCORED = Failure(
     type="unsupported",
     message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
@@ -47,11 +42,8 @@ class EndpointEngine(ABC):
 
     has_own_timeout = True  # each attempt has its `timeout_s`
 
-    optional_parameters: Sequence[str] = ()
-    """Left out where the endpoint refuses them."""
-
-    caches_prefixes = False
-    """Whether the provider is known to keep prefixes."""
+    dialect_type: type[Dialect]
+    """What is sent, and what comes back."""
 
     def __init__(
         self,
@@ -62,29 +54,20 @@ class EndpointEngine(ABC):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Read the key (`MissingSecretError` without one) and start the thread; `now` is Unix time, for Retry-After."""
-        self.spec, self.endpoint = spec, Endpoint(spec, self.read_reply, now=now)
+        self.spec, self.dialect = spec, self.dialect_type(spec)
+        self.endpoint = Endpoint(spec, self.dialect.read_reply, now=now)
         self._clock, self._sleep = clock, sleep
         self.connect()
-        self._omitted: list[str] = []
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
-        self._cache = PrefixCache(spec, clock, caches=self.caches_prefixes)
+        self._cache = PrefixCache(spec, clock, caches=self.dialect.caches_prefixes)
         self._health = Health(self.endpoint.unreachable_message)
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
-
-    @staticmethod
-    @abstractmethod
-    def read_reply(content: bytes) -> Answer | ReportedFailure:
-        """Return what the body of a reply says, as a `ReplyReader`."""
 
     @abstractmethod
     def connect(self) -> None:
         """Make the client from `spec` and `endpoint`, before anything is sent."""
-
-    @abstractmethod
-    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
-        """Return a request without the `omitted` parameters; `prefix` is what other calls begin with too."""
 
     @abstractmethod
     async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
@@ -93,16 +76,6 @@ class EndpointEngine(ABC):
     @abstractmethod
     async def disconnect(self) -> None:
         """Close the connections."""
-
-    def adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
-        """Learn from a refusal how requests must be; return whether the call is to be sent again."""
-        del failure, body
-        return False
-
-    def decoding(self, call: Call, omitted: Collection[str]) -> str:
-        """Return how the answer to a call sent without the `omitted` parameters was decoded."""
-        is_sent = "temperature" not in {*omitted, *self.spec.omit_parameters}
-        return decoding_name(call.generation, beams=False) if is_sent else "sampled"
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield replies as they arrive, or raise `EngineUnreachableError` (see `Health`); closing cancels the rest."""
@@ -119,7 +92,7 @@ class EndpointEngine(ABC):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return what the endpoint refused and is no longer sent."""
-        return tuple(f"{self.spec.model}: the endpoint refuses {name}, which is not sent" for name in self._omitted)
+        return self.dialect.warnings
 
     @property
     def spent(self) -> float:
@@ -158,8 +131,8 @@ class EndpointEngine(ABC):
             if reserved is None:
                 return CallReply(call_id=call.call_id, outcome=self._budget.failure())
             outcome: Answer | FailedAttempt | None = None
-            omitted = tuple(self._omitted)
-            body = self.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
+            omitted = tuple(self.dialect.omitted)
+            body = self.dialect.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
             try:
                 async with self._concurrency:
                     await self._rate_limiter.wait_for_turn()
@@ -172,13 +145,9 @@ class EndpointEngine(ABC):
                 self._health.record_answer()
                 self._cache.record(prefix, outcome)
                 queue.end_attempt(call, prefix, outcome)
-                outcome = replace(outcome, decoding=self.decoding(call, omitted))
+                outcome = replace(outcome, decoding=self.dialect.decoding(call, omitted))
                 return CallReply(call_id=call.call_id, outcome=outcome, latency_s=self._clock() - started)
-            if self.adapt(outcome.failure, body):
-                continue
-            refused = refused_parameter(outcome.failure, self.optional_parameters)
-            if refused is not None and refused not in omitted:
-                self._omit(refused, outcome.failure.message)
+            if self.dialect.learn(outcome.failure, omitted):
                 continue
             queue.end_attempt(call, prefix, outcome.failure)
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
@@ -191,8 +160,3 @@ class EndpointEngine(ABC):
         self._health.record_failure(outcome, answers_before, attempt + 1)
         latency = self._clock() - started
         return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency)
-
-    def _omit(self, parameter: str, reason: str) -> None:
-        if parameter not in self._omitted:
-            self._omitted.append(parameter)
-            log.warning("%s refuses %s, which is left out from now on: %s", self.spec.model, parameter, reason)

@@ -131,6 +131,14 @@ def is_content_filter(body: object) -> bool:
     return bool(codes & {"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 
 
+def error_object(text: str) -> object:
+    """Return the body of an error where it is JSON, else None."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
 def error_fields(body: object) -> Mapping[str, Any]:
     """Return the fields of an error object; some servers send a list of them, some wrap it once more."""
     while isinstance(body, list) and body:

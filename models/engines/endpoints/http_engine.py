@@ -11,23 +11,13 @@ from typing import Any
 import httpx2
 
 from models.engines.endpoints.engine import EndpointEngine
-from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
+from models.engines.endpoints.failures import FailedAttempt, FailureScope, error_object, transient_failure
 from models.messages import Answer
 from models.spec import ModelSpec
 
 
 class HttpEngine(EndpointEngine):
-    """Answers calls as an `EndpointEngine`: each attempt posts a body, and the endpoint reads the reply.
-
-    The providers of these protocols keep prefixes.
-    """
-
-    caches_prefixes = True
-
-    key_header: str
-    """Name of the header that holds the key."""
-    headers: Mapping[str, str] = {}
-    """Further headers of each request."""
+    """Answers calls as an `EndpointEngine`: each attempt posts a body, and the endpoint reads the reply."""
 
     @staticmethod
     @abstractmethod
@@ -40,8 +30,7 @@ class HttpEngine(EndpointEngine):
         timeout = httpx2.Timeout(None, connect=self.spec.connect_timeout_s)
         count = self.spec.concurrency
         limits = httpx2.Limits(max_connections=count, max_keepalive_connections=count)
-        key = {self.key_header: self.endpoint.key} if self.endpoint.key else {}
-        headers = {**self.headers, **key, "Content-Type": "application/json"}
+        headers = {**self.dialect.headers(self.endpoint.key), "Content-Type": "application/json"}
         self._client = httpx2.AsyncClient(timeout=timeout, limits=limits, headers=headers, **self.endpoint.http_options)
         self._address = self.request_address(self.spec)
 
@@ -61,15 +50,8 @@ class HttpEngine(EndpointEngine):
         if reply.is_success:
             return self.endpoint.read_completion(reply.content)
         text = reply.content.decode("utf-8", "replace")
-        return self.endpoint.failed_status(reply.status_code, _error_object(text), text, dict(reply.headers))
+        return self.endpoint.failed_status(reply.status_code, error_object(text), text, dict(reply.headers))
 
     async def disconnect(self) -> None:
         """Close the connections."""
         await self._client.aclose()
-
-
-def _error_object(text: str) -> object:
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from models.engines.endpoints.engine import Pictures
+from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.gemini.contents import OPTIONAL, content_body
@@ -18,27 +18,44 @@ from models.spec import ModelSpec
 _PATH: Final = re.compile(r"/*(/openai)?(/models)?/*$")  # what is appended, and what the other engine's address ends in
 
 
-class GeminiEngine(HttpEngine):
-    """Answers calls as an `HttpEngine`.
+class GeminiDialect(Dialect):
+    """Requests as `content_body`.
 
     The provider caches what requests share by itself. Thoughts are asked for by `reasoning_effort` as their level, or
     by `reasoning_tokens` as their budget.
     """
 
-    optional_parameters = OPTIONAL
-
     key_header = "x-goog-api-key"
+    optional_parameters = OPTIONAL
+    caches_prefixes = True
     read_reply = staticmethod(read_content)
 
-    @staticmethod
-    def request_address(spec: ModelSpec) -> str:
-        """Return the address of requests for a model; `base_url` ends in the version of the API."""
-        address = urlsplit(str(spec.base_url))
-        name = quote(spec.model.removeprefix("models/"), safe="")
-        path = f"{_PATH.sub('', address.path)}/models/{name}:generateContent"
-        return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
-
-    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
+    def body(
+        self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None = None
+    ) -> dict[str, Any]:
         """Return the body of a request."""
         del prefix
         return content_body(self.spec, call, pictures, omitted)
+
+
+class GeminiEngine(HttpEngine):
+    """Answers calls as an `HttpEngine`."""
+
+    dialect_type = GeminiDialect
+
+    @staticmethod
+    def request_address(spec: ModelSpec) -> str:
+        """Return the address of requests for a model."""
+        return model_address(spec, "generateContent")
+
+
+def model_address(spec: ModelSpec, method: str) -> str:
+    """Return the address of a method of a model; `base_url` ends in the version of the API."""
+    name = quote(spec.model.removeprefix("models/"), safe="")
+    return api_address(spec, f"models/{name}:{method}")
+
+
+def api_address(spec: ModelSpec, name: str) -> str:
+    """Return the address of what the API calls by a name."""
+    address = urlsplit(str(spec.base_url))
+    return urlunsplit((address.scheme, address.netloc, f"{_PATH.sub('', address.path)}/{name}", address.query, ""))

@@ -5,54 +5,76 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlsplit
 
+from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.endpoint import Endpoint
-from models.engines.endpoints.engine import EndpointEngine, Pictures
+from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
 from models.engines.endpoints.leaders import Prefix
 from models.engines.openai.cache_fields import cache_fields, with_cache_fields
 from models.engines.openai.completion import read_reply
-from models.engines.openai.endpoint import client_options, rejects_max_tokens
+from models.engines.openai.endpoint import LIMIT, NEW_LIMIT, client_options, rejects_max_tokens
 from models.engines.openai.messages import chat_messages, request_body
 from models.entry_fields import OptionalParameter
 from models.messages import Answer, Call, Failure
+from models.spec import ModelSpec
 
 if TYPE_CHECKING:
     import openai
 
 
-class OpenAIEngine(EndpointEngine):
-    """Answers calls as an `EndpointEngine`.
+class OpenAIDialect(Dialect):
+    """Requests as `request_body`.
 
     The limit of tokens is named `max_tokens`, or `max_completion_tokens` once a server demands it.
     """
 
+    key_header = "Authorization"
+    key_prefix = "Bearer "
     read_reply = staticmethod(read_reply)
 
-    def connect(self) -> None:
-        """Make the client, and learn what the provider is known to take."""
-        self._client = _make_client(self.endpoint)
-        # Looked up here: the client imports this part lazily, which must not delay the first attempt.
-        self._create = self._client.chat.completions.with_raw_response.create
-        self._limit_name = "max_tokens"
-        self._cache_fields = cache_fields(self.spec)
+    def __init__(self, spec: ModelSpec) -> None:
+        """Note what the provider is known to take."""
+        super().__init__(spec)
+        self._cache_fields = cache_fields(spec)
         self.caches_prefixes = bool(self._cache_fields)
         self.optional_parameters = (*get_args(OptionalParameter), *self._cache_fields)
+        self._takes_new_name = urlsplit(str(spec.base_url)).hostname == "api.openai.com"
 
-    def body(self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None) -> dict[str, Any]:
+    def body(
+        self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None = None
+    ) -> dict[str, Any]:
         """Return the arguments of the client."""
         messages = chat_messages(call, pictures, self.spec.system, self.spec.detail)
-        body = request_body(self.spec, call, messages, self._limit_name, omitted)
+        name = NEW_LIMIT if self._takes_new_name or LIMIT in omitted else LIMIT
+        body = request_body(self.spec, call, messages, name, omitted)
         if prefix is None:
             return body
         return with_cache_fields(body, prefix.key, prefix.pictures, self._cache_fields, omitted)
 
-    def adapt(self, failure: Failure, body: Mapping[str, Any]) -> bool:
-        """Learn the name of the limit."""
-        if "max_tokens" not in body or not rejects_max_tokens(failure):
-            return False
-        self._limit_name = "max_completion_tokens"
-        return True
+    def refused(self, failure: Failure, omitted: Collection[str]) -> str | None:
+        """Return the parameter that a refusal names, the old name of the limit where it asks for the new one."""
+        if LIMIT not in omitted and rejects_max_tokens(failure):
+            return LIMIT
+        return super().refused(failure, omitted)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is no longer sent; the limit is, by its other name."""
+        return tuple(text for text in super().warnings if f" {LIMIT}," not in text)
+
+
+class OpenAIEngine(EndpointEngine):
+    """Answers calls as an `EndpointEngine`."""
+
+    dialect_type = OpenAIDialect
+
+    def connect(self) -> None:
+        """Make the client."""
+        self._client = _make_client(self.endpoint)
+        # Looked up here: the client imports this part lazily, which must not delay the first attempt.
+        self._create = self._client.chat.completions.with_raw_response.create
 
     async def disconnect(self) -> None:
         """Close the connections."""
