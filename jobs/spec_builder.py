@@ -125,7 +125,7 @@ def _spec(
     captioners = tuple(named_models(captioner_names, catalog, "--captioner").items())
     named = {**models, **dict((*judges, *captioners))}
     if flags.batch and named and not any(spec.has_batches for spec in named.values()):
-        raise UsageError("--batch: no model of this run has engine openai; the others have no batch endpoint")
+        raise UsageError("--batch: no model of this run is at an endpoint; only those have batches")
     prompt_versions, prompt_sets = _prompt_versions(flags.prompt_versions or ())
     return RunSpec(
         data=checked_location(flags.data, "--data"),

@@ -52,8 +52,11 @@ class EngineUnreachableError(ModelError):
 class BatchApiError(EngineUnreachableError):
     """A call of a provider's batch endpoint failed, after retries where it may be repeated."""
 
-    def __init__(self, message: str, *, status: int | None = None, is_transient: bool = False) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, is_transient: bool = False, wait_s: float | None = None
+    ) -> None:
         super().__init__(message)
+        self.wait_s = wait_s  # that the provider asks for before a later call
         self.status = status  # of HTTP; None without a reply
         self.is_transient = is_transient  # a later call may succeed
 

@@ -31,7 +31,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
 
     runs_locally: ClassVar[bool] = False  # weights are loaded and answers computed on machines of the cluster
     is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
-    has_batches: ClassVar[bool] = False  # its endpoint may answer requests in batches
+    batch_builder: ClassVar[str] = ""  # `module:class` of its provider's batch endpoint; '' where there is none
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
     untaken_options: ClassVar[frozenset[str]] = frozenset()  # request options that its protocol has no form for
     body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
@@ -98,11 +98,16 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         if taken := sorted(self.body_fields & self.extra_body.keys()):
             raise ValueError(f"extra_body must not hold {', '.join(taken)}: engine {self.engine} sets that")
         if self.batch and not self.has_batches:
-            raise ValueError("batch: only engine openai sends batches")
+            raise ValueError("batch: only engines of endpoints send batches")
         return self
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether its endpoint may answer requests in batches."""
+        return bool(self.batch_builder)
 
     @property
     def thinking_tokens(self) -> int | None:
@@ -167,8 +172,8 @@ class OpenAIEntry(ModelSpec):
 
     engine: Literal["openai"]
     is_endpoint = True
-    has_batches = True
     builder = "models.engines.openai.engine:OpenAIEngine"
+    batch_builder = "models.engines.openai.batch_api:OpenAIBatchApi"
 
 
 class AnthropicEntry(ModelSpec):
@@ -180,6 +185,7 @@ class AnthropicEntry(ModelSpec):
     untaken_options = frozenset({"detail", "logprobs"})
     body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
+    batch_builder = "models.engines.anthropic.batch_api:AnthropicBatchApi"
 
 
 class GeminiEntry(ModelSpec):
@@ -190,6 +196,7 @@ class GeminiEntry(ModelSpec):
     is_endpoint = True
     body_fields = frozenset({"contents", "systemInstruction", "generationConfig"})
     builder = "models.engines.gemini.engine:GeminiEngine"
+    batch_builder = "models.engines.gemini.batch_api:GeminiBatchApi"
 
 
 class RandomEntry(ModelSpec):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from models.engine_choice import choose_engine
 from models.engines.base import Engine
@@ -14,7 +15,10 @@ from models.entry_fields import ReasoningMarkers
 from models.errors import EngineStalledError, EngineUnreachableError
 from models.spec import ModelSpec
 
-__all__ = ["build_engine", "load_engine", "wrap_engine"]
+if TYPE_CHECKING:
+    from models.engines.endpoints.batch_api import BatchApi
+
+__all__ = ["build_engine", "load_engine", "open_batch_api", "wrap_engine"]
 
 OnStall = Callable[[EngineStalledError], object]
 
@@ -33,17 +37,27 @@ def load_engine(name: str, spec: ModelSpec) -> Engine:
     """
     spec = choose_engine(spec)
     builder = spec.ranks_builder if spec.tensor_parallel > 1 and spec.ranks_builder else spec.builder
-    module, _, function = builder.partition(":")
     try:
-        engine: Engine = getattr(importlib.import_module(module), function)(spec)
+        engine: Engine = _build(builder, spec)
     except ModuleNotFoundError as error:
-        if not spec.package or error.name not in (spec.package, module):
+        if not spec.package or error.name not in (spec.package, builder.partition(":")[0]):
             raise
         raise EngineUnreachableError(
             f"model {name!r} runs on {spec.package}, which is not installed: pip install 'vlmsweep[{spec.package}]'; "
             "or set `engine: transformers` where transformers runs the model"
         ) from error
     return engine
+
+
+def open_batch_api(spec: ModelSpec) -> BatchApi:
+    """Open the batch endpoint of a model's provider (MissingSecretError)."""
+    api: BatchApi = _build(spec.batch_builder, spec)
+    return api
+
+
+def _build(name: str, spec: ModelSpec) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)(spec)
 
 
 def wrap_engine(engine: Engine, spec: ModelSpec, *, on_stall: OnStall | None = None) -> Engine:

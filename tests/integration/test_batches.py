@@ -152,4 +152,4 @@ def test_judge_answers_in_batches_too(cli: Cli, command_env: dict[str, str], mai
 def test_batch_needs_an_endpoint(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     refused = cli("run", "--models", "random", "--benchmarks", "maia", *common_flags, "--batch", code=2)
-    assert "--batch: no model of this run has engine openai" in refused.stderr
+    assert "--batch: no model of this run is at an endpoint" in refused.stderr

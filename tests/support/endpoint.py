@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.endpoint_batch_protocols import SERVERS
 from tests.support.endpoint_batches import BatchScript, BatchServer
 from tests.support.endpoint_protocols import ChatProtocol, RefusedBodyError, protocol_of
 from tests.support.endpoint_script import (
@@ -74,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
 
     def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers["Content-Length"]))
+        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self._is_batch_path():
             self._batch("POST", content)
             return
@@ -95,14 +96,16 @@ class _Handler(BaseHTTPRequestHandler):
             endpoint.done()
 
     def _is_batch_path(self) -> bool:
-        return self.path.startswith(("/v1/files", "/v1/batches"))
+        batches = self.server.endpoint.batches
+        return batches.serves(self.path) if batches else self.path.startswith(BatchServer.paths)
 
     def _batch(self, method: str, content: bytes) -> None:
-        batches, path = self.server.endpoint.batches, self.path.removeprefix("/v1")
+        batches = self.server.endpoint.batches
         if batches is None:
             self._send(404, {"error": {"message": f"no such path {self.path}"}})
         else:
-            self._send_bytes(*batches.handle(method, path, content, self.headers.get("Content-Type", "")), {})
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            self._send_bytes(*batches.handle(method, self.path, content, headers))
 
     def _follow(self, request: EndpointRequest, action: Action | str, protocol: ChatProtocol) -> None:
         if isinstance(action, str):
@@ -258,9 +261,17 @@ class BatchEndpoint(ScriptedEndpoint):
 
     batches: BatchServer
 
-    def __init__(self, script: Script, batch_script: Callable[[int], BatchScript] = lambda _: BatchScript()) -> None:
+    def __init__(
+        self,
+        script: Script,
+        batch_script: Callable[[int], BatchScript] = lambda _: BatchScript(),
+        *,
+        engine: str = "openai",
+    ) -> None:
+        """`engine` is the one whose protocol its batches have."""
         super().__init__(script)
-        self.batches = BatchServer(self._answer, batch_script)
+        self.engine = engine
+        self.batches = SERVERS[engine](self._answer, batch_script)
 
     def _answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         request = EndpointRequest(number=0, body=body, raw=body, headers={}, at=0.0)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from models.engines.anthropic.messages import message_body
 from models.engines.anthropic.replies import read_message
 from models.engines.endpoints.dialect import Dialect, Pictures
+from models.engines.endpoints.endpoint import address_of
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.texts import MARK
@@ -22,11 +22,9 @@ VERSION: Final = "2023-06-01"
 _PATH: Final = re.compile(r"/*(/v1)?(/messages)?/*$")  # what is appended, and people copy into base_url
 
 
-def request_address(spec: ModelSpec) -> str:
+def request_address(spec: ModelSpec, path: str = "", **query: str) -> str:
     """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
-    address = urlsplit(str(spec.base_url))
-    path = _PATH.sub("", address.path) + "/v1/messages"
-    return urlunsplit((address.scheme, address.netloc, path, address.query, ""))
+    return address_of(spec, _PATH, f"/v1/messages{path}", **query)
 
 
 class AnthropicDialect(Dialect):

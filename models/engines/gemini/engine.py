@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from typing import Any, Final
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 from models.engines.endpoints.dialect import Dialect, Pictures
+from models.engines.endpoints.endpoint import address_of
 from models.engines.endpoints.http_engine import HttpEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.gemini.contents import OPTIONAL, content_body
@@ -55,7 +56,6 @@ def model_address(spec: ModelSpec, method: str) -> str:
     return api_address(spec, f"models/{name}:{method}")
 
 
-def api_address(spec: ModelSpec, name: str) -> str:
+def api_address(spec: ModelSpec, name: str, **query: str) -> str:
     """Return the address of what the API calls by a name."""
-    address = urlsplit(str(spec.base_url))
-    return urlunsplit((address.scheme, address.netloc, f"{_PATH.sub('', address.path)}/{name}", address.query, ""))
+    return address_of(spec, _PATH, f"/{name}", **query)

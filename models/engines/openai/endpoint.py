@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl
 
+from models.engines.endpoints.endpoint import address_of
 from models.messages import Failure
 from models.spec import ModelSpec
 
@@ -17,13 +18,17 @@ _NO_KEY = "no-key"  # sent where the model names no key: with None the client wo
 
 def client_options(spec: ModelSpec, key: str | None) -> dict[str, Any]:
     """Return the options of a client of an entry's endpoint."""
-    address = urlsplit(str(spec.base_url))
-    path = _ENDPOINT_PATH.sub("", address.path)
+    address, _, query = address_of(spec, _ENDPOINT_PATH, "").partition("?")
     return {
         "api_key": key or _NO_KEY,
-        "base_url": urlunsplit((address.scheme, address.netloc, path, "", "")),
-        "default_query": dict(parse_qsl(address.query, keep_blank_values=True)),
+        "base_url": address,
+        "default_query": dict(parse_qsl(query, keep_blank_values=True)),
     }
+
+
+def api_address(spec: ModelSpec, name: str, **query: str) -> str:
+    """Return the address of what the API calls by a name."""
+    return address_of(spec, _ENDPOINT_PATH, f"/{name}", **query)
 
 
 def rejects_max_tokens(failure: Failure) -> bool:

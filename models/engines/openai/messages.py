@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.texts import turn_text
-from models.messages import Call, Frames, Media, Turn
+from models.messages import Call, Media, Turn
 from models.spec import ModelSpec
-
-
-def call_messages(
-    spec: ModelSpec, call: Call, media: Mapping[Media, Frames], pictures: dict[Media, list[str]]
-) -> list[dict[str, Any]]:
-    """Return the chat messages of a call of an entry; `pictures` caches the data URIs of its media."""
-    for part in dict.fromkeys(call.media):
-        if part not in pictures:
-            pictures[part] = data_uris(part, media[part], spec.limits)
-    return chat_messages(call, pictures, spec.system, spec.detail)
 
 
 def request_body(

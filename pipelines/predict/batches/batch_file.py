@@ -22,20 +22,29 @@ class BatchFile:
         self._custom_ids: list[str] = []
         self._request_ids: dict[str, None] = {}
         self._folders: dict[str, None] = {}
+        self._omitted: tuple[str, ...] = ()
         self.dollars = 0.0
         """What its requests may cost at the most."""
 
     def __len__(self) -> int:
         return len(self._custom_ids)
 
-    def has_room(self, line: bytes) -> bool:
-        """Return whether a line fits beside those that are there; any fits into an empty file."""
+    def has_room(self, line: bytes, omitted: tuple[str, ...]) -> bool:
+        """Return whether a line without these parameters fits beside those that are there; any fits into an empty file.
+
+        The lines of a file lack the same parameters.
+        """
         return not self._custom_ids or (
-            len(self._custom_ids) < self._max_requests and self._bytes + len(line) <= self._max_bytes
+            omitted == self._omitted
+            and len(self._custom_ids) < self._max_requests
+            and self._bytes + len(line) <= self._max_bytes
         )
 
-    def add(self, custom_id: str, line: bytes, *, request_id: str, folder: str, dollars: float) -> None:
+    def add(
+        self, custom_id: str, line: bytes, *, omitted: tuple[str, ...], request_id: str, folder: str, dollars: float
+    ) -> None:
         """Add the line of a call that serves a request, whose part goes to a folder."""
+        self._omitted = omitted
         if self._file is None:
             self._file = TemporaryFile(prefix="vlmsweep-batch-")  # noqa: SIM115  closed by `send`
         self._file.write(line)
@@ -54,6 +63,7 @@ class BatchFile:
             request_ids=tuple(self._request_ids),
             folders=tuple(self._folders),
             dollars=self.dollars,
+            omitted=self._omitted,
         )
         with self._file as file:
             file.seek(0)

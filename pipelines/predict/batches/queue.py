@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import IO, Any
 
+from models.engines.endpoints.batch_api import BatchApi, BatchState, SentBatch, describe
 from models.engines.endpoints.budget import cost_limit_failure, estimate_tokens
-from models.engines.endpoints.failures import backoff_s
-from models.engines.openai.batch_api import BatchApi, BatchState, describe
-from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
-from models.engines.openai.messages import call_messages, request_body
+from models.engines.endpoints.failures import FailedAttempt, backoff_s
+from models.engines.endpoints.health import Health
+from models.engines.endpoints.pictures import data_uris
 from models.errors import BatchApiError, UnlistedBatchError
 from models.messages import Answer, Call, Failure, Frames, Media
 from models.spec import ModelSpec
@@ -57,8 +57,8 @@ class BatchQueue:
         self.capacity = spec.batch_max_in_flight
         """Batches that may be at the provider at one time."""
         self._file = BatchFile(max_requests=spec.batch_max_requests, max_bytes=spec.batch_max_bytes)
-        is_openai = str(spec.base_url).startswith("https://api.openai.com/")
-        self._limit_name = "max_completion_tokens" if is_openai else "max_tokens"
+        self._health = Health(api.endpoint.unreachable_message)
+        self._omitted: dict[str, tuple[str, ...]] = {}  # parameters that were left out of answered calls, if any
         self._holders: dict[str, str] = {}  # key of the batch that holds a call, '' while its file is filled
         self._ended: dict[str, BatchRecord] = {}
         self._sends: Counter[str] = Counter()
@@ -92,9 +92,15 @@ class BatchQueue:
             self._follow(replace(record, is_ended=False, results=""))
             return
         self._ended[record.key] = record
-        results = read_results(content, self._api.endpoint)
-        # A failure of an earlier run was not billed, and may be retried.
-        self.outcomes.update((name, outcome) for name, outcome in results if isinstance(outcome, Answer))
+        for custom_id, outcome in self._api.read_results(content):
+            if isinstance(outcome, Answer):
+                self._keep(custom_id, outcome, record)
+            else:  # it was not billed, and may be retried
+                self._api.dialect.learn(outcome.failure, record.omitted)
+
+    def decoding(self, custom_id: str, call: Call) -> str:
+        """Return how the answer of a custom id to a call was decoded."""
+        return self._api.dialect.decoding(call, self._omitted.get(custom_id, ()))
 
     def holds(self, custom_id: str) -> bool:
         """Return whether a call is in a batch that has not ended, or in the next one; this run will wait for it."""
@@ -117,11 +123,13 @@ class BatchQueue:
         sent gets a failure at once.
         """
         try:
-            messages = call_messages(self._spec, call, media, pictures)
+            for part in dict.fromkeys(call.media):
+                pictures[part] = pictures.get(part) or data_uris(part, media[part], self._spec.limits)
         except (OSError, ValueError) as error:  # of Pillow: the picture cannot be encoded
             self.outcomes[custom_id] = Failure(type=type(error).__name__, message=str(error))
             return True
-        line = request_line(custom_id, request_body(self._spec, call, messages, self._limit_name))
+        omitted = tuple(self._api.dialect.omitted)
+        line = self._api.line(custom_id, self._api.dialect.body(call, pictures, omitted))
         if len(line) > self._spec.batch_max_bytes:
             text = f"a request of {len(line):,} bytes exceeds batch_max_bytes; lower max_pixels or max_frames"
             self.outcomes[custom_id] = Failure(type="too_large", message=text)
@@ -134,12 +142,12 @@ class BatchQueue:
                 return False
             self.outcomes[custom_id] = cost_limit_failure(self._spent, limit)
             return True
-        if not self._file.has_room(line):
+        if not self._file.has_room(line, omitted):
             self.flush()
             if self._file:
                 return False
         request_id = call.call_id.rpartition("/")[0]
-        self._file.add(custom_id, line, request_id=request_id, folder=folder, dollars=dollars)
+        self._file.add(custom_id, line, omitted=omitted, request_id=request_id, folder=folder, dollars=dollars)
         self._holders[custom_id] = ""
         return True
 
@@ -157,11 +165,15 @@ class BatchQueue:
     def poll(self) -> set[str]:
         """Look at the batches in flight; collect those that have ended, and return their calls."""
         for record in self.followed:
-            state = self._api.retrieve(record.batch_id)
+            state = self._api.retrieve(record.batch_id) if record.batch_id else self._find(record)
+            if state is None and not record.batch_id:
+                self._released |= self._drop(record)
+                continue
             results = self._api.results(state) if state and state.is_ended else b""
             if state is None or results is None:
                 self.lost.append(self.in_flight.pop(record.key))
                 continue
+            record = self._identify(record, state)  # noqa: PLW2901  its id may just have been found
             self.done[record.key] = state.done
             if state.is_ended:
                 log.info("batch %s has ended: %s, %d requests done", record.batch_id, state.status, state.done)
@@ -172,6 +184,8 @@ class BatchQueue:
     def cancel(self) -> None:
         """Cancel the batches that this run waits for; what is answered by then can still be collected."""
         for record in self.followed:
+            if not record.batch_id:
+                continue  # which of the provider's batches it is, if any, is seen when they have ended
             try:
                 self._api.cancel(record.batch_id)
             except BatchApiError as error:
@@ -196,6 +210,7 @@ class BatchQueue:
             self._records.delete(key)
             for custom_id in record.custom_ids:
                 self.outcomes.pop(custom_id, None)
+                self._omitted.pop(custom_id, None)
 
     def _reserved(self) -> float:
         return self._file.dollars + sum(record.dollars for record in self.followed)
@@ -210,17 +225,34 @@ class BatchQueue:
         if state is None:
             self._records.delete(record.key)
             return
-        log.info("batch %s was created by a run that died; its results are used", state.batch_id)
+        if state.batch_id:
+            log.info("batch %s was created by a run that died; its results are used", state.batch_id)
+        self._follow(self._identify(record, state))
+
+    def _identify(self, record: BatchRecord, state: BatchState) -> BatchRecord:
+        """Return a record with the id of its batch, as soon as that is known."""
+        if record.batch_id == state.batch_id:
+            return record
         record = replace(record, batch_id=state.batch_id)
         self._records.put(record)
-        self._follow(record)
+        return record
+
+    def _drop(self, record: BatchRecord) -> set[str]:
+        """Delete the record of a batch that was not created; return its calls."""
+        del self.in_flight[record.key]
+        self._records.delete(record.key)
+        for custom_id in record.custom_ids:
+            self._holders.pop(custom_id, None)
+        return set(record.custom_ids)
 
     def _find(self, record: BatchRecord) -> BatchState | None:
+        others = {each.batch_id for each in (*self.in_flight.values(), *self._ended.values())}
+        sent = SentBatch(key=record.key, created=record.created, custom_ids=record.custom_ids, other_ids=others)
         try:
-            state = self._api.find(record.key)
+            state = self._api.find(sent)
             if state is None:
                 self._sleep(min(FIND_PAUSE_S, self._spec.batch_poll_s))
-                state = self._api.find(record.key)
+                state = self._api.find(sent)
         except BatchApiError as error:
             if error.status in LISTS_NONE:
                 raise UnlistedBatchError(self._records.unlisted(record, error.status), status=error.status) from error
@@ -230,10 +262,9 @@ class BatchQueue:
     def _send(self, record: BatchRecord, content: IO[bytes]) -> None:
         self._check_owner()
         self._records.put(record)
-        file_id = self._unless_refused(record, partial(self._api.upload, f"vlmsweep-{record.key}.jsonl", content))
-        state = self._unless_refused(record, partial(self._create, record, file_id))
-        record = replace(record, batch_id=state.batch_id)
-        self._records.put(record)
+        uploaded = self._unless_refused(record, partial(self._api.upload, f"vlmsweep-{record.key}.jsonl", content))
+        state = self._unless_refused(record, partial(self._create, record, uploaded))
+        record = self._identify(record, state)
         log.info("batch %s is sent: %d requests", state.batch_id, len(record.custom_ids))
         self._follow(record)
         self.used.add(record.key)
@@ -247,7 +278,7 @@ class BatchQueue:
                 self._records.delete(record.key)
             raise
 
-    def _create(self, record: BatchRecord, file_id: str) -> BatchState:
+    def _create(self, record: BatchRecord, uploaded: str | IO[bytes]) -> BatchState:
         """Create a batch; after a failure it is looked for before it is created again.
 
         Once an attempt may have succeeded unnoticed, its transient error is the one raised, or that of a provider that
@@ -256,7 +287,7 @@ class BatchQueue:
         unsure: BatchApiError | None = None
         for attempt in range(self._spec.retries + 1):
             try:
-                return self._api.create(file_id, record.key)
+                return self._api.create(uploaded, record.key)
             except BatchApiError as error:
                 if unsure is None and not error.is_transient:
                     raise
@@ -275,31 +306,53 @@ class BatchQueue:
 
     def _collect(self, record: BatchRecord, state: BatchState, results: bytes) -> set[str]:
         """Store the results of an ended batch; return its calls, of which those without a result are sent again."""
+        if state.status == "failed":
+            held = self._drop(record)
+            self._explain_refusal(record, state)
+            return held
         del self.in_flight[record.key]
         for custom_id in record.custom_ids:
             self._holders.pop(custom_id, None)
-        if state.status == "failed":
-            self._records.delete(record.key)
-            self._explain_refusal(record, state)
-            return set(record.custom_ids)
         record = replace(record, is_ended=True, results=self._records.put_results(record.key, results))
         self._records.put(record)
         self._ended[record.key] = record
         held = set(record.custom_ids)
-        self._take(held, read_results(results, self._api.endpoint))
-        self._count_unanswered(held - self.outcomes.keys(), state)
+        changed = self._take(record, held, results)
+        self._count_unanswered(held - self.outcomes.keys() - changed, state)
         return held
 
-    def _take(self, held: Collection[str], results: Iterable[tuple[str, Outcome]]) -> None:
-        for custom_id, outcome in results:
+    def _take(self, record: BatchRecord, held: Collection[str], results: bytes) -> set[str]:
+        """Take over the outcomes of a batch; return the calls that are sent again without a refused parameter.
+
+        Raises:
+            EngineUnreachableError: nothing was answered, because of the account or the entry (see `Health`).
+        """
+        failures: dict[str, FailedAttempt] = {}
+        answers = 0
+        for custom_id, outcome in self._api.read_results(results):
             if custom_id not in held:
                 continue
-            if needs_other_limit_name(outcome) and not self._sends[custom_id]:
-                self._limit_name = "max_completion_tokens"
+            if isinstance(outcome, FailedAttempt):
+                failures[custom_id] = outcome
                 continue
-            self.outcomes[custom_id] = outcome
-            if isinstance(outcome, Answer) and self._spec.billed_price:
-                self._spent += self._spec.billed_price.of(outcome)
+            answers += 1
+            self._keep(custom_id, outcome, record)
+            self._spent += self._spec.billed_price.of(outcome) if self._spec.billed_price else 0.0
+        if answers:
+            self._health.record_answer()
+        changed = {name for name, each in failures.items() if self._api.dialect.learn(each.failure, record.omitted)}
+        for custom_id, failed in failures.items():
+            if custom_id in changed:
+                continue
+            if not answers:
+                self._health.record_failure(failed, self._health.answers, 1)
+            self.outcomes[custom_id] = failed.failure
+        return changed
+
+    def _keep(self, custom_id: str, answer: Answer, record: BatchRecord) -> None:
+        self.outcomes[custom_id] = answer
+        if record.omitted:
+            self._omitted[custom_id] = record.omitted
 
     def _count_unanswered(self, custom_ids: Collection[str], state: BatchState) -> None:
         if custom_ids:

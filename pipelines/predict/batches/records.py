@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from models.engines.openai.batch_api import KEY
+from models.engines.endpoints.batch_api import KEY
 from pipelines.errors import DamagedPartError
 from pipelines.storage.owned_files import is_owned
 from pipelines.storage.parts import iter_parts, safe_model
@@ -21,7 +21,7 @@ from pipelines.storage.store import Store
 
 FOLDER = "batches"
 _CHECKSUM = "sha256"
-_LISTS = ("custom_ids", "request_ids", "folders")
+_LISTS = ("custom_ids", "request_ids", "folders", "omitted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,8 @@ class BatchRecord:
     """Where the parts of these requests are committed."""
     dollars: float = 0.0
     """What it may cost at the most, estimated."""
+    omitted: tuple[str, ...] = ()
+    """Parameters that were refused before, and left out of its requests."""
     batch_id: str = ""
     """The provider's name; '' while it is unknown whether the provider has it."""
     is_ended: bool = False
@@ -114,7 +116,8 @@ class BatchRecords:
         try:
             raw: dict[str, Any] = json.loads(retry_store(lambda: self._out.get(path)))
             checksum = raw.pop(_CHECKSUM, None)
-            record = BatchRecord(**{**raw, **{name: tuple(raw[name]) for name in _LISTS}})
+            lists = {name: tuple(raw[name]) for name in _LISTS if name in raw}
+            record = BatchRecord(**{**raw, **lists})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise self._damaged(path, f"{type(error).__name__}: {error}") from error
         # A person writes the id of a batch that was found by hand, beside the checksum of a record without one.
@@ -138,4 +141,7 @@ class BatchRecords:
 
 
 def _checksum(record: BatchRecord) -> str:
-    return hashlib.sha256(json.dumps(asdict(record), sort_keys=True).encode()).hexdigest()
+    fields = asdict(record)
+    if not record.omitted:
+        del fields["omitted"]  # checksums made before this field existed stay as they are
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,7 @@ import numpy as np
 from models.engines import wrap_engine
 from models.engines.endpoints.engine import UNSCORED
 from models.fingerprint import answer_fingerprint
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Step, decoding_name, prompt_sha256
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Step, prompt_sha256
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import RecentFrames
 from pipelines.plan.units import WorkUnit
@@ -45,7 +45,9 @@ class Replayed:
 class Replayer:
     """Replays units of a model through its pipeline; pixels are decoded only where a call is to be sent."""
 
-    def __init__(self, work: UnitWork) -> None:
+    def __init__(self, work: UnitWork, decoding: Callable[[str, Call], str]) -> None:
+        """`decoding` returns how the answer of a custom id to a call was decoded."""
+        self._decoding = decoding
         self._spec, self._entry, self._began = work.spec, stable_id(answer_fingerprint(work.spec)), time.time()
         self._frames = _CountedFrames()
         self._pipeline = UnitPipeline(work, frames=self._frames)
@@ -55,14 +57,15 @@ class Replayer:
         self._frames.with_pixels = with_pixels
         loaded = self._pipeline.load(unit)
         steps = {request.request_id: len(request.steps) for request in loaded.requests}
-        engine = _ReplayEngine(self._entry, steps, outcomes)
+        engine = _ReplayEngine(self._entry, steps, outcomes, self._decoding)
         rows = UnitRunner(wrap_engine(engine, self._spec), AttemptTracker()).answer(loaded)
         return Replayed(rows=rows, missing=engine.missing, media={**loaded.media, **engine.media})
 
-    def commit(self, unit: WorkUnit, replayed: Replayed) -> Receipt:
-        """Commit a unit of which nothing is missing, as `UnitPipeline.commit`."""
+    def commit(self, unit: WorkUnit, replayed: Replayed, warnings: tuple[str, ...]) -> Receipt:
+        """Commit a unit of which nothing is missing, as `UnitPipeline.commit`; `warnings` are of its model."""
         span = ReplicaSpan(REPLICA, self._began, time.time())
-        return self._pipeline.commit(AnsweredUnit(unit=unit, rows=prediction_table(replayed.rows), span=span))
+        rows = prediction_table(replayed.rows)
+        return self._pipeline.commit(AnsweredUnit(unit=unit, rows=rows, span=span, warnings=warnings))
 
     def close(self) -> None:
         """End the decoder's process."""
@@ -75,8 +78,14 @@ class _ReplayEngine:
     warnings: tuple[str, ...] = ()
     has_own_timeout = True
 
-    def __init__(self, entry: str, steps: Mapping[str, int], outcomes: Mapping[str, Outcome]) -> None:
-        self._entry, self._steps, self._outcomes = entry, steps, outcomes
+    def __init__(
+        self,
+        entry: str,
+        steps: Mapping[str, int],
+        outcomes: Mapping[str, Outcome],
+        decoding: Callable[[str, Call], str],
+    ) -> None:
+        self._entry, self._steps, self._outcomes, self._decoding = entry, steps, outcomes, decoding
         self.missing: dict[str, Call] = {}
         self.media: dict[Media, Frames] = {}
 
@@ -90,7 +99,7 @@ class _ReplayEngine:
                 self.missing[custom_id] = call
                 outcome = _PENDING
             elif isinstance(outcome, Answer):
-                outcome = replace(outcome, decoding=decoding_name(call.generation, beams=False))
+                outcome = replace(outcome, decoding=self._decoding(custom_id, call))
             yield CallReply(call_id=call.call_id, outcome=outcome)
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ from contextlib import closing
 from functools import partial
 
 from cluster.threads import run_in_thread
-from models.engines.openai.batch_api import BatchApi
-from models.errors import BatchApiError
+from models.engines import open_batch_api
+from models.errors import BatchApiError, EngineUnreachableError
 from models.messages import Media
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import log_context
@@ -56,11 +56,11 @@ class BatchRunner:
         """Open output and provider; `note` gets sentences about the wait, `stop` ends the run early."""
         out = Store(job.out)
         self._job, self._on_receipt, self._note, self._stop = job, on_receipt, note, stop
-        self._replayer = Replayer(job.work)
-        self._api = BatchApi(job.spec)
+        self._api = open_batch_api(job.spec)
         self._records = BatchRecords(out, job.model)
         check_owner = partial(check_lock, out, job.lock_token)
         self._queue = BatchQueue(job.spec, self._api, self._records, check_owner=check_owner, sleep=stop.wait)
+        self._replayer = Replayer(job.work, self._queue.decoding)
         self._ready = deque(range(len(job.units)))
         self._waiting: dict[int, set[str]] = {}
         self._waiting_for: dict[str, list[int]] = {}
@@ -70,6 +70,7 @@ class BatchRunner:
 
         Raises:
             BatchApiError: the provider cannot be reached, or refuses or has lost a batch.
+            EngineUnreachableError: the provider refuses the account or the entry.
             StoreError: the store failed after retries.
         """
         self._queue.restore()
@@ -127,7 +128,7 @@ class BatchRunner:
 
     def _commit(self, unit: WorkUnit, replayed: Replayed) -> None:
         with log_context(part=unit.part):
-            receipt = self._replayer.commit(unit, replayed)
+            receipt = self._replayer.commit(unit, replayed, self._api.dialect.warnings)
             self._queue.forget({row["request_id"] for row in replayed.rows})
             self._on_receipt(receipt)
 
@@ -239,7 +240,7 @@ def run_in_batches(job: Job, on_receipt: Callable[[Receipt], None], note: Callab
         wait([running], timeout=CANCEL_S + COMMIT_S)
     try:
         running.result()
-    except BatchApiError as error:
+    except EngineUnreachableError as error:
         raise ModelUnavailableError(f"model {job.model!r}: {error}") from error
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from models.availability import unavailable_reason
 from models.engines.hub import ask_hub
-from models.engines.openai.batch_api import BatchApi
+from models.engines.openai.batch_api import OpenAIBatchApi
 from models.engines.openai.engine import OpenAIEngine
 from models.errors import ShellSettingError
 from models.messages import Answer
@@ -59,7 +59,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BROKEN.items() for value in values])
-@pytest.mark.parametrize("opened", [OpenAIEngine, BatchApi])
+@pytest.mark.parametrize("opened", [OpenAIEngine, OpenAIBatchApi])
 def test_clients_of_far_endpoints_name_the_variable(
     name: str, value: str, opened: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from models.engines.endpoints.endpoint import Endpoint
-from models.engines.openai.batch_lines import needs_other_limit_name, read_results, request_line
-from models.engines.openai.completion import read_reply
+from models.engines.endpoints.failures import FailedAttempt
+from models.engines.openai.batch_api import OpenAIBatchApi
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 
@@ -17,10 +16,10 @@ KEY = "sk-planted-secret"
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+def api(monkeypatch: pytest.MonkeyPatch) -> OpenAIBatchApi:
     monkeypatch.setenv("BATCH_KEY", KEY)
     spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1", api_key_env="BATCH_KEY")
-    return Endpoint(spec, read_reply)
+    return OpenAIBatchApi(spec)
 
 
 def line(**fields: Any) -> bytes:
@@ -36,14 +35,14 @@ def completion(text: str) -> dict[str, Any]:
     return {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": usage}
 
 
-def only(content: bytes, endpoint: Endpoint) -> Answer | Failure:
-    ((custom_id, outcome),) = read_results(content, endpoint)
+def only(content: bytes, api: OpenAIBatchApi) -> Answer | Failure:
+    ((custom_id, outcome),) = api.read_results(content)
     assert custom_id == "x-0"
-    return outcome
+    return outcome.failure if isinstance(outcome, FailedAttempt) else outcome
 
 
-def test_answer_has_text_and_tokens(endpoint: Endpoint) -> None:
-    outcome = only(response(200, completion("A\u2028B")), endpoint)
+def test_answer_has_text_and_tokens(api: OpenAIBatchApi) -> None:
+    outcome = only(response(200, completion("A\u2028B")), api)
     assert isinstance(outcome, Answer)
     assert (outcome.text, outcome.input_tokens, outcome.output_tokens) == ("A\u2028B", 5, 2)
 
@@ -58,14 +57,14 @@ def test_answer_has_text_and_tokens(endpoint: Endpoint) -> None:
         (line(error={"code": "invalid_image", "message": "no picture"}), "batch_request"),
     ],
 )
-def test_errors_are_failures_of_their_kind(endpoint: Endpoint, content: bytes, kind: str) -> None:
-    outcome = only(content, endpoint)
+def test_errors_are_failures_of_their_kind(api: OpenAIBatchApi, content: bytes, kind: str) -> None:
+    outcome = only(content, api)
     assert isinstance(outcome, Failure)
     assert outcome.type == kind
 
 
-def test_content_filter_is_an_answer(endpoint: Endpoint) -> None:
-    outcome = only(response(400, {"error": {"code": "content_filter", "message": "no"}}), endpoint)
+def test_content_filter_is_an_answer(api: OpenAIBatchApi) -> None:
+    outcome = only(response(400, {"error": {"code": "content_filter", "message": "no"}}), api)
     assert outcome == Answer(text="", finish_reason="content_filter")
 
 
@@ -79,30 +78,32 @@ def test_content_filter_is_an_answer(endpoint: Endpoint) -> None:
         b"\n",
     ],
 )
-def test_requests_without_a_result_have_no_outcome(endpoint: Endpoint, content: bytes) -> None:
-    assert list(read_results(content, endpoint)) == []
+def test_requests_without_a_result_have_no_outcome(api: OpenAIBatchApi, content: bytes) -> None:
+    assert list(api.read_results(content)) == []
 
 
-def test_key_is_removed_from_messages(endpoint: Endpoint) -> None:
+def test_key_is_removed_from_messages(api: OpenAIBatchApi) -> None:
     for content in (
         response(401, {"error": {"message": f"bad key {KEY}"}}),
         line(error={"code": "x", "message": f"bad key {KEY}"}),
     ):
-        outcome = only(content, endpoint)
+        outcome = only(content, api)
         assert isinstance(outcome, Failure)
         assert KEY not in outcome.message
 
 
-def test_other_limit_name_is_recognized(endpoint: Endpoint) -> None:
-    assert needs_other_limit_name(
-        only(response(400, {"error": {"message": "use 'max_completion_tokens' instead"}}), endpoint)
-    )
-    assert not needs_other_limit_name(only(response(200, completion("max_completion_tokens")), endpoint))
+def test_other_limit_name_is_learned_once(api: OpenAIBatchApi) -> None:
+    refusal = only(response(400, {"error": {"message": "use 'max_completion_tokens' instead"}}), api)
+    assert isinstance(refusal, Failure)
+    assert api.dialect.learn(refusal, ())
+    assert api.dialect.learn(refusal, ())  # of a request that was sent before
+    assert not api.dialect.learn(refusal, ("max_tokens",))
+    assert (api.dialect.omitted, api.dialect.warnings) == (["max_tokens"], ())
 
 
-def test_request_line_holds_further_fields_in_its_body() -> None:
+def test_request_line_holds_further_fields_in_its_body(api: OpenAIBatchApi) -> None:
     body = {"model": "m", "messages": [], "max_tokens": 3, "extra_body": {"top_k": 5}}
-    content = request_line("x-0", body)
+    content = api.line("x-0", body)
     assert content.endswith(b"\n")
     assert json.loads(content) == {
         "custom_id": "x-0",

@@ -18,6 +18,7 @@ from pipelines.predict.stage import model_job
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 from tests.support.endpoint import BatchEndpoint
+from tests.unit.models.engines.endpoints.rig import PATHS
 
 REQUESTS = 4 * 8
 """Of the job that `job_of` returns without more arguments."""
@@ -25,7 +26,8 @@ REQUESTS = 4 * 8
 
 def entry(endpoint: BatchEndpoint, **fields: Any) -> ModelSpec:
     """Return the entry of a model at an endpoint, with more fields."""
-    plain = {"engine": "openai", "model": "m-1", "base_url": endpoint.base_url, "batch": True, "batch_poll_s": 0.01}
+    address = endpoint.address + PATHS[endpoint.engine]
+    plain = {"engine": endpoint.engine, "model": "m-1", "base_url": address, "batch": True, "batch_poll_s": 0.01}
     return ModelSpec.model_validate({**plain, **fields})
 
 
@@ -33,16 +35,7 @@ def job_of(
     data: str, out: Path, endpoint: BatchEndpoint, *, samples: int = 4, setting: str = "1-frame", **fields: Any
 ) -> Job:
     """Return the pending work of a model `m` on MAIA, with fields of its entry."""
-    spec = ModelSpec.model_validate(
-        {
-            "engine": "openai",
-            "model": "m-1",
-            "base_url": endpoint.base_url,
-            "batch": True,
-            "batch_poll_s": 0.01,
-            **fields,
-        }
-    )
+    spec = entry(endpoint, **fields)
     run = RunSpec(
         data=data,
         out=str(out),
