@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import httpx2
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from models.engines.endpoints.dialect import Dialect
 from models.engines.endpoints.endpoint import Endpoint
@@ -145,8 +145,9 @@ class BatchApi(ABC):
         reply = self.send(name, method, address, **options)
         try:
             return record.model_validate_json(reply.content)
-        except ValueError as error:
-            raise self._misread(name, error) from error
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise self._misread(name, f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()) from error
 
     def download(self, address: str) -> bytes:
         """Return the lines of results at an address."""
@@ -154,7 +155,7 @@ class BatchApi(ABC):
         def read() -> bytes:
             content = self.send("download", "GET", address, timeout=TRANSFER_S).content
             if content.lstrip()[:1] not in (b"", b"{"):  # read as results, it would send all requests again
-                raise self._misread("download", ValueError("no lines of JSON"))
+                raise self._misread("download", "no lines of JSON")
             return content
 
         return self.repeat(read)
@@ -196,9 +197,9 @@ class BatchApi(ABC):
             wait_s=failed.wait_s if failed else None,
         )
 
-    def _misread(self, name: str, error: ValueError) -> BatchApiError:
+    def _misread(self, name: str, problem: str) -> BatchApiError:
         return self._failure(
-            f"{name} of a batch: the reply is none of this API ({type(error).__name__}: {error}); "
+            f"{name} of a batch: the reply is none of this API ({problem}); "
             "base_url must be the API's address, mostly one ending in /v1",
             is_transient=True,
         )

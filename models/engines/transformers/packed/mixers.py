@@ -22,7 +22,7 @@ from models.engines.transformers.packed.kv_cache import AttentionPass, State
 from models.errors import PrefixSharingUnsupportedError
 
 _GATES = ("in_proj_a", "in_proj_b")  # of the gated delta rule: minus infinity neither decays nor writes the state
-_CACHES = ("cache_params", "past_key_values")  # names that the layers' modules have for their cache
+_CACHES = ("cache", "cache_params", "past_key_values")  # names that the layers' modules have for their cache
 
 
 class _RowStates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -93,9 +94,7 @@ class PackedModel:
         tokens = torch.tensor([ids], device=self._device)
         # Granite returns the cache that it is given, and none by itself; BLIP-2 takes none.
         cache = (
-            {}
-            if self._text_model is not self._model
-            else {"past_key_values": DynamicCache(config=self._decoder.config)}
+            {} if self._text_model is not self._model else {_cache_name(): DynamicCache(config=self._decoder.config)}
         )
         with self._record_positions() as positions:
             out = self._model(
@@ -108,7 +107,7 @@ class PackedModel:
             )
         out = getattr(out, "language_model_outputs", None) or out
         shift = _shift(positions, len(ids)) if shift is None else shift
-        return self._segment(out.past_key_values.layers, len(ids), shift), out.logits[0, -1]
+        return self._segment(out[_cache_name()].layers, len(ids), shift), out.logits[0, -1]
 
     def _segment(self, layers: Sequence[Any], length: int, shift: int) -> SharedSegment:
         """Return what a prefix left in the cache's layers; a kind that is not known here cannot be shared."""
@@ -351,3 +350,11 @@ def _shift(positions: Sequence[Tensor], length: int) -> int:
     if not bool((last == last[0]).all()):
         raise ValueError("the shared prefix ends inside a picture or clip")
     return int(last[0]) + 1 - length
+
+
+def _cache_name() -> str:
+    """Return how models call their cache: `cache` from transformers 5.24 on, `past_key_values` before."""
+    from transformers.modeling_outputs import BaseModelOutputWithPast
+
+    names = {field.name for field in fields(BaseModelOutputWithPast)}
+    return "cache" if "cache" in names else "past_key_values"

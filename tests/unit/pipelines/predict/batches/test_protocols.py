@@ -109,7 +109,7 @@ def test_some_refused_lines_are_rows(maia_data: str, tmp_path: Path, engine: str
         run(job_of(maia_data, tmp_path, endpoint))
         assert len(endpoint.batches.batches) == 1
     counts = Counter((row["status"], row["error_type"], row["error"]) for row in rows(tmp_path))
-    assert counts["error", "http_400", "unreadable picture"] > 16
+    assert counts["error", "http_400", "unreadable picture"] >= 16
     assert counts["ok", "", ""] > 0
 
 
@@ -125,13 +125,13 @@ def test_refused_parameters_are_left_out_and_said(maia_data: str, tmp_path: Path
     refused = ["temperature"] if engine == "anthropic" else ["temperature", "seed"]
     with BatchEndpoint(script, engine=engine) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint)
-        stop = threading.Event()
-        runner = BatchRunner(job, list[Any]().append, note=lambda _: None, stop=stop)
+        stop, receipts = threading.Event(), list[Any]()
+        runner = BatchRunner(job, receipts.append, note=lambda _: None, stop=stop)
         endpoint.batches.on_create = lambda: stop.set() if len(endpoint.batches.batches) == 2 else None
         runner.run()  # ends early, once it has sent the second batch
         runner.close()
         endpoint.batches.on_create = lambda: None
-        receipts = run(job_of(maia_data, tmp_path, endpoint))
+        receipts += run(job_of(maia_data, tmp_path, endpoint))
         lines = [batch.lines[0]["body"] for batch in endpoint.batches.batches]
         assert len(lines) == len(refused) + 1
         assert [[name for name in refused if name in body] for body in lines] == [
