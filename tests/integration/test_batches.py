@@ -18,6 +18,7 @@ import pytest
 from tests.integration.conftest import Cli
 from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest
 from tests.support.maia_source import question
+from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
 REQUESTS = 384
 
@@ -29,7 +30,8 @@ class Sweep:
         self.endpoint, self.out, self._env = endpoint, folder / "out", env
         models = folder / "models.yaml"
         models.write_text(
-            f"paid: {{engine: openai, model: m, base_url: '{endpoint.base_url}', batch_poll_s: 0.1, "
+            f"paid: {{engine: {endpoint.engine}, model: m, base_url: '{endpoint.address}{PATHS[endpoint.engine]}', "
+            "batch_poll_s: 0.1, "
             "batch_max_requests: 150, price: {input_per_million: 10, output_per_million: 20}}\n"
         )
         self.flags = (
@@ -63,11 +65,15 @@ class Sweep:
 
 
 @pytest.fixture
-def sweep(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> Iterator[Sweep]:
-    with BatchEndpoint(lambda _: "A", lambda _: BatchScript(polls=4)) as endpoint:
+def sweep(
+    command_env: dict[str, str], maia_data: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Sweep]:
+    engine = getattr(request, "param", "openai")
+    with BatchEndpoint(lambda _: "A", lambda _: BatchScript(polls=4), engine=engine) as endpoint:
         yield Sweep(endpoint, command_env, maia_data, tmp_path)
 
 
+@pytest.mark.parametrize("sweep", ENGINES, indirect=True)
 def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None:
     server = sweep.endpoint.batches
 
@@ -118,6 +124,7 @@ def test_ctrl_c_cancels_batches_and_keeps_their_answers(cli: Cli, sweep: Sweep) 
     sweep.check_complete()
 
 
+@pytest.mark.parametrize("sweep", ENGINES, indirect=True)
 def test_price_is_half_in_the_plan_and_in_the_record(cli: Cli, sweep: Sweep) -> None:
     planned = json.loads(cli("run", *sweep.flags, "--dry-run", "--json").stdout)["plan"][0]
     listed = json.loads(cli("run", *sweep.flags[:-1], "--dry-run", "--json").stdout)["plan"][0]
@@ -125,7 +132,7 @@ def test_price_is_half_in_the_plan_and_in_the_record(cli: Cli, sweep: Sweep) -> 
     assert dollars[0] == pytest.approx(dollars[1] / 2, abs=0.01)
     assert planned["batch"] is True
     assert "0.5 of the list price" in planned["price"]
-    assert "engine openai; in batches, within 24h" in cli("run", *sweep.flags, "--dry-run").stdout
+    assert f"engine {sweep.endpoint.engine}; in batches, within 24h" in cli("run", *sweep.flags, "--dry-run").stdout
     cli("predict", *sweep.flags)
     spent = json.loads((sweep.out / "run.json").read_text())["spending"][0]["models"]["paid"]
     assert spent["dollars"] == pytest.approx((10 * spent["input_tokens"] + 20 * spent["output_tokens"]) / 2e6)
