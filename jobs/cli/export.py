@@ -39,12 +39,26 @@ class ExportFlags:
             "where their licences must allow it.",
         ),
     ] = None
+    organization: Annotated[
+        str, typer.Option("--organization", metavar="NAME", help="Who publishes the results, as the records say it.")
+    ] = ""
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            "--datasets",
+            metavar="NAME=OWNER/NAME",
+            help="Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
+        ),
+    ] = None
     verbose: Verbose = False
     json: Json = False
 
 
+_OF_RECORDS = ("organization", "datasets")
+
+
 @export.command("inspect")
-@takes(ExportFlags)
+@takes(ExportFlags, without=_OF_RECORDS)
 def inspect(flags: ExportFlags) -> int:
     """Write logs for Inspect, an .eval file per model and task, with prompts, pictures, answers and scores."""
     from jobs.export.inspect_log import export_inspect
@@ -54,7 +68,7 @@ def inspect(flags: ExportFlags) -> int:
 
 
 @export.command("lm-eval")
-@takes(ExportFlags, without=("media",))
+@takes(ExportFlags, without=("media", *_OF_RECORDS))
 def lm_eval(flags: ExportFlags) -> int:
     """Write what lm-evaluation-harness and lmms-eval write: samples as JSON lines, results as JSON, media as files."""
     from jobs.export.lm_eval import export_lm_eval
@@ -63,13 +77,34 @@ def lm_eval(flags: ExportFlags) -> int:
 
 
 @export.command("hub")
-@takes(ExportFlags)
+@takes(ExportFlags, without=_OF_RECORDS)
 def hub(flags: ExportFlags) -> int:
     """Write a data set folder for the Hugging Face hub: Parquet files and a card; upload it yourself."""
     from jobs.export.hub import export_hub
 
     hint = f"Read it through, then `hf upload --repo-type dataset OWNER/NAME {flags.folder}`."
     return _write(partial(export_hub, with_media=bool(flags.media)), flags, hint)
+
+
+@export.command("eee")
+@takes(ExportFlags, without=("media", "datasets"))
+def eee(flags: ExportFlags) -> int:
+    """Write records of Every Eval Ever 0.3: aggregates and samples of each model and benchmark."""
+    from jobs.export.eee import export_eee
+
+    hint = f"Check them in {flags.folder} with `every_eval_ever validate 'data/*/*/*/*.json*'` (of Python 3.12)."
+    return _write(partial(export_eee, organization=flags.organization), flags, hint)
+
+
+@export.command("hf-eval")
+@takes(ExportFlags, without=("media", "organization"))
+def hf_eval(flags: ExportFlags) -> int:
+    """Write the hub's results of models (`.eval_results/*.yaml`) and benchmarks (`eval.yaml`), from the report."""
+    from jobs.export.hf_eval import export_hf_eval, read_datasets
+
+    datasets = read_datasets(names(flags.datasets))
+    hint = f"Propose a model's with `hf upload OWNER/MODEL {flags.folder}/models/MODEL . --create-pr`."
+    return _write(partial(export_hf_eval, datasets=datasets), flags, hint)
 
 
 def _write(exporter: Exporter, flags: ExportFlags, hint: str) -> int:

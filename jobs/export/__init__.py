@@ -1,1 +1,1 @@
-"""Outputs in the forms of other tools: Inspect's logs, the harnesses' files, a data set for the Hugging Face hub."""
+"""Outputs in the forms of other tools: Inspect's logs, the harnesses' files, data sets, results and records."""

@@ -1,14 +1,23 @@
-"""The folder that an export fills, and the media in it."""
+"""The folder that an export fills, the media in it, and names of the Hugging Face hub."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
+from typing import Final
 
 from jobs.export.rows import ExportRow
 from jobs.view.media import MediaReader
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.plan.run_manifest import ManifestEntry
+
+HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_DATASET_OF_HUB: Final = re.compile(rf"huggingface\.co/datasets/({HUB_ID.pattern})")
+_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|data)(\.|$)", re.IGNORECASE)
+_LONGEST_NAME: Final = 120
 
 
 def new_folder(name: str) -> Path:
@@ -40,3 +49,22 @@ def copy_media(row: ExportRow, kind: str, media: MediaReader, dataset: Dataset, 
             shutil.copyfile(media.file(dataset, medium.ref), folder / path)
         paths.append(path)
     return paths
+
+
+def hub_id(definition: BenchmarkDefinition) -> str:
+    """Return the data set of the hub that a benchmark cites, or ''."""
+    match = _DATASET_OF_HUB.search(definition.citation)
+    return match[1].rstrip(".") if match else ""
+
+
+def hub_model(entry: ManifestEntry) -> str:
+    """Return the weights as an id of the hub; '' for what may be a private path, and for a base with an adapter."""
+    fingerprint = entry.target.fingerprint
+    weights = str(fingerprint.get("model") or "")
+    return weights if HUB_ID.fullmatch(weights) and not fingerprint.get("adapter") else ""
+
+
+def portable_name(text: str) -> str:
+    """Return a text as the name of a file or folder that every system takes."""
+    name = re.sub(r"[^A-Za-z0-9_.+%-]", "_", text)[:_LONGEST_NAME].strip(".") or "_"
+    return f"_{name}" if _RESERVED.match(name) else name

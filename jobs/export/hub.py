@@ -6,7 +6,6 @@ left out unless they are asked for, because most benchmarks' licences do not let
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from jobs.export.files import copy_media
+from jobs.export.files import HUB_ID, copy_media
 from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
@@ -25,7 +24,6 @@ from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, safe_model
 
 _ROW_GROUP: Final = 1_000
-_HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
 _PREDICTION: Final = ("request_id", "model", "model_revision", "prompt_version", "captioner", "status", "error_type")
 _ANSWER: Final = ("output", "reasoning", "finish_reason", "decoding")
@@ -168,5 +166,5 @@ def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
         fingerprint: Mapping[str, Any] = of_model[0].target.fingerprint
         weights = str(fingerprint.get("model") or "")
         names = ", ".join(entry.benchmark for entry in of_model)
-        shown = weights if _HUB_ID.fullmatch(weights) else ""
+        shown = weights if HUB_ID.fullmatch(weights) else ""
         yield model.replace("|", "\\|"), shown, str(fingerprint.get("revision") or ""), names

@@ -53,6 +53,11 @@ class ExportRow:
         return dict((self.scores or {}).get("values") or ())
 
     @property
+    def main_score(self) -> str:
+        """Name of the score that says whether the answer is right; of a row without one, '' or the first name."""
+        return next((name for name in ("correct", "accepted") if name in self.values), min(self.values, default=""))
+
+    @property
     def media(self) -> list[ShownMedia]:
         """The pictures and clips in order, each once."""
         parts = (part for step in self.steps for _, parts in step for part in parts)
