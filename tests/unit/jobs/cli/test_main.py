@@ -89,7 +89,8 @@ def test_flags_of_exports_are_unchanged() -> None:
         for name, command in forms.items()
     }
     flags = {"--data", "--models", "--benchmarks", "--config", "--verbose", "--json"}
-    assert options == {"inspect": flags | {"--media"}, "lm-eval": flags, "hub": flags | {"--media"}}
+    others = {"inspect": {"--media"}, "lm-eval": set(), "hub": {"--media"}, "eee": {"--organization"}}
+    assert options == {name: flags | more for name, more in {**others, "hf-eval": {"--datasets"}}.items()}
 
 
 def test_submit_takes_what_run_takes() -> None:
