@@ -73,6 +73,8 @@ def _open_locked_file(path: Path, out: Store) -> IO[bytes]:
         try:
             file: IO[bytes] = path.open("a+b")
         except PermissionError as error:  # another user's: it is read to name the run that holds it
+            if not path.exists():  # a folder of another user, without a lock
+                raise
             file, refusal = path.open("rb"), error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -59,14 +59,24 @@ def test_lock_of_a_killed_run_is_taken_over_and_fences_its_workers(tmp_path: Pat
     assert not (tmp_path / LOCK).exists()
 
 
+OPENED = Path.open
+
+
+def open_as_another(path: Path, mode: str, *more: object, **named: object) -> IO[bytes]:
+    """Open a file as a user who may read but not write there."""
+    if "+" in mode:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    return OPENED(path, mode, *more, **named)  # type: ignore[call-overload,no-any-return]
+
+
+def test_folder_of_another_user_without_a_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", open_as_another)
+    message = rf"{LOCK}: no permission .*grant this user the right"
+    with pytest.raises(StoreError, match=message), run_lock(Store(str(tmp_path))):
+        pytest.fail("a folder of another user was locked")
+
+
 def test_lock_of_another_user_names_its_run_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Path.open
-
-    def open_as_another(path: Path, mode: str, *more: object, **named: object) -> IO[bytes]:
-        if "+" in mode:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return opened(path, mode, *more, **named)
-
     process, run = start_lock_owner(tmp_path)
     content = (tmp_path / LOCK).read_bytes()
     monkeypatch.setattr(Path, "open", open_as_another)
