@@ -177,7 +177,7 @@ def publish(
         efficiency=tuple(efficiency),
         standings=standings,
         baselines=baselines,
-        cost=cost_table(efficiency, run.models, spending),
+        cost=cost_table(efficiency, run.models, spending, {entry.model for entry in run.entries}),
     )
     publish_files(out, render(data), "report")
 

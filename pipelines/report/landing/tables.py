@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 from typing import Any, Final
@@ -19,6 +19,7 @@ from pipelines.report.token_efficiency import Efficiency
 
 MOST_DRAWN: Final = 8
 """Models in the picture."""
+_REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": "the best published model"}
 _MATRIX_NOTE: Final = (
     "Percent, with 95% intervals. Bold: the best is significantly better than the next by a paired test over pictures, "
     "clips or scenes (p < 0.05, Holm's correction over the benchmarks). A dash was not measured."
@@ -70,7 +71,7 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
     return Table(
         id="summary",
         title="Models and benchmarks",
-        caption="The headline of each benchmark by model, beside people, chance and the best published model.",
+        caption=f"The headline of each benchmark by model{_beside([row.label for row in compared])}.",
         groups=(*((at.title, 1) for at in standings), *((("All", len(further)),) if further else ())),
         columns=(*(metric_label(at.metric) for at in standings), *further),
         rows=(*rows, *heading, *compared),
@@ -78,6 +79,12 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
         styles=(*(style_of(at) for at in standings), *(style_of(None) for _ in further)),
         notes=(_MATRIX_NOTE, *([f"Best published: {published}."] if published else [])),
     )
+
+
+def _beside(labels: Sequence[str]) -> str:
+    """Return what a table or picture has to compare with, in words; '' for nothing."""
+    *others, last = [words for label, words in _REFERENCES.items() if label in labels] or [""]
+    return f", beside {', '.join(others)}{' and ' if others else ''}{last}" if last else ""
 
 
 def style_of(at: Standing | None) -> Style:
@@ -93,9 +100,15 @@ def _cell(at: Standing, model: str) -> TableCell:
 
 
 def cost_table(
-    efficiency: Sequence[Efficiency], models: Mapping[str, Mapping[str, Any]], spending: Sequence[Spending]
+    efficiency: Sequence[Efficiency],
+    models: Mapping[str, Mapping[str, Any]],
+    spending: Sequence[Spending],
+    evaluated: Collection[str] = (),
 ) -> Table | None:
-    """Return what each model read, wrote and cost, with judges and captioners; None where nobody counted tokens."""
+    """Return what each model read, wrote and cost, with judges and captioners; None where nobody counted tokens.
+
+    A model of `evaluated` without an answer, whose requests all failed, has its spending too.
+    """
     rows = []
     for model in dict.fromkeys(row.model for row in efficiency):
         of_model = [row for row in efficiency if row.model == model]
@@ -114,7 +127,8 @@ def cost_table(
         read, written = (sum(getattr(each, side) for each in spent) for side in ("input_tokens", "output_tokens"))
         if read:
             cells = (None, read, written, None, dollars(sum(amounts)) if amounts else None)
-            rows.append(TableRow(label=f"{name} (judge or captioner)", cells=cells, baseline=True))
+            helps = name not in evaluated
+            rows.append(TableRow(label=f"{name} (judge or captioner)" if helps else name, cells=cells, baseline=helps))
     if not rows:
         return None
     return Table(
@@ -163,14 +177,15 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
         Series(label="People", values=people, origin="human", baseline=True),
         Series(label="Best published", values=published, origin="published"),
     )
+    references = tuple(series for series in references if any(value is not None for value in series.values))
     more = len(models) - len(shown)
     return Bars(
         id="summary_figure",
-        title="Every model with its 95% interval, beside people, chance and the best published",
+        title=f"Every model with its 95% interval{_beside([series.label for series in references])}",
         categories=tuple(at.title for at in drawn),
         series=(
             *(Series.of(model, numbers) for model, numbers in values.items()),
-            *(series for series in references if any(value is not None for value in series.values)),
+            *references,
         ),
         y_label="Headline of each benchmark",
         horizontal=True,

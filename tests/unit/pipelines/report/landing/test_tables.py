@@ -60,6 +60,8 @@ def test_cost_table_has_models_and_their_judges() -> None:
         ("judge (judge or captioner)", (None, 9, 1, None, "$0.50")),
     ]
     assert cost_table([], {}, []) is None
+    (failed,) = present(cost_table([], {}, [spending], {"judge"})).rows
+    assert (failed.label, failed.baseline) == ("judge", False)  # a model without an answer is no judge
 
 
 def test_figure_draws_intervals_and_lines_for_people_and_chance() -> None:
@@ -72,7 +74,19 @@ def test_figure_draws_intervals_and_lines_for_people_and_chance() -> None:
         ("Best published", False),
     ]
     assert figure.series[0].low == (0.4, 0.4)
+    assert figure.title == "Every model with its 95% interval, beside people, chance and the best published model"
     drawing = to_svg_bytes(figure)
     assert b"small" in drawing
     assert b"People" in drawing
     assert standing_figure([standing(ranked=())]) is None
+
+
+@pytest.mark.parametrize(
+    ("absent", "end"), [(("people", "chance", "published"), ""), (("people", "published"), ", beside chance")]
+)
+def test_titles_name_what_there_is_to_compare_with(absent: tuple[str, ...], end: str) -> None:
+    at = standing(**dict.fromkeys(absent))
+    assert present(matrix_table([at])).caption == f"The headline of each benchmark by model{end}."
+    figure = standing_figure([at])
+    assert figure is not None
+    assert figure.title == f"Every model with its 95% interval{end}"
