@@ -51,6 +51,7 @@ class Standing:
     published: Published | None = None
     lead: Difference | None = None
     """The second of the ranking against the first, corrected for the number of benchmarks."""
+    is_lower_better: bool = False
     dollars: float | None = None
     """What the answers of all models to this benchmark cost, where a price is known."""
 
@@ -74,9 +75,11 @@ class Standing:
 
     @property
     def beats_chance(self) -> bool | None:
-        """Whether the interval of the best lies above chance; None where either is unknown."""
-        low = self.ranked[0].ci_low if self.ranked else None
-        return None if low is None or self.chance is None else low > self.chance
+        """Whether the interval of the best lies on the better side of chance; None where either is unknown."""
+        end = (self.ranked[0].ci_high if self.is_lower_better else self.ranked[0].ci_low) if self.ranked else None
+        if end is None or self.chance is None:
+            return None
+        return end < self.chance if self.is_lower_better else end > self.chance
 
     @property
     def is_percent(self) -> bool:
@@ -91,7 +94,8 @@ def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], ba
     task, setting = cell or definition.headline_at
     here = [row for row in rows if (row.task, row.setting) == (task, setting)]
     models = [row for row in here if not is_person(row.model) and row.model not in baselines]
-    sign = 1 if definition.headline in definition.lower_is_better else -1
+    is_lower_better = definition.headline in definition.lower_is_better
+    sign = 1 if is_lower_better else -1
     measured = sorted((row for row in models if row.value is not None), key=lambda row: sign * (row.value or 0.0))
     at = Standing(
         benchmark=definition.name,
@@ -102,6 +106,7 @@ def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], ba
         ranked=tuple(measured),
         unmeasured=tuple(row for row in models if row.value is None),
         baselines=tuple(row for row in here if row.model in baselines),
+        is_lower_better=is_lower_better,
     )
     levels = _levels(definition, at, numbers)
     return replace(
@@ -173,5 +178,6 @@ def _best_published(
             if settings.get(row.setting, row.setting) == setting
         ]
         if here:
-            return max(here, key=lambda published: published.value)
+            best = min if definition.headline in definition.lower_is_better else max
+            return best(here, key=lambda published: published.value)
     return None

@@ -118,7 +118,8 @@ def cost_table(
         seconds = f"{sum(row.latency_s for row in of_model) / answers:.2f}"
         amount = cost_of(of_model, models)
         price = None if amount is None else dollars(amount)
-        rows.append(TableRow(label=model, cells=(answers, read, written, seconds, price)))
+        guesses = models.get(model, {}).get("engine") == "random"
+        rows.append(TableRow(label=model, cells=(answers, read, written, seconds, price), baseline=guesses))
     counted = {row.label for row in rows}
     helpers = dict.fromkeys(name for run in spending for name in run.models if name not in counted)
     for name in helpers:
@@ -172,12 +173,12 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
     }
     people = tuple(at.people.value if at.people else None for at in drawn)
     published = tuple(at.published.value if at.published else None for at in drawn)
-    references = (
+    every = (
         Series(label="Chance", values=tuple(at.chance for at in drawn), baseline=True),
         Series(label="People", values=people, origin="human", baseline=True),
         Series(label="Best published", values=published, origin="published"),
     )
-    references = tuple(series for series in references if any(value is not None for value in series.values))
+    references = tuple(series for series in every if any(value is not None for value in series.values))
     more = len(models) - len(shown)
     return Bars(
         id="summary_figure",

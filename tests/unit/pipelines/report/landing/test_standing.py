@@ -78,6 +78,20 @@ def test_interval_decides_whether_the_best_is_above_chance(chance: float | None,
     assert standing(chance=chance).beats_chance is expected
 
 
+def test_lower_values_are_better_where_the_headline_is_such_a_metric() -> None:
+    lower = replace(MATE, lower_is_better=("exact_match",))
+    numbers = [
+        number("guess", 0.7),
+        *(number(model, value, ci_low=value - 0.1, ci_high=value + 0.1) for model, value in (("b", 0.5), ("a", 0.3))),
+    ]
+    at, usual = (replace(standing_of(which, numbers, {"guess"}), chance=0.45) for which in (lower, MATE))
+    assert ([row.model for row in at.ranked], at.beats_chance) == (["a", "b"], True)
+    assert ([row.model for row in usual.ranked], usual.beats_chance) == (["b", "a"], False)
+    assert at.published is not None
+    assert usual.published is not None
+    assert at.published.value < usual.published.value
+
+
 def test_baselines_are_the_models_of_the_random_engine() -> None:
     models = {"chance": {"engine": "random"}, "m": {"engine": "vllm"}, "n": {}}
     assert RunManifest(models=models).baselines == {"chance"}

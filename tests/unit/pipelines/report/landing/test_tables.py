@@ -59,6 +59,8 @@ def test_cost_table_has_models_and_their_judges() -> None:
         ("api", (10, 1_000_000, 100_000, "0.50", "$3.00")),
         ("judge (judge or captioner)", (None, 9, 1, None, "$0.50")),
     ]
+    assert [row.baseline for row in table.rows] == [False, True]
+    assert [row.baseline for row in present(cost_table([usage()], {"api": {"engine": "random"}}, [])).rows] == [True]
     assert cost_table([], {}, []) is None
     (failed,) = present(cost_table([], {}, [spending], {"judge"})).rows
     assert (failed.label, failed.baseline) == ("judge", False)  # a model without an answer is no judge
