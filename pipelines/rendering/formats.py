@@ -208,4 +208,4 @@ def _latex_counts(table: FormattedTable) -> list[str]:
     if not sizes:
         return []
     size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
-    return [f"Rows behind a number: {size}" + (f"; {failed:,} failed in all cells." if failed else ".")]
+    return [f"Rows behind a number: {size}" + (f"; {failed:,} failed in all cells together." if failed else ".")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
@@ -59,8 +60,8 @@ def number(at: Standing, value: float) -> str:
 
 
 def dollars(value: float) -> str:
-    """Return an amount, to the cent from a cent on."""
-    return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.2g}"
+    """Return an amount, to the cent from a cent on, with two digits below; never with an exponent."""
+    return f"${value:,.2f}" if value >= 0.01 or not value else f"${Decimal(f'{value:.2g}'):f}"
 
 
 def _claim(at: Standing) -> str:

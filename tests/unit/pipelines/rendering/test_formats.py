@@ -211,3 +211,9 @@ def test_bold_of_latex_needs_an_interval_clear_of_all_others() -> None:
     assert "**.80**" in to_markdown(column(0.8, 0.6))
     tested = replace(near, value=0.81, low=0.75, high=0.85, best=True)
     assert r"\textbf{.81}" in to_latex(replace(column(tested, best), better=()))
+
+
+def test_latex_states_rows_and_failures_once() -> None:
+    cells = (TableValue(value=0.5, n=9, n_failed=2), TableValue(value=0.5, n=1_200, n_failed=1))
+    table = Table(id="t", title="t", columns=("a", "b"), rows=(TableRow(label="m", cells=cells),))
+    assert "Rows behind a number: 9 to 1,200; 3 failed in all cells together." in to_latex(table)

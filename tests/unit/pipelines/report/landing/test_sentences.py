@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from pipelines.report import CellCount
-from pipelines.report.landing.sentences import doubts, verdict_of
+from pipelines.report.landing.sentences import dollars, doubts, verdict_of
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
 
@@ -64,3 +64,9 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         "Few rows, so wide intervals: MAIA 99",
     ]
     assert doubts([standing()], [], []) == []
+
+
+def test_amounts_have_cents_and_no_exponent() -> None:
+    assert [*map(dollars, (0, 12345.6, 0.01, 0.0012345, 0.000012))] == [
+        *("$0.00", "$12,345.60", "$0.01", "$0.0012", "$0.000012")
+    ]
