@@ -162,7 +162,7 @@ class _OtherSets:
         texts = {name: text for name, text in requests.example_texts.items() if name not in counted}
         outputs = outputs_of(out, scores, {*texts, *shown_requests(lists)})
         self.items += model_items(entry, lists, outputs, names.label(entry))
-        self.answers += examples(entry, frame, texts, outputs, names.label)
+        self.answers += examples(entry, rows, texts, outputs, names.label)
         efficiency = None if entry.external else _efficiency(in_set, out, counted)
         self.efficiency += [replace(efficiency, prompt_set=names.label(entry))] if efficiency else []
         counted |= {*new["request_id"]}

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from models.spec import ModelSpec
+from pipelines.decisions.explain.rows import read_entry
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
 from pipelines.plan.stopping.until import Until
@@ -29,7 +32,7 @@ from tests.support.paths import ROOT
 
 @pytest.fixture(scope="module")
 def quiz(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """240 questions with four options, two in each of 120 clusters, ingested."""
+    """240 questions with four options, two in each of 120 clusters, and the first 24 as another table, ingested."""
     folder = tmp_path_factory.mktemp("quiz")
     lines = [
         f"q{number},c{number // 2},Which of four is item {number}?,w,x,y,z,{'ABCD'[number % 4]}"
@@ -37,20 +40,22 @@ def quiz(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     (folder / "quiz.csv").write_text("\n".join(["id,group,question,A,B,C,D,answer", *lines]))
     (folder / "columns.yaml").write_text("cluster: group\n")
-    columns = ["--columns", str(folder / "columns.yaml")]
-    arguments = ["ingest", "table", str(folder / "quiz.csv"), "--as", "quiz", "--data", str(folder / "data"), *columns]
-    subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], check=True, cwd=ROOT)
+    (folder / "short.csv").write_text("\n".join(["id,group,question,A,B,C,D,answer", *lines[:24]]))
+    for name in ("quiz", "short"):
+        flags = ["--as", name, "--data", str(folder / "data"), "--columns", str(folder / "columns.yaml")]
+        arguments = ["ingest", "table", str(folder / f"{name}.csv"), *flags]
+        subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], check=True, cwd=ROOT)
     return str(folder / "data")
 
 
 def sweep(data: str, out: Path, until: str = "ci<=0.15", **fields: Any) -> RunSpec:
-    load_tables(data, ["quiz"])
+    fields.setdefault("benchmarks", ("quiz",))
+    load_tables(data, [name for name in fields["benchmarks"] if name != "mate"])
     models = fields.pop("models", {name: ModelSpec(engine="random", seed=seed) for name, seed in (("a", 1), ("b", 2))})
     return RunSpec(
         data=data,
         out=str(out),
         models=models,
-        benchmarks=("quiz",),
         until=Until.parse(until) if until else None,
         **fields,
     )
@@ -78,7 +83,7 @@ def test_a_run_stops_and_goes_on_where_more_is_wanted(quiz: str, tmp_path: Path)
     result = run_sweep(sweep(quiz, tmp_path))
     first, (stop, _) = rows(tmp_path), stops(tmp_path)
     assert 10 < stop["reached"] < stop["clusters"] == 120
-    assert (stop["until"], stop["seed"]) == ("ci<=0.15", 42)
+    assert (stop["until"], stop["seed"], len(stop["numbers"])) == ("ci<=0.15", 42, 1)
     assert len({row["request_id"] for row in first}) == len(first) == 480
     assert Counter(row["status"] for row in first) == {"ok": 4 * stop["reached"], "excluded": 480 - 4 * stop["reached"]}
     assert {row["error"] for row in first if row["status"] == "excluded"} == {"stopped"}
@@ -158,3 +163,67 @@ def test_refusals(quiz: str, tmp_path: Path, cli: Cli) -> None:
     assert "is a number of the whole corpus" in corpus.stderr
     alone = cli("predict", *flags, "--benchmarks", "quiz", code=2)
     assert "predict alone scores nothing" in alone.stderr
+
+
+@pytest.mark.slow
+def test_each_of_two_benchmarks_stops_where_it_stops_alone(quiz: str, tmp_path: Path) -> None:
+    models = {"a": ModelSpec(engine="random", seed=1)}
+    for name, benchmarks in (("alone", ("quiz",)), ("both", ("quiz", "short"))):
+        run_sweep(sweep(quiz, tmp_path / name, "ci<=0.2", models=models, benchmarks=benchmarks))
+    (alone,), (first, short) = stops(tmp_path / "alone"), stops(tmp_path / "both")
+    assert first == alone
+    assert alone["reached"] < alone["clusters"]
+    assert (short["reached"], short["clusters"]) == (10, 12)  # its place while the other goes on
+    count = sum(row["status"] == "excluded" for row in rows(tmp_path / "both"))
+    assert count == 2 * (alone["clusters"] - alone["reached"]) + 4
+    ids = [row["request_id"] for row in rows(tmp_path / "both")]
+    assert len(set(ids)) == len(ids) == 264
+
+
+@pytest.fixture(scope="module")
+def mate(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """60 scenes, about half of them of each of two tasks, ingested."""
+    folder = tmp_path_factory.mktemp("mate")
+    generate = ["generate", "mate", "--objects", "3", "--examples", "60", "--out", str(folder / "scenes")]
+    for arguments in (generate, ["ingest", "mate", str(folder / "scenes"), "--data", str(folder / "data")]):
+        subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], check=True, cwd=ROOT)
+    return str(folder / "data")
+
+
+def intervals(out: Path) -> dict[tuple[str, str], tuple[float, float]]:
+    (stop,) = stops(out)
+    return {(number["task"], number["metric"]): (number["low"], number["high"]) for number in stop["numbers"]}
+
+
+@pytest.mark.slow
+def test_other_tasks_keep_the_rows_and_intervals_of_those_that_stopped(mate: str, tmp_path: Path) -> None:
+    models = {"a": ModelSpec(engine="random")}
+    fields: dict[str, Any] = {"models": models, "benchmarks": ("mate",), "settings": ("0-shot",)}
+    run_sweep(sweep(mate, tmp_path, "ci<=0.35", tasks=("img2txt",), **fields))
+    before, first = {row["request_id"]: row for row in rows(tmp_path)}, intervals(tmp_path)
+    assert {row["status"] for row in before.values()} == {"ok", "excluded"}
+    run_sweep(sweep(mate, tmp_path, "ci<=0.35", tasks=("txt2img",), **fields))
+    after, both = {row["request_id"]: row for row in rows(tmp_path)}, intervals(tmp_path)
+    assert before.items() <= after.items()
+    assert {task for task, _ in both} == {"img2txt", "txt2img"}  # one of both together was not tested
+    assert both["img2txt", "exact_match"] == first["img2txt", "exact_match"]
+    run_sweep(sweep(mate, tmp_path, "", tasks=("img2txt",), **fields))
+    assert {task for task, _ in intervals(tmp_path)} == {"txt2img"}
+    last = {row["request_id"]: row for row in rows(tmp_path)}
+    assert last.keys() == after.keys()
+    assert all(last[name]["status"] == "ok" for name in before)
+    assert all(last[name] == row for name, row in after.items() if name not in before)
+
+
+@pytest.mark.slow
+def test_a_stopped_run_in_two_sets_of_prompts_is_reported(mate: str, tmp_path: Path) -> None:
+    spec = sweep(mate, tmp_path, "ci<=0.45", models={"a": ModelSpec(engine="random")}, benchmarks=("mate",), seed=1)
+    result = run_sweep(replace(spec, prompt_sets={"mate": ("default", "black")}))
+    (stop,) = stops(tmp_path)
+    assert stop["reached"] < stop["clusters"]
+    assert sum(count.missing + count.error for count in result.counts) == 0
+    assert {row["status"] for row in rows(tmp_path)} == {"ok", "excluded"}
+    out = Store(str(tmp_path))
+    with PlanStore.reading(out) as plans:
+        side = read_entry(out, load_run(out).entries[0], plans, label="A")
+    assert {*side.frame["status"]} == {"ok"}  # an explanation is of the rows that the report counts

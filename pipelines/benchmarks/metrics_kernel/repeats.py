@@ -88,6 +88,8 @@ def _mean(metrics: Sequence[Metric], estimates: Sequence[Estimate], repeats: int
         "n": sum(metric.n for metric in metrics),
         "n_failed": sum(metric.n_failed for metric in metrics),
     }
+    if metrics[0].unit == "count":  # of those answers that it is a part of: one repeat's
+        total["n"] = round(fmean(metric.n for metric in metrics))
     values = [metric.value for metric in metrics if metric.value is not None]
     if len(values) < len(metrics):
         return replace(next(metric for metric in metrics if metric.value is None), **total)

@@ -16,7 +16,7 @@ from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry
+from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.score.rows import ScoringContext, row_of
 from pipelines.storage.parts import list_parts, part_folder, read_part
@@ -147,7 +147,7 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
     entry = next(iter(entry.by_prompt_set()))
     plans = entry_plans(entry, out, store, Datasets())
     requests = EntryRequests.read(PlannedEntry(entry, plans))
-    frame = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
+    frame = without_verdicts(asked_rows(EntryScores.read(out, entry).join(requests.columns)))
     planned = {request_id: (key, request) for request_id, key, request in iter_requests(plans)}
     context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
     rows, sent = _predictions(out, entry, planned, context)

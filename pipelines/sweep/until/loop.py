@@ -19,8 +19,9 @@ from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest
-from pipelines.plan.selection import cells_of
-from pipelines.plan.stopping.until import STOPPED, Cluster, Stop, Until, looks, ordered_clusters
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import TaskSetting, cells_of
+from pipelines.plan.stopping.until import STOPPED, Cluster, Stop, StoppedNumber, Until, looks, ordered_clusters
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import excluded_row
@@ -84,7 +85,7 @@ def predict_until(
             if not each.is_over:
                 _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
-    entries = [replace(e, stop=stops.get((e.benchmark, e.model), e.stop)) for e in run.entries]
+    entries = [_with_stop(e, stops.get((e.benchmark, e.model)), context.spec) for e in run.entries]
     run = replace(run, entries=tuple(entries))
     context.out.put(PATH, dump_checked(run.to_dict()))
     _record_stopped(sweep, {each.name for each in runs if each.reached < len(each.clusters)}, status)
@@ -136,6 +137,20 @@ def _stops(each: _BenchmarkRun, until: Until, seed: int) -> Iterator[tuple[tuple
         )
 
 
+def _with_stop(entry: ManifestEntry, stop: Stop | None, spec: RunSpec) -> ManifestEntry:
+    """Return an entry with the stop of a sweep in its cells, and the numbers of other cells that stopped before."""
+    if stop is None or (entry.stop and stop.reached == stop.clusters):
+        return entry
+    others = {*entry.prompts.task_settings}.difference(cells_of(entry.definition, spec.tasks, spec.settings))
+    numbers = [number for number in stop.numbers if not others.intersection(_cells_behind(entry, number))]
+    return replace(entry, stop=replace(stop, numbers=(*numbers, *(entry.stop.numbers if entry.stop else ()))))
+
+
+def _cells_behind(entry: ManifestEntry, number: StoppedNumber) -> Iterator[TaskSetting]:
+    tasks = entry.definition.derived_tasks.get(number.task, (number.task,))
+    return (TaskSetting(task, number.setting) for task in tasks)
+
+
 def _record_stopped(sweep: Sweep, names: set[str], status: StatusWriter) -> None:
     """Write a row for each request of these benchmarks that was not asked: excluded, with the reason."""
     context = sweep.context
@@ -161,12 +176,16 @@ def _write_stopped(sweep: Sweep, plan: ModelPlan, unit: WorkUnit, reader: PlanRe
 
 
 def forget_stopped(sweep: Sweep) -> RunManifest:
-    """Delete the rows of what earlier runs did not ask and this sweep may; return `run.json` without their stops."""
+    """Delete rows that earlier runs did not ask and this sweep may; return `run.json` without their numbers."""
     spec = sweep.context.spec
     entries = []
     for entry in sweep.earlier.entries:
-        is_asked = entry.stop is not None and entry.model in spec.models and entry.benchmark in spec.benchmarks
-        entries.append(replace(entry, stop=None) if is_asked and not _has_stopped_rows(sweep, entry) else entry)
+        stop = entry.stop
+        if stop and entry.model in spec.models and entry.benchmark in spec.benchmarks:
+            cells = {*cells_of(entry.definition, spec.tasks, spec.settings)}
+            numbers = tuple(number for number in stop.numbers if cells.isdisjoint(_cells_behind(entry, number)))
+            stop = replace(stop, numbers=numbers) if _has_stopped_rows(sweep, entry) else None
+        entries.append(replace(entry, stop=stop))
     return replace(sweep.earlier, entries=tuple(entries))
 
 

@@ -117,8 +117,8 @@ def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Cell, Number]])
 
 
 def _is_ranked(models: Sequence[Mapping[Cell, Number]]) -> bool:
-    """Return whether of each two models one is better, of each number with 95% for all pairs together (Bonferroni)."""
-    needed = math.log(math.comb(len(models), 2) / ALPHA) if len(models) > 1 else 0.0
+    """Return whether of each two models one is better, with 95% for both orders of all pairs (Bonferroni)."""
+    needed = math.log(2 * math.comb(len(models), 2) / ALPHA) if len(models) > 1 else 0.0
     for first, second in combinations(models, 2):
         for cell in first.keys() & second.keys():
             a, b = first[cell], second[cell]

@@ -9,6 +9,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.metrics.sequential import log_evidence, sequential_interval
 from pipelines.plan.stopping.until import Cluster, Until, looks, ordered_clusters
+from pipelines.sweep.until.numbers import Number, is_exact_enough
 from tests.support.sequential_simulation import GAPS, SHAPES, Shape, simulate_intervals, simulate_rankings
 
 
@@ -59,17 +60,35 @@ def test_evidence_is_infinite_where_the_rest_cannot_have_the_mean() -> None:
     assert log_evidence(np.ones(4), 10, 0.5, np.zeros(4)) == 0.0
 
 
-def test_evidence_has_expectation_of_at_most_one() -> None:
-    """At a true mean the capital is a martingale: its mean stays 1 over draws without replacement."""
+def test_evidence_against_the_true_mean_is_rarely_large() -> None:
+    """Ville's inequality over draws without replacement; the same bets find a mean that is too low."""
     generator = np.random.default_rng(2)
     population = (np.arange(40) < 12).astype(float)
     bets = np.full(25, 0.8)
-    capitals = []
-    for _ in range(4000):
-        values = generator.permutation(population)[:25]
-        expected = (40 * 0.3 - (np.cumsum(values) - values)) / (40 - np.arange(25))
-        capitals.append(np.prod(1 + np.minimum(bets, 0.9 / np.maximum(expected, 1e-9)) * (values - expected)))
-    assert np.mean(capitals) == pytest.approx(1.0, abs=0.12)
+    evidence = np.array(
+        [
+            [log_evidence(values, 40, mean, bets) for mean in (0.3, 0.1)]
+            for values in (generator.permutation(population)[:25] for _ in range(2000))
+        ]
+    )
+    true, low = (evidence >= np.log(20)).mean(axis=0)
+    assert true <= 0.05
+    assert low >= 0.5
+
+
+def test_equal_models_are_rarely_ranked() -> None:
+    """Where two models are equal in the full set, either order is wrong."""
+    ranked = 0
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        answers = (np.arange(100) < 50).astype(float)
+        totals = [generator.permutation(answers) for _ in range(2)]
+        ranked += any(
+            is_exact_enough(Until(None), {str(i): {("t", "s"): number} for i, number in enumerate(numbers)})
+            for size in looks(100)[:-1]
+            for numbers in [[Number("accuracy", each[:size], np.ones(size), 100, 1.0) for each in totals]]
+        )
+    assert ranked <= 10
 
 
 @pytest.mark.parametrize(
@@ -105,3 +124,13 @@ def test_a_sample_without_a_cluster_is_its_own() -> None:
 def test_looks_grow_and_end_with_all(clusters: int, sizes: list[int]) -> None:
     assert looks(clusters)[: len(sizes)] == sizes
     assert looks(clusters)[-1] == clusters
+
+
+@pytest.mark.parametrize(("size", "is_ranked"), [(7, False), (8, True)])
+def test_two_models_are_ranked_by_evidence_for_one_of_two_orders(size: int, is_ranked: bool) -> None:
+    """At 7 clusters the evidence is 3.30: above log(1 / 0.05), and below log(2 / 0.05) of both orders together."""
+    by_model = {
+        name: {("t", "s"): Number("accuracy", totals, np.ones(size), 1000, 1.0)}
+        for name, totals in (("a", np.ones(size)), ("b", np.zeros(size)))
+    }
+    assert is_exact_enough(Until(None), by_model) == is_ranked

@@ -120,3 +120,11 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert {name: metric.value for name, metric in reduced(frame).items()} == pytest.approx(
         {name: metric.value for name, metric in reduced(shuffled).items()}
     )
+
+
+def test_a_count_is_of_the_answers_of_one_repeat() -> None:
+    def count(scores: pd.DataFrame, _: Any) -> list[Metric]:
+        return [Metric(task="t", setting="s", metric="unread", value=2.0, unit="count", n=len(scores))]
+
+    metrics = reduce_repeats(count, rows(np.ones((8, 4))), {})
+    assert (metrics[0].value, metrics[0].n) == (2.0, 8)
