@@ -28,6 +28,7 @@ from jobs.decisions.gate import gate
 from jobs.decisions.items import items
 from jobs.decisions.power import power
 from jobs.finetune.command import finetune
+from jobs.site.command import site
 
 _SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"
 _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an example
@@ -52,6 +53,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (doctor, "doctor --models qwen2.5-vl-3b"),
     (serve, "serve qwen2.5-vl-3b --no-key"),
     (view, "view out"),
+    (site, "site out --to site"),
     (demo, "demo --out demo-out"),
 )
 

@@ -105,6 +105,8 @@ class RowReader:
     def __init__(self, run: ExportedRun, plans: PlanStore) -> None:
         self._run, self._plans = run, plans
         self.datasets = Datasets()
+        self.problems: list[str] = []
+        """What the rows read so far lack."""
 
     def dataset(self, entry: ManifestEntry) -> Dataset:
         """Return the data of an entry; DatasetError where they are gone or have changed."""
@@ -173,7 +175,8 @@ class RowReader:
             (unscored, "answers have no scores; the same `vlmsweep score` writes them"),
         ):
             if count:
-                log.warning("%s: %d %s", where, count, problem)
+                self.problems.append(f"{where}: {count} {problem}")
+                log.warning("%s", self.problems[-1])
 
 
 def _answers(out: Store, entry: ManifestEntry) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:

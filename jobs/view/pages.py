@@ -140,7 +140,8 @@ class Pages:
         number, path = request.path_params["number"], request.path_params["path"]
         if number >= len(self._outputs):
             raise HTTPException(404, "there is no such output")
-        return report_file(self._outputs[number], path, request.scope.get("root_path", ""))
+        root = request.scope.get("root_path", "")
+        return report_file(self._outputs[number], path, lambda page, query: link(root, page, **query))
 
     def find_sample(self, out: str, benchmark: str, sample_id: str) -> tuple[Dataset, Sample]:
         """Return a sample with its data; DatasetError where an output knows none."""

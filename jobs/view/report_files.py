@@ -5,18 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Final
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 from jobs.view.outputs import REPORT, Output
 from pipelines.errors import DatasetError, TooLargeError
 from pipelines.rendering.environment import inline_file
 from pipelines.rendering.viewer_marks import MARK
 from pipelines.storage.backend import is_remote
+
+Address = Callable[[str, Mapping[str, str]], str]
+"""The address of a page, `sample` or `samples`, from the values that choose what it shows."""
 
 _NAME: Final = re.compile(r"(?:(?:tables|figures|items)/)?[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", re.ASCII)
 _TYPES: Final = {
@@ -40,8 +43,14 @@ class ReportFile:
     policy: str  # its content security policy
 
 
-def report_file(output: Output, path: str, root: str) -> ReportFile:
-    """Return a file of an output's report; pages get links to the viewer's, which is at `root`.
+def report_names(output: Output) -> list[str]:
+    """Return the paths of the files of a report, in its folder."""
+    names = [info.path.removeprefix(f"{REPORT}/") for info in output.store.list(REPORT)]
+    return [name for name in names if _NAME.fullmatch(name) and PurePosixPath(name).suffix in _TYPES]
+
+
+def report_file(output: Output, path: str, address: Address) -> ReportFile:
+    """Return a file of an output's report; pages get links to those of samples.
 
     Raises:
         DatasetError: there is no such file in the report's folder, or it leads out of it.
@@ -51,7 +60,7 @@ def report_file(output: Output, path: str, root: str) -> ReportFile:
         raise DatasetError(f"{path[:200]!r} is no file of a report")
     content = _read(output, path)
     if kind == ".html":
-        content = _with_links(content.decode("utf-8", "replace"), output, root).encode()
+        content = _with_links(content.decode("utf-8", "replace"), output, address).encode()
     return ReportFile(content, f"{_TYPES[kind]}; charset=utf-8", _policy(content))
 
 
@@ -78,7 +87,7 @@ def _policy(content: bytes) -> str:
     return f"default-src 'none'; img-src 'self'; style-src {sources}; script-src {script}; {rest}"
 
 
-def _with_links(page: str, output: Output, root: str) -> str:
+def _with_links(page: str, output: Output, address: Address) -> str:
     """Replace the marks of a page by links; a mark of a model that has no answers here is left."""
     models = {entry.model for entry in output.entries()}
 
@@ -88,15 +97,15 @@ def _with_links(page: str, output: Output, root: str) -> str:
         if model and model not in models:
             return match[0]
         if "sample_id" in query:
-            return _link(f"{root}/sample", query, "Answers of all models")
+            return _link(address("sample", query), "Answers of all models")
         filtered = {**query, "out": output.label}
         if model:
-            return _link(f"{root}/samples", filtered, "answers", f"answers of {model}")
-        return _link(f"{root}/samples", filtered, "Samples and answers")
+            return _link(address("samples", filtered), "answers", f"answers of {model}")
+        return _link(address("samples", filtered), "Samples and answers")
 
     return MARK.sub(replaced, page)
 
 
-def _link(page: str, query: Mapping[str, str], text: str, label: str = "") -> str:
+def _link(address: str, text: str, label: str = "") -> str:
     name = f' aria-label="{escape(label)}"' if label else ""
-    return f'<a class="viewer" href="{escape(f"{page}?{urlencode(query)}")}"{name}>{text}</a>'
+    return f'<a class="viewer" href="{escape(address)}"{name}>{text}</a>'
