@@ -1,0 +1,216 @@
+"""Build a site in a temporary folder, and publish it when it is whole."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from jobs.export.rows import ExportedRun, RowReader
+from jobs.site.folder import SiteFolder
+from jobs.site.samples import TEXT_LIMITS, Samples
+from jobs.view.filters import OUTCOMES
+from jobs.view.media import MediaReader
+from jobs.view.outputs import Output
+from jobs.view.prompts import ShownMedia
+from jobs.view.report_files import report_file, report_names
+from models.scratch import scratch
+from pipelines.clean_text import clean
+from pipelines.errors import DatasetError
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.rendering.environment import environment, inline_file
+from pipelines.storage.lock_owner import LOCK
+
+log = logging.getLogger("vlmsweep")
+
+SAMPLES: Final = "samples.html"
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_MAX_CHOICES: Final = 300  # of a filter
+_BEING_WRITTEN: Final = (
+    "A run was writing this output, or had been cut off, when the site was made: answers may be missing, and the report "
+    "may be older than the answers."
+)
+_NO_REPORT: Final = "The output has no report yet; `vlmsweep report` writes it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltSite:
+    """What was written."""
+
+    index: str
+    rows: int
+    files: int
+    bytes: int
+
+
+def build_site(
+    out: str, to: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str], with_media: bool
+) -> BuiltSite:
+    """Write the report and the samples of an output as a static site into a folder that is new or ours.
+
+    Raises:
+        UsageError: the folder is not ours, the output holds no run, or too many answers for a page.
+        DatasetError: no entry's data are where the run read them.
+    """
+    folder = SiteFolder(to)
+    run = ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks)
+    with ExitStack() as stack:
+        plans = stack.enter_context(PlanStore.reading(run.out))
+        temporary = stack.enter_context(scratch())
+        media = MediaReader(temporary)
+        stack.callback(media.close)
+        staged = temporary / "site"
+        builder = _Builder(run, RowReader(run, plans), _Media(media, staged) if with_media else None)
+        _write_report(Output(0, "", run.out, data), run, staged)
+        rows = builder.write(staged)
+        size = sum(path.stat().st_size for path in staged.rglob("*") if path.is_file())
+        files = folder.publish(staged)
+    return BuiltSite(index=str(folder.path / "index.html"), rows=rows, files=files, bytes=size)
+
+
+class _Media:
+    """Writes small copies of media into the site, each once."""
+
+    def __init__(self, reader: MediaReader, staged: Path) -> None:
+        self._reader, self._staged = reader, staged
+        self._names: dict[tuple[str, int], str] = {}
+
+    def name(self, medium: ShownMedia, dataset: Dataset) -> str:
+        """Return the path of a medium's copy; '' where it cannot be shown."""
+        frames = max(1, medium.frames) if medium.kind == "video" else 0
+        key = (medium.sha256, frames)
+        if medium.ref is None or not _SHA256.fullmatch(medium.sha256):
+            return ""
+        if key not in self._names:
+            self._names[key] = self._write(medium, dataset, frames)
+        return self._names[key]
+
+    def _write(self, medium: ShownMedia, dataset: Dataset, frames: int) -> str:
+        assert medium.ref is not None
+        try:
+            if frames:
+                content = self._reader.contact_sheet(dataset, medium.ref, frames)
+            else:
+                content = self._reader.frame(dataset, medium.ref, 0, 0)
+        except DatasetError as error:
+            log.warning("%s; the site is written without it", error)
+            return ""
+        name = f"media/{medium.sha256}{f'-{frames}' if frames else ''}.jpg"
+        _write(self._staged / name, content)
+        return name
+
+
+class _Builder:
+    """Collects the samples of a run, and writes their page."""
+
+    def __init__(self, run: ExportedRun, reader: RowReader, media: _Media | None) -> None:
+        self._run, self._reader, self._media = run, reader, media
+        self._samples = Samples()
+        self._notes = [_BEING_WRITTEN] if run.out.exists(LOCK) else []
+
+    def write(self, staged: Path) -> int:
+        """Write page and data; return the number of answers."""
+        self._collect()
+        limit, scripts = self._samples.scripts()
+        for number, (_, script) in enumerate(scripts):
+            _write(staged / "data" / f"{number}.js", script)
+        if limit < TEXT_LIMITS[0]:
+            self._notes.append(f"The output is large: texts are cut after {limit:,} characters.")
+        has_report = (staged / "index.html").exists()
+        notes = [*dict.fromkeys([*self._notes, *self._reader.problems, *([] if has_report else [_NO_REPORT])])]
+        page = self._page([first for first, _ in scripts], notes, has_report=has_report).encode("utf-8", "replace")
+        for name in (SAMPLES, *(() if has_report else ("index.html",))):
+            _write(staged / name, page)
+        return self._samples.rows
+
+    def _collect(self) -> None:
+        """Read all answers; an entry whose data are gone or have changed is left out, with a note."""
+        problems = []
+        for entry in self._run.entries:
+            try:
+                dataset = self._reader.dataset(entry)
+            except DatasetError as error:
+                problems.append(error)
+                log.warning("%s; the samples of %s are left out of the site", error, entry.model)
+                self._notes.append(
+                    f"{entry.benchmark} {entry.model}: its samples are left out, because the data that it was asked "
+                    "about are gone or have changed."
+                )
+                continue
+            for row in self._reader.rows(entry):
+                self._samples.add(row, entry, [self._medium(medium, dataset) for medium in row.media])
+        if problems and len(problems) == len(self._run.entries):
+            raise problems[0]
+        self._notes += _mixed(self._run.entries)
+
+    def _medium(self, medium: ShownMedia, dataset: Dataset) -> dict[str, str]:
+        fields = {"kind": medium.kind}
+        if medium.blank:
+            fields["blank"] = medium.blank
+        elif self._media is None:
+            fields["left_out"] = "1"
+        elif name := self._media.name(medium, dataset):
+            fields["src"] = name
+        return fields
+
+    def _page(self, starts: Sequence[int], notes: Sequence[str], *, has_report: bool) -> str:
+        samples = self._samples
+        (base, _), (css, _) = inline_file("report.css"), inline_file("site.css", "jobs.site")
+        _, base_source = inline_file("report.css")
+        _, css_source = inline_file("site.css", "jobs.site")
+        script, script_source = inline_file("site.js", "jobs.site")
+        # The page's own script alone may load others, those of `data`: no element of the page can.
+        policy = (
+            f"default-src 'none'; img-src 'self'; style-src {base_source} {css_source}; "
+            f"script-src {script_source} 'strict-dynamic'; base-uri 'none'; form-action 'none'"
+        )
+        facts = {"models": list(samples.models), "starts": starts, "items": len(samples.items), "outcomes": OUTCOMES}
+        choices = {name: samples.values(name)[:_MAX_CHOICES] for name in ("benchmark", "task", "setting", "category")}
+        return str(
+            environment("jobs.site")
+            .get_template("samples.html.j2")
+            .render(
+                policy=policy, styles=(base, css), script=script, notes=notes, has_report=has_report, rows=samples.rows,
+                facts=json.dumps(facts), choices={**choices, "model": list(samples.models)}, outcomes=OUTCOMES,
+                items=len(samples.items),
+            )  # fmt: skip
+        )
+
+
+def _write_report(output: Output, run: ExportedRun, staged: Path) -> None:
+    """Write the report's files, without locations, and with links to the page of samples."""
+    places = {run.out.uri, run.run.sweep.data, *(entry.data for entry in run.entries)} - {""}
+    texts = sorted({form for place in places for form in (place, escape(place))}, key=len, reverse=True)
+    # A short one, such as /d, is no part of a tag, a name or a hash.
+    hidden = re.compile(rf"(?<![\w/<+=.-])(?:{'|'.join(map(re.escape, texts))})(?![\w+=-])".encode())
+    for name in report_names(output):
+        content = report_file(output, name, _address).content
+        _write(staged / name, hidden.sub("\N{HORIZONTAL ELLIPSIS}".encode(), content))
+
+
+def _address(_page: str, query: Mapping[str, str]) -> str:
+    """Return the address of samples in the site: the part behind `#` holds the state of the page."""
+    return f"{SAMPLES}#{urlencode({name: clean(value) for name, value in query.items() if name != 'out'})}"
+
+
+def _mixed(entries: Sequence[ManifestEntry]) -> Iterator[str]:
+    fingerprints: dict[str, set[Any]] = {}
+    for entry in entries:
+        fingerprints.setdefault(entry.benchmark, set()).add(entry.prompts.dataset_fingerprint)
+    for benchmark, of_benchmark in fingerprints.items():
+        if len(of_benchmark) > 1:
+            yield f"{benchmark}: models were asked about different data; a sample stands here once for each."
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

@@ -1,0 +1,43 @@
+"""`vlmsweep site`: an output as a static site."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from jobs.config_file import ConfigFile
+from jobs.flags import Json, Verbose
+from jobs.options import names
+from jobs.output import prepare, print_json, print_line
+
+
+def site(
+    out: Annotated[str, typer.Argument(help="The --out of a run: a folder or s3://bucket/key.")],
+    to: Annotated[str, typer.Option("--to", help="A new local folder, or one that `site` wrote.")],
+    data: Annotated[
+        str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
+    ] = "",
+    models: Annotated[str | None, typer.Option("--models", help="Only these models' answers, comma-separated.")] = None,
+    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks' samples.")] = None,
+    media: Annotated[
+        bool,
+        typer.Option(
+            "--media/--no-media",
+            help="Include small copies of pictures and of clips' frames, where the benchmarks' licences allow it.",
+        ),
+    ] = True,
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Write the report and all samples with their answers as a static site, which needs no server and no network."""
+    from jobs.site.build import build_site
+
+    del config  # read by its callback before the other flags
+    prepare(verbose=verbose)
+    built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)
+    if json:
+        print_json({"index": built.index, "rows": built.rows, "files": built.files, "bytes": built.bytes})
+        return
+    print_line(f"{built.index}  {built.rows:,} answers in {built.files:,} files, {built.bytes / 1e6:.1f} MB")

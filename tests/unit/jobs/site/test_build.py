@@ -1,0 +1,172 @@
+"""The pages of a site: complete, without requests, secrets and locations, and inert whatever a model wrote."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from jobs.cli.main import run
+from pipelines.clean_text import clean
+from pipelines.plan.run_manifest import load_run, save_run
+from pipelines.storage.store import Store
+from tests.support.browser import CHROMIUM, browser
+from tests.support.viewer_output import write_output, write_report
+from tests.unit.jobs.site.conftest import LONG, MODEL, SECRET
+
+
+def items(site: Path) -> list[dict[str, Any]]:
+    """Return the items of all data files."""
+    result = []
+    for path in sorted((site / "data").glob("*.js"), key=lambda path: int(path.stem)):
+        match = re.fullmatch(r"siteItems\((\d+),(.*)\);\n", path.read_text(encoding="utf-8"), re.DOTALL)
+        assert match and int(match[1]) == len(result)
+        result += json.loads(match[2])
+    return result
+
+
+def test_every_answer_is_there(site: Path) -> None:
+    shown = items(site)
+    answers = [answer for item in shown for answer in item["answers"]]
+    assert {len(item["answers"]) for item in shown} == {2}
+    assert {"right", "wrong", "error"} == {answer["outcome"] for answer in answers}
+    assert {item["benchmark"] for item in shown} == {"maia"}
+    assert all(item["prompt"] and item["category"] and item["media"] for item in shown)
+    assert f"{len(answers)} answers" in (site / "samples.html").read_text(encoding="utf-8")
+
+
+def test_long_answer_is_cut_and_says_by_how_much(site: Path) -> None:
+    text, cut = next(answer["output"] for item in items(site) for answer in item["answers"]
+                     if isinstance(answer.get("output"), list))  # fmt: skip
+    assert len(text) == 4_000
+    assert cut == len(LONG) - 4_000
+    assert max(path.stat().st_size for path in site.rglob("*.*")) < 1_000_000
+
+
+def test_foreign_text_ends_no_script_and_reorders_nothing(site: Path) -> None:
+    for path in site.rglob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert not set("<>&\u2028\u2029\u202e") & set(text)
+    page = (site / "samples.html").read_text(encoding="utf-8")
+    assert page.count("<script>") == 1
+    assert MODEL not in page
+    assert "\u05e9\u05dc\u05d5\u05dd" in (site / "data" / "0.js").read_text(encoding="utf-8")
+
+
+def test_pages_request_nothing_and_allow_their_own_script_alone(site: Path) -> None:
+    pages = [*site.glob("*.html")]
+    assert {"index.html", "samples.html", "benchmark-maia.html"} <= {path.name for path in pages}
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html.unescape(text))
+        assert policy.startswith("default-src 'none'; img-src 'self'; ")
+        assert "unsafe" not in policy
+        for tag, name in (("style", "style-src"), ("script", "script-src")):
+            for content in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL):
+                digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+                assert f"sha256-{digest}" in policy.partition(name)[2].partition(";")[0]
+        for _, address in re.findall(r'\s(src|href)="([^"]*)"', text):
+            assert not re.match(r"[a-z]+:|//|/", address), address
+    assert not any(b"http://" in path.read_bytes() or b"https://" in path.read_bytes() for path in site.glob("data/*"))
+
+
+def test_secrets_and_locations_are_left_out(site: Path, out: str, maia_data: str) -> None:
+    for path in site.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert not any(text.encode() in content for text in (SECRET, out, maia_data, str(Path.home()) + "/"))
+
+
+def test_media_are_small_copies_or_left_out(site: Path, out: str, tmp_path: Path) -> None:
+    sources = {medium["src"] for item in items(site) for medium in item["media"] if "src" in medium}
+    assert sources
+    assert {path.relative_to(site).as_posix() for path in site.glob("media/*")} == sources
+    assert run(["site", out, "--to", str(tmp_path / "site"), "--no-media"]) == 0
+    assert not (tmp_path / "site" / "media").exists()
+    assert "left_out" in str(items(tmp_path / "site")[0]["media"])
+
+
+def test_report_links_to_samples(site: Path) -> None:
+    page = (site / "benchmark-maia.html").read_text(encoding="utf-8")
+    assert re.search(r'href="samples\.html#benchmark=maia&amp;[^"]*sample_id=video1%2FSentiment_A', page)
+    (address,) = re.findall(r'href="samples\.html#([^"]*model=[^"]*)"', page)
+    facts = re.search(r'data-facts="([^"]*)"', (site / "samples.html").read_text(encoding="utf-8"))
+    assert facts
+    assert parse_qs(html.unescape(address))["model"][0] in json.loads(html.unescape(facts[1]))["models"]
+
+
+def test_output_without_report_that_is_being_written_is_shown_with_notes(out: str, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(out, tmp_path / "copy"))
+    shutil.rmtree(copy / "report")
+    (copy / "lock.json").write_text('{"run": "1"}')
+    next(copy.glob("predictions/benchmark=maia/model=long/*")).unlink()
+    assert run(["site", str(copy), "--to", str(tmp_path / "site"), "--no-media"]) == 0
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert "A run was writing this output" in page
+    assert "The output has no report yet" in page
+    assert "planned requests have no answer" in page
+
+
+def test_answers_about_data_that_are_gone_are_left_out_with_a_note(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Store(write_output(str(tmp_path / "mixed"), maia_data, ["a", "b"]))
+    current = load_run(out)
+    a, b = current.entries
+    gone = str(tmp_path / "gone")
+    save_run(out, current, replace(current, entries=(a, replace(b, data=gone))))
+    assert run(["site", out.uri, "--to", str(tmp_path / "site"), "--no-media"]) == 0
+    page = (tmp_path / "site" / "samples.html").read_text(encoding="utf-8")
+    assert "maia b: its samples are left out" in page
+    assert gone not in page
+    assert {len(item["answers"]) for item in items(tmp_path / "site")} == {1}
+    assert run(["site", out.uri, "--to", str(tmp_path / "none"), "--models", "b"]) == 2
+    assert gone in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
+def test_site_works_from_a_file_in_a_browser(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path / "browser") as page:
+
+        def wait_for(text: str, address: str) -> str:
+            page.open_address("about:blank")
+            page.open_address((site / "samples.html").as_uri() + address)
+            for _ in range(200):
+                shown: str = page.evaluate("document.body.innerText")
+                if text in shown and "reading on" not in shown:
+                    return shown
+            raise AssertionError(shown)
+
+        for width in (1400, 400):
+            page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+            wait_for(" of ", "")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            wait_for("Back to the list", "#item=0")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("Promise.all([...document.images].map(image => image.decode())).then(all => all.length)")
+        assert clean(MODEL) in wait_for("Back to the list", "#item=1")
+        assert "No sample." in wait_for("No sample", "#q=nowhere-to-be-seen")
+        assert "1 to " in wait_for(" of ", "#outcome=error&model=long")
+        assert page.evaluate("typeof window.hacked") == "undefined"
+        loaded = page.evaluate("JSON.stringify(performance.getEntriesByType('resource').map(entry => entry.name))")
+        assert all(name.startswith("file://") for name in json.loads(loaded))
+
+
+def test_short_locations_break_no_page(maia_data: str, tmp_path: Path) -> None:
+    out = Store(write_output(str(tmp_path / "short"), maia_data, ["a"]))
+    write_report(out.uri, "a", f"see {out.uri}/x and {maia_data}")
+    current = load_run(out)
+    save_run(out, current, replace(current, sweep=replace(current.sweep, data="/d")))
+    assert run(["site", out.uri, "--to", str(tmp_path / "site"), "--no-media"]) == 0
+    page = (tmp_path / "site" / "benchmark-maia.html").read_text(encoding="utf-8")
+    assert "see \N{HORIZONTAL ELLIPSIS}/x and \N{HORIZONTAL ELLIPSIS}" in page
+    assert page.count("<details") == page.count("</details>") > 0
