@@ -179,8 +179,15 @@ class _Builder:
             environment("jobs.site")
             .get_template("samples.html.j2")
             .render(
-                policy=policy, styles=(base, css), script=script, notes=notes, has_report=has_report, rows=samples.rows,
-                facts=json.dumps(facts), choices={**choices, "model": list(samples.models)}, outcomes=OUTCOMES,
+                policy=policy,
+                styles=(base, css),
+                script=script,
+                notes=notes,
+                has_report=has_report,
+                rows=samples.rows,
+                facts=json.dumps(facts),
+                choices={**choices, "model": list(samples.models)},
+                outcomes=OUTCOMES,
                 items=len(samples.items),
             )  # fmt: skip
         )

@@ -112,7 +112,11 @@ def _prompt(steps: ShownSteps) -> str:
     for step in steps:
         for role, parts in step:
             text = "".join(
-                f"[{part.media.kind}]" if part.media else f"[answer {part.step + 1}]" if part.step is not None else part.text
+                f"[{part.media.kind}]"
+                if part.media
+                else f"[answer {part.step + 1}]"
+                if part.step is not None
+                else part.text
                 for part in parts
             )
             turns.append(text if role == "user" else f"[{role}] {text}")

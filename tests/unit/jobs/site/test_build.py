@@ -152,7 +152,9 @@ def test_site_works_from_a_file_in_a_browser(site: Path, tmp_path: Path) -> None
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             wait_for("Back to the list", "#item=0")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.evaluate("Promise.all([...document.images].map(image => image.decode())).then(all => all.length)")
+            assert page.evaluate(
+                "Promise.all([...document.images].map(image => image.decode())).then(all => all.length)"
+            )
         assert clean(MODEL) in wait_for("Back to the list", "#item=1")
         assert "No sample." in wait_for("No sample", "#q=nowhere-to-be-seen")
         assert "1 to " in wait_for(" of ", "#outcome=error&model=long")
