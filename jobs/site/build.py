@@ -36,8 +36,8 @@ SAMPLES: Final = "samples.html"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_CHOICES: Final = 300  # of a filter
 _BEING_WRITTEN: Final = (
-    "A run was writing this output, or had been cut off, when the site was made: answers may be missing, and the report "
-    "may be older than the answers."
+    "A run was writing this output, or had been cut off, when the site was made: answers may be missing, and the "
+    "report may be older than the answers."
 )
 _NO_REPORT: Final = "The output has no report yet; `vlmsweep report` writes it."
 
@@ -164,9 +164,7 @@ class _Builder:
 
     def _page(self, starts: Sequence[int], notes: Sequence[str], *, has_report: bool) -> str:
         samples = self._samples
-        (base, _), (css, _) = inline_file("report.css"), inline_file("site.css", "jobs.site")
-        _, base_source = inline_file("report.css")
-        _, css_source = inline_file("site.css", "jobs.site")
+        (base, base_source), (css, css_source) = inline_file("report.css"), inline_file("site.css", "jobs.site")
         script, script_source = inline_file("site.js", "jobs.site")
         # The page's own script alone may load others, those of `data`: no element of the page can.
         policy = (
@@ -189,7 +187,7 @@ class _Builder:
                 choices={**choices, "model": list(samples.models)},
                 outcomes=OUTCOMES,
                 items=len(samples.items),
-            )  # fmt: skip
+            )
         )
 
 

@@ -29,7 +29,8 @@ def items(site: Path) -> list[dict[str, Any]]:
     result = []
     for path in sorted((site / "data").glob("*.js"), key=lambda path: int(path.stem)):
         match = re.fullmatch(r"siteItems\((\d+),(.*)\);\n", path.read_text(encoding="utf-8"), re.DOTALL)
-        assert match and int(match[1]) == len(result)
+        assert match
+        assert int(match[1]) == len(result)
         result += json.loads(match[2])
     return result
 
