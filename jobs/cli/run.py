@@ -82,14 +82,11 @@ def report(flags: ReportFlags) -> int:
 def _run_stages(flags: SweepFlags, *names: str) -> int:
     from jobs.spec_builder import build_run_spec
     from pipelines.plan.run_spec import Stage
-    from pipelines.sweep.record import unjudged_metrics
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
     spec = build_run_spec(flags, stages)
-    for sentence in unjudged_metrics(spec) if Stage.SCORE in stages else ():
-        logging.getLogger("vlmsweep").warning("%s", sentence)
     if flags.dry_run:
         return _show_stages(spec, stages, as_json=flags.json)
     return _execute(spec, lambda progress: run_sweep(spec, stages=stages, progress=progress), as_json=flags.json)
@@ -97,8 +94,12 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
     from jobs.dry_run.command import show_stages
+    from pipelines.plan.run_spec import Stage
+    from pipelines.sweep.record import warn_of_unjudged_metrics
 
     show_stages(spec, stages, as_json=as_json)
+    if Stage.SCORE in stages:
+        warn_of_unjudged_metrics(spec)
     return 0
 
 

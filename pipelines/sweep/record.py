@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
@@ -20,6 +21,8 @@ from pipelines.plan.selection import cells_of, holds_captions
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.revisions import recorded_scorers
+
+log = logging.getLogger(__name__)
 
 
 def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[ManifestEntry]:
@@ -110,6 +113,12 @@ def unjudged_metrics(spec: RunSpec) -> list[str]:
             names = ", ".join([*headline, *(f"{metric_label(name)} ({name})" for name in missing)])
             sentences.append(f"{definition.name}: without --judge NAME these will not be measured: {names}")
     return sentences
+
+
+def warn_of_unjudged_metrics(spec: RunSpec) -> None:
+    """Log what a sweep without a judge will not measure, before it asks anything."""
+    for sentence in unjudged_metrics(spec):
+        log.warning("%s", sentence)
 
 
 def model_fields(spec: ModelSpec) -> dict[str, Any]:

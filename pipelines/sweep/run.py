@@ -16,7 +16,7 @@ from pipelines.predict.status import StatusWriter, write_counts
 from pipelines.progress import ProgressListener
 from pipelines.sweep.evaluate import score_and_report, score_human_entries
 from pipelines.sweep.human_entries import add_human_entries
-from pipelines.sweep.record import record_sweep, sweep_warnings
+from pipelines.sweep.record import record_sweep, sweep_warnings, warn_of_unjudged_metrics
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep, open_sweep
 from pipelines.sweep.until.loop import forget_stopped, predict_until
@@ -60,6 +60,8 @@ def _run(sweep: Sweep) -> SweepResult:
         caption(context, cluster, costs)  # first: prompts hold captions, and ids hash prompts
     plans = store_plans(context) if stages == {Stage.REPORT} else plan_sweep(context)
     repair_output(out, chain.from_iterable(plans.values()))
+    if Stage.SCORE in stages:
+        warn_of_unjudged_metrics(context.spec)
     run, dropped = record_sweep(context, earlier, plans)
     prune_plans(context, run.entries)
     status = StatusWriter(out, plans, is_new=sweep.earlier.is_new)
