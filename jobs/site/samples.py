@@ -112,7 +112,7 @@ def _prompt(steps: ShownSteps) -> str:
     for step in steps:
         for role, parts in step:
             text = "".join(
-                f"[{part.media.kind}]"
+                f"[{part.media.kind}] "
                 if part.media
                 else f"[answer {part.step + 1}]"
                 if part.step is not None

@@ -47,9 +47,9 @@
   };
   const matcher = (query) => {
     const [words, model, outcome] = [query.get("q")?.toLowerCase(), query.get("model"), query.get("outcome")];
-    const wanted = FIELDS.filter((name) => query.get(name));
+    const chosen = FIELDS.filter((name) => query.get(name));
     return (item) => {
-      if (wanted.some((name) => item[name] !== query.get(name))) return false;
+      if (chosen.some((name) => item[name] !== query.get(name))) return false;
       if ((model || outcome) && !item.answers.some((each) =>
         (!model || facts.models[each.model] === model) && (!outcome || each.outcome === outcome))) return false;
       if (query.get("disagree") && new Set(item.answers.map((each) => each.outcome)).size < 2) return false;
@@ -71,7 +71,7 @@
       picture ? element("img", { src: picture.src, alt: "", loading: "lazy" }) : null,
       element("div", {},
         element("p", {}, element("a", { href: address({ item: number }), dir: "auto" }, brief(item.prompt) || item.sample_id)),
-        item.expected.length ? element("p", { class: "expected" }, "Expected: ", element("bdi", {}, item.expected.map(brief).join(" | "))) : null,
+        item.expected.length ? element("p", { class: "expected" }, "Expected: ", element("bdi", {}, brief(item.expected.map(textOf).join(" | ")))) : null,
         element("p", { class: "place" }, placeOf(item))),
       element("ul", { class: "given" }, ...given));
   };
@@ -143,7 +143,7 @@
     place.replaceChildren(element("article", { class: "sample" },
       element("p", { class: "place" }, placeOf(item)),
       element("div", { class: "media" }, ...item.media.map(medium)),
-      element("dl", {}, ...described("Question", item.prompt), ...item.expected.flatMap((text) => described("Expected", text))),
+      element("dl", {}, ...described("Question", item.prompt), ...(item.expected.length ? described("Expected", item.expected.map(textOf).join("\n")) : [])),
       element("div", { class: "cards" }, ...item.answers.map(card))));
     scrollTo(0, 0);
   };
