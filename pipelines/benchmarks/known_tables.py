@@ -1,6 +1,6 @@
 """Table benchmarks: their definitions as data, and those that this process has read from data sets and outputs.
 
-A table benchmark has no code. Its `TableDefinition` is stored with its data and with every plan of it; whoever reads
+A table benchmark has no code. Its `TableDefinition` is stored with its data and with every plan of it; a process that reads
 either makes it known here, so that its name works like that of any other benchmark. An entry of an output is read with
 the definition of its plan, whatever the name stands for here.
 """
