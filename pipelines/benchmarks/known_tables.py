@@ -1,8 +1,8 @@
 """Table benchmarks: their definitions as data, and those that this process has read from data sets and outputs.
 
-A table benchmark has no code. Its `TableDefinition` is stored with its data and with every plan of it; a process that reads
-either makes it known here, so that its name works like that of any other benchmark. An entry of an output is read with
-the definition of its plan, whatever the name stands for here.
+A table benchmark has no code. Its `TableDefinition` is stored with its data and with every plan of it; a process that
+reads either makes it known here, so that its name works like that of any other benchmark. An entry of an output is read
+with the definition of its plan, whatever the name stands for here.
 """
 
 from __future__ import annotations
