@@ -20,9 +20,12 @@ FOLDER = ROOT / "infra" / "slurm"
 SWEEP = FOLDER / "sweep.sbatch"
 STUBS = {
     "scontrol": 'echo "scontrol $*" >> "$CALLS"\n[ "$1" != show ] || printf "node1\\nnode2\\nnode3\\n"',
-    "srun": 'echo "srun $*" >> "$CALLS"\nwhile case "$1" in -*) true;; *) false;; esac; do shift; done\nexec "$@"',
+    "scancel": 'echo "scancel $*" >> "$CALLS"\nkill -TERM $(cat "$CALLS.steps")',
+    "srun": 'echo "srun $*" >> "$CALLS"\necho $$ >> "$CALLS.steps"\n'
+    'while case "$1" in -*) true;; *) false;; esac; do shift; done\nexec "$@"',
     "ray": 'echo "ray $*" >> "$CALLS"\ncase "$1" in status) printf " 1 node_%s\\n" a b c;; '
-    'health-check) exit "$HEALTH";; *) [ "$HEALTH" = 0 ] || exit 1; exec sleep 20;; esac',
+    'health-check) exit "$HEALTH";; *) [ "$HEALTH" = 0 ] || exit 1; '
+    'trap "kill \\$!; exit 1" TERM; sleep 20 & wait;; esac',
     "vlmsweep": 'trap "exit 130" TERM\nstat -c "token %a %s" "$RAY_AUTH_TOKEN_PATH" >> "$CALLS"\n'
     'for word; do echo "[$word]" >> "$CALLS"; done\n[ -z "$WAIT" ] || { sleep "$WAIT" & wait; }\nexit "$CODE"',
 }
@@ -104,6 +107,7 @@ def test_head_workers_and_command_have_one_address(job: Job) -> None:
     assert f"ray start --address={address} --num-cpus=4 --disable-usage-stats --block" in job.calls
     assert "ray start --head " in job.calls
     assert "token 600 64\n" in job.calls
+    assert job.calls.endswith("scancel --signal=TERM 41234\n")
     assert "scontrol requeue" not in job.calls
     assert not (job.folder / "hacked").exists()
     job.assert_clean()
