@@ -13,7 +13,7 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vague.benchmark import BENCHMARK as VAGUE
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK as VFLUTE
-from pipelines.report.tables.overview import mark_people
+from pipelines.report.tables.overview import mark_compared
 from tests.support import maia_rows, vague_rows, vflute_rows
 from tests.support.f1_oracle import macro_f1
 from tests.support.maia_rows import Question
@@ -64,7 +64,7 @@ def test_people_are_never_best_and_change_no_note_or_figure_of_models() -> None:
     models = {"model": mate_metrics(5500, 0.5, 7)}
     people = {"human:ann": mate_metrics(3, 1.0, 9), POOLED: mate_metrics(69, 0.9, 9)}
     with_people, alone = (Results.of("mate", metrics, ()) for metrics in ({**people, **models}, models))
-    of_both = {table.id: mark_people(table) for table in MATE.reporter.tables(with_people)}
+    of_both = {table.id: mark_compared(table, ()) for table in MATE.reporter.tables(with_people)}
     for table in MATE.reporter.tables(alone):
         assert of_both[table.id].notes == table.notes
         rows = [row for row in of_both[table.id].rows if row.origin != "human"]
