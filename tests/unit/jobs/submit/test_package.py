@@ -51,7 +51,8 @@ def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
     stage(flags(models_file=[models], prompts=tmp_path / "prompts"), sent, code="here")
     names = {path.relative_to(sent).as_posix() for path in sent.rglob("*") if path.is_file()}
     for package in ("cluster", "jobs", "models", "pipelines"):
-        assert {p.relative_to(ROOT).as_posix() for p in (ROOT / package).rglob("*.py")} <= names
+        code = [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("templates/*.*")]
+        assert {p.relative_to(ROOT).as_posix() for p in code} <= names
     assert {"submitted/models-0-m.yaml", "submitted/prompts/maia/v1.txt", "models/catalog/random.yaml"} <= names
     assert {name.partition("/")[0] for name in names} == {"cluster", "jobs", "models", "pipelines", "submitted"}
     assert not {name for name in names if name.endswith((".env", ".mp4", ".parquet", ".pyc"))}
