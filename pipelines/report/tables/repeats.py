@@ -76,8 +76,7 @@ def _complete(frames: Sequence[pd.DataFrame]) -> FloatArray:
     levels = [rows[name].nunique() for name in ("setting", "prompts", "repeat")]
     whole = table.dropna().to_numpy(np.float64)
     # Settings that not all sets of prompts have leave holes: then nothing is crossed.
-    is_crossed = whole.size and table.shape[1] == np.prod(levels)
-    return whole.reshape(-1, *levels) if is_crossed else np.empty((0, 1, 1, 1))
+    return whole.reshape(-1, *levels) if whole.size and table.shape[1] == np.prod(levels) else np.empty((0, 1, 1, 1))
 
 
 def variance_table(name: str, rows: Sequence[VarianceRow]) -> Table | None:
