@@ -69,6 +69,8 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         yield refresh(_CONNECTED[address])
         return
     with contextlib.ExitStack() as stack:
+        # Ray Data's usage statistics come with a thread that outlives the connection, asking for Prometheus.
+        stack.enter_context(temporary_environment({"RAY_DATA_USAGE_DISABLED": "1"}))
         if not verbose:
             # Ray's native code writes to standard error about actors that Ray Data itself made that way.
             stack.enter_context(temporary_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -109,6 +110,7 @@ def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path) -> None
         run_units(job, replace(cluster, is_shared=True), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 3
     assert {status for receipt in receipts for _, _, status in receipt.counts} == {"ok"}
+    assert "data-usage-metrics-poller" not in {thread.name for thread in threading.enumerate()}, "a thread of Ray Data"
 
 
 def test_gpu_that_torch_cannot_use_is_an_error(cli: Cli, maia_data: str, tmp_path: Path) -> None:
