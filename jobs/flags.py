@@ -169,6 +169,20 @@ class ReportFlags(SweepFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StressFlags(SweepFlags):
+    """Flags of `stress`."""
+
+    conditions: Annotated[
+        str,
+        Option(
+            "--conditions",
+            help="Conditions, comma-separated, with a number or without: order and letters (draws), frames (percent of "
+            "their distance), jpeg (quality), pixels (percent), such as order-1,order-2,jpeg-10.",
+        ),
+    ] = "order,letters,frames,jpeg,pixels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyFlags(SweepFlags):
     """Flags of `nightly`."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobs.flags import SweepFlags
+from jobs.flags import StressFlags, SweepFlags
 from jobs.model_checks import ModelChecks, Place, refuse_unable, runnable_models
 from jobs.options import names
 from models.catalog_loader import load_models, named_models, select_models, trust_remote_code
@@ -27,6 +27,7 @@ from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, FailureBudget, RunSpec, ScorerSpec, Stage
 from pipelines.plan.selection import Limit
 from pipelines.plan.stopping.until import Until
+from pipelines.plan.stress.conditions import Condition
 from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
@@ -145,6 +146,7 @@ def _spec(
         seed=flags.seed,
         repeats=flags.repeats,
         until=Until.parse(flags.until) if flags.until else None,
+        stress=_conditions(flags) if isinstance(flags, StressFlags) else (),
         prompts=_prompt_texts(flags.prompts, benchmarks),
         prompt_versions=prompt_versions,
         prompt_sets=prompt_sets,
@@ -164,6 +166,13 @@ def read_column_map(path: Path) -> dict[str, str]:
     if not isinstance(raw, dict) or not all(isinstance(name, str) for pair in raw.items() for name in pair):
         raise UsageError(f"--column-map {path}: expected a mapping of names to names, such as `sentence: text`")
     return dict(raw)
+
+
+def _conditions(flags: StressFlags) -> tuple[Condition, ...]:
+    conditions = tuple(dict.fromkeys(map(Condition.parse, names(flags.conditions))))
+    if not conditions:
+        raise UsageError("--conditions: name at least one, such as order or jpeg-30")
+    return conditions
 
 
 def _dollars(value: str | None) -> float | None:

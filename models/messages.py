@@ -30,8 +30,20 @@ class Media:
     """A picture or a clip by reference; equal `Media` share one fetch, decode and encoding into `Frames`."""
 
     kind: Literal["image", "video"]
-    source: str  # sha256 (hex) of a stored file's content, or `blank:...` for a single-colour one (see `blank`)
+    source: str
+    """SHA-256 (hex) of a stored file's content, or `blank:...` for a single-colour one (see `blank`); a stress test
+    adds `~` and a change of the pixels or frames, such as `~jpeg-30` (`pipelines.plan.stress`)."""
     frames: int = 0  # frames of a video, sampled uniformly from first to last, 1 the first alone; 0 for a picture
+
+    @property
+    def file(self) -> str:
+        """The hash of the stored file."""
+        return self.source.partition("~")[0]
+
+    @property
+    def change(self) -> str:
+        """What a stress test changes of it; '' for nothing."""
+        return self.source.partition("~")[2]
 
 
 @dataclass(frozen=True, slots=True)

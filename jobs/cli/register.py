@@ -19,7 +19,7 @@ from jobs.cli.ingest import ingest
 from jobs.cli.leaderboard import leaderboard
 from jobs.cli.list import list_
 from jobs.cli.nightly import nightly
-from jobs.cli.run import predict, report, run, score
+from jobs.cli.run import predict, report, run, score, stress
 from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
@@ -42,6 +42,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (compare, "compare out other-out"),
     (gate, "gate out --policy policy.yaml --baseline last-release"),
     (power, "power out --difference 0.02"),
+    (stress, f"stress {_SWEEP} --conditions order,letters"),
     (items, "items out other-out --to items"),
     (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
     (leaderboard, "leaderboard out --to leaderboard"),
@@ -61,7 +62,8 @@ _GROUPS = {
     "Models": "models models_file trust_remote_code captioner text_models model key_env no_key batch",
     "Data": "data benchmarks tasks settings sample_ids prompts prompt_versions human column_map",
     "Judging": "judge scorers predictions tool",
-    "Limits": "limit repeats until fail_on_error cost_limit budget_usd budget_hours refresh_days gpu_hour_usd idle_s",
+    "Limits": "limit repeats until conditions fail_on_error cost_limit budget_usd budget_hours refresh_days "
+    "gpu_hour_usd idle_s",
     "Cluster": "address env submission_id pending_timeout wait_for_nodes entrypoint_num_cpus entrypoint_memory code "
     "follow stop host port",
     "Output": "out dry_run json verbose history summary to",

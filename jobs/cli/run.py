@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobs.flags import ReportFlags, ScoreFlags, SweepFlags
+from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
 from jobs.options import takes
 from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
@@ -79,6 +79,16 @@ def report(flags: ReportFlags) -> int:
     return _execute(spec, lambda progress: report_again(spec, progress=progress), as_json=flags.json)
 
 
+@takes(StressFlags)
+def stress(flags: StressFlags) -> int:
+    """Run, ask all once more under each condition, and show which rankings and differences of models flip.
+
+    Accepts the flags of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
+    the same command again to do what is missing.
+    """
+    return _run_stages(flags, "predict", "score", "report")
+
+
 def _run_stages(flags: SweepFlags, *names: str) -> int:
     from jobs.spec_builder import build_run_spec
     from pipelines.plan.run_spec import Stage
@@ -113,14 +123,20 @@ def _execute(spec: RunSpec, sweep: Callable[[Progress], SweepResult], *, as_json
 
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
     """Print the result of a sweep and return the exit code."""
+    from jobs.decisions.render import stress_lines
     from jobs.render import headline, summary
+    from pipelines.report.stress.changes import load_stress
+    from pipelines.storage.store import Store
 
+    stressed = load_stress(Store(spec.out)) if spec.stress and result.report else []
     for warning in (*result.warnings, *result.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        print_json(summary(result))
+        print_json({**summary(result), **({"stress": stressed} if spec.stress else {})})
     else:
         print_line(headline(result))
+        for line in stress_lines(stressed):
+            print_line(line)
         for line in result.spending.lines():  # on standard error: the result is the same when nothing is spent again
             print_error(f"spent by {line}")
     return exit_code(result, spec)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from jobs.output import print_json, print_line, table
 from pipelines.decisions.gate import GateResult, LineResult
@@ -11,6 +12,7 @@ from pipelines.decisions.power import PowerRow
 
 _GATE = ("verdict", "benchmark", "model", "number", "rule", "value", "95%", "n", "p, Holm", "rows needed")
 _POWER = ("benchmark", "models", "number", "value", "n", "clusters", "can show", "rows needed", "clusters needed")
+_STRESS = ("benchmark", "cell", "condition", "moved answers", "change of share right", "pairs")
 
 
 def show_gate(result: GateResult, *, as_json: bool) -> None:
@@ -48,6 +50,26 @@ def show_power(rows: Sequence[PowerRow], difference: float, *, as_json: bool) ->
         f"Rows and clusters needed to find a difference of {difference:g} in 80% of cases, two-sided at 5%. Of two "
         "models of this output as a pair; of one model against another of the same spread, not paired."
     )
+
+
+def stress_lines(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what `stress` prints after a run: what flips under each condition."""
+    if cells:
+        yield table(_STRESS, [_stressed(cell) for cell in cells])
+        yield "Paired by question; 95% over clusters. Models and pairs: report/stress.html and report/stress.json."
+
+
+def _stressed(cell: Mapping[str, Any]) -> list[str]:
+    return [
+        *(cell["benchmark"], f"{cell['task']} {cell['setting']}", cell["condition"]),
+        *("-" if (e := cell[name]) is None else _with_ends(e) for name in ("moved", "change")),
+        cell["conclusion"],
+    ]
+
+
+def _with_ends(estimate: Mapping[str, Any]) -> str:
+    low, high = estimate["ci_low"], estimate["ci_high"]
+    return f"{estimate['value']:.3f}" + ("" if low is None or high is None else f" [{low:.3f}, {high:.3f}]")
 
 
 def _power(row: PowerRow) -> list[str]:

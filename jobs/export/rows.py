@@ -136,7 +136,7 @@ class RowReader:
         task: str,
     ) -> Iterator[ExportRow]:
         samples = {
-            sample.sample_id: sample
+            sample.sample_id: entry_plan.entry.prompts.asked_sample(sample)
             for sample in iter_selected_samples(self.dataset(entry_plan.entry), entry_plan.entry.selection)
         }
         expected = entry_plan.entry.prompts.benchmark.expected

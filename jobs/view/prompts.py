@@ -124,8 +124,8 @@ def _media(media: Media, refs: Mapping[str, MediaRef]) -> ShownMedia:
     if media.source.startswith("blank:"):
         _, colour, size, *_ = media.source.split(":")
         return ShownMedia(kind=media.kind, frames=media.frames, blank=f"#{colour}, {size} pixels")
-    ref = refs.get(media.source)
-    return ShownMedia(kind=media.kind, frames=media.frames, sha256=media.source, ref=ref)
+    ref = refs.get(media.file)
+    return ShownMedia(kind=media.kind, frames=media.frames, sha256=media.file, ref=ref)
 
 
 class SampleReader:

@@ -243,6 +243,8 @@ class BenchmarkDefinition:
     expected: Callable[[Row], Sequence[str]] | None = None  # the right answers of a row, as other tools show them
     options: Callable[[Row], Mapping[str, str]] | None = None
     """The letters of a row's options, or `yes` and `no`, with their texts; empty for a row that has none."""
+    permuted: Callable[[Sample, Sequence[int]], Sample] | None = None
+    """A sample with its options in another order, in each place the one of this number; for stress tests."""
     ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
     """Metrics that several models make together, by the name under which they are shown, from scores by model."""
     is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name

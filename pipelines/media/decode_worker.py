@@ -6,10 +6,12 @@ starts in a quarter of a second.
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,28 +29,49 @@ _ORIENTATION = 0x0112  # the tag of EXIF
 _EIGHT_BITS = 8  # byte 24 of a PNG is its bit depth
 
 Shrink = Callable[[np.ndarray], np.ndarray]
+Pick = Callable[[int], list[int]]
+"""Indices of the frames to show of a clip with so many."""
 
 
-def _shrinker(max_pixels: int | None) -> Shrink:
+def _shrinker(max_pixels: int | None, change: dict[str, int]) -> Shrink:
+    """Return what shrinks a frame to a limit, then to a percentage of its pixels, then stores it as JPEG and reads it.
+
+    The latter two are changes of a stress test (`models.messages.Media.source`).
+    """
+
     def shrink(frame: np.ndarray) -> np.ndarray:
         height, width = frame.shape[:2]
         size = shrunk_size(width, height, max_pixels)
-        if size == (width, height):
-            return frame
-        return np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BICUBIC))
+        if "pixels" in change:
+            size = shrunk_size(*size, max(1, size[0] * size[1] * change["pixels"] // 100))
+        if size != (width, height):
+            frame = np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BICUBIC))
+        return _as_jpeg(frame, change["jpeg"]) if "jpeg" in change else frame
 
     return shrink
 
 
+def _as_jpeg(frame: np.ndarray, quality: int) -> np.ndarray:
+    stored = io.BytesIO()
+    Image.fromarray(frame).save(stored, "JPEG", quality=quality)
+    with Image.open(stored, formats=["JPEG"]) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def _changes(request: dict[str, Any]) -> dict[str, int]:
+    kind, _, number = request["change"].partition("-")
+    return {kind: int(number)} if kind else {}
+
+
 def _with_decord(
-    path: str, container: str, count: int, shrink: Shrink
+    path: str, container: str, pick: Pick, shrink: Shrink
 ) -> tuple[list[np.ndarray], list[float], float, int]:
     import decord
 
     del container  # decord detects it again
     reader = decord.VideoReader(path, num_threads=1)
     total = len(reader)
-    indices = uniform_indices(total, max(count, 1))
+    indices = pick(total)
     frames: list[np.ndarray] = []
     for start in range(0, len(indices), DECORD_BATCH):
         # A video narrower than 32 pixels is an error of decord here.
@@ -58,7 +81,7 @@ def _with_decord(
 
 
 def _with_pyav(
-    path: str, container: str, count: int, shrink: Shrink
+    path: str, container: str, pick: Pick, shrink: Shrink
 ) -> tuple[list[np.ndarray], list[float], float, int]:
     """Decode in two passes in presentation order: count, then select. Slower than decord and more robust."""
     import av
@@ -74,7 +97,7 @@ def _with_pyav(
         raise ValueError("no frame could be decoded")
     if total < stated * MIN_FRAME_SHARE:
         raise ValueError(f"the file is truncated: {total} of {stated} frames are present")
-    indices = set(uniform_indices(total, max(count, 1)))
+    indices = set(pick(total))
     frames: list[np.ndarray] = []
     seconds: list[float] = []
     with av.open(path, format=container, options=options) as opened:
@@ -100,8 +123,10 @@ def _video_stream(opened: Any) -> Any:
 
 def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     decoder = {"decord": _with_decord, "pyav": _with_pyav}[request["decoder"]]
-    shrink = _shrinker(request["max_pixels"])
-    frames, seconds, fps, total = decoder(request["path"], request["container"], request["frames"], shrink)
+    change = _changes(request)
+    shrink = _shrinker(request["max_pixels"], change)
+    pick = partial(uniform_indices, count=max(request["frames"], 1), shift=change.get("frames", 0))
+    frames, seconds, fps, total = decoder(request["path"], request["container"], pick, shrink)
     if not frames:
         raise ValueError("no frame could be decoded")
     if sum(frame.nbytes for frame in frames) > MAX_CLIP_BYTES:
@@ -119,9 +144,10 @@ def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     with opened:
         is_plain = _is_plain(opened, request["path"])
         picture = np.asarray(_on_white(_to_eight_bits(ImageOps.exif_transpose(opened))))
-    shown = _shrinker(request["max_pixels"])(picture)
+    change = _changes(request)
+    shown = _shrinker(request["max_pixels"], change)(picture)
     # Other pictures reach endpoints as these pixels, so that all models see the same.
-    is_original = is_plain and shown.shape == picture.shape
+    is_original = is_plain and not change and shown.shape == picture.shape
     return {"seconds": [], "fps": 0.0, "total": 1, "is_original": is_original}, shown[np.newaxis]
 
 

@@ -54,7 +54,7 @@ class Decoder:
     def decode(
         self, store: Store, path: str, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
     ) -> Frames:
-        """Decode a file of a dataset whose hash is `media.source`, a video by the first decoder that can.
+        """Decode a file of a dataset whose hash is `media.file`, a video by the first decoder that can.
 
         Raises:
             DecodeError: it cannot be decoded, or is not what was ingested.
@@ -117,6 +117,7 @@ class Decoder:
             "path": str(path),
             "container": _container(path) if media.kind == "video" else "",
             "frames": media.frames,
+            "change": media.change,
             "max_pixels": max_pixels,
             "max_image_pixels": self._max_image_pixels,
         }
@@ -165,7 +166,7 @@ class Decoder:
 
 
 def _check_hash(digest: str, name: str, media: Media) -> None:
-    if digest != media.source:
+    if digest != media.file:
         raise DecodeError(f"{name} is not the file that was ingested (its hash differs); ingest again")
 
 

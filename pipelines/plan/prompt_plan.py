@@ -22,6 +22,7 @@ from pipelines.json_records import read_record
 from pipelines.plan.captions import captioner_name
 from pipelines.plan.selection import TaskSetting, holds_captions
 from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
+from pipelines.plan.stress.conditions import Condition
 from pipelines.plan.token_estimate import decoded_bytes, estimate_tokens
 
 
@@ -43,6 +44,8 @@ class PromptPlan:
     """A captioner gets only the pictures that the benchmark captions, each once."""
     repeats: int = 1
     """How often each prompt is asked, the later times with the next seeds and as other variants."""
+    stress: str = ""
+    """Name of the condition of a stress test (`pipelines.plan.stress`) under which it is asked; '' for none."""
     table: TableDefinition | None = None
     """Of a table benchmark: a worker, and an output without its data, know it from here."""
 
@@ -91,9 +94,18 @@ class PromptPlan:
         for cell in self.task_settings:
             query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, captions_by_picture)
             captioner = self.captioner_name if holds_captions(self.benchmark, cell) else ""
-            for prompt in self.benchmark.prompter.prompts(query):
+            for prompt in self._prompts(query):
                 for repeat in range(self.repeats):
                     yield _plan_row(sample, cell, _repeated(prompt, repeat) if repeat else prompt, captioner)
+
+    def _prompts(self, query: PromptInput) -> Iterator[Prompt]:
+        if self.stress:
+            return Condition.parse(self.stress).prompts(self.benchmark, query)
+        return self.benchmark.prompter.prompts(query)
+
+    def asked_sample(self, sample: Sample) -> Sample:
+        """Return a sample as these prompts ask it."""
+        return Condition.parse(self.stress).sample(self.benchmark, sample, self.seed) if self.stress else sample
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
@@ -107,6 +119,7 @@ class PromptPlan:
             "captioner": self.captioner,
             "kind": self.kind,
             **({"repeats": self.repeats} if self.repeats > 1 else {}),
+            **({"stress": self.stress} if self.stress else {}),
             **({"table": asdict(self.table)} if self.table else {}),
         }
 
@@ -147,7 +160,7 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str 
         media_tokens=tokens.media_tokens,
         first_media_tokens=tokens.first_media_tokens,
         decoded_bytes=decoded_bytes(prompt.steps, refs),
-        media_files={part.source: media_path(refs[part.source]) for part in media if part.source in refs},
+        media_files={part.source: media_path(refs[part.file]) for part in media if part.file in refs},
         messages=dump_steps(prompt.steps),
         id_members=json_members(
             {

@@ -129,14 +129,24 @@ class ModelTarget:
 def model_targets(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[ModelTarget, Dataset]]:
     """Return what a model is to answer by benchmark and set of prompts; DatasetError for missing data.
 
-    Where prompts hold captions, a set of prompts has a target for each captioner.
+    Where prompts hold captions, a set of prompts has a target for each captioner. Those of a benchmark's stress test,
+    which asks its first prompts once more under each condition, come last.
     """
     keys = captioner_keys(spec, model) or [""]
-    return [
+    targets = [
         (target.with_prompts(captioner=key), dataset)
         for target, dataset in _targets(spec, model, spec.models[model], datasets)
         for key in (keys if target.prompts.has_captions else keys[:1])
     ]
+    firsts = dict[str, tuple[ModelTarget, Dataset]]()
+    for pair in targets:
+        firsts.setdefault(pair[0].prompts.benchmark_name, pair)
+    targets += [
+        (target.with_prompts(stress=str(condition)), dataset)
+        for target, dataset in firsts.values()
+        for condition in spec.stress
+    ]
+    return sorted(targets, key=lambda pair: spec.benchmarks.index(pair[0].prompts.benchmark_name))
 
 
 def captioner_keys(spec: RunSpec, model: str) -> list[str]:

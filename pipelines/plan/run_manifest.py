@@ -19,6 +19,7 @@ from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, holds_captions
 from pipelines.plan.stopping.until import Stop
+from pipelines.plan.stress.conditions import Condition
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -46,6 +47,8 @@ class PromptSet:
     cells: tuple[TaskSetting, ...]
     captioner: str = ""
     """Key of the captioner; '' for the target's."""
+    stress: str = ""
+    """Name of the condition of a stress test, which is the set's name too; '' for none."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -117,6 +120,9 @@ class ManifestEntry:
         """Return whether a prompt's version, or its caption, belongs to another set of prompts than the target's."""
         if captioner and captioner != self.prompts.captioner_name:
             return True
+        condition = Condition.of_version(version)
+        if condition and str(condition) != self.prompts.stress:
+            return True
         version, versions = version.removesuffix("+custom"), self.prompts.prompt_versions
         replacements = {new for prompt_set in self.other_prompt_sets for new in prompt_set.versions.values()}
         return bool(self.other_prompt_sets) and (
@@ -134,7 +140,10 @@ class ManifestEntry:
         return replace(
             self,
             target=self.target.with_prompts(
-                task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner
+                task_settings=cells,
+                prompt_versions=prompt_set.versions,
+                captioner=captioner,
+                stress=prompt_set.stress,
             ),
             earlier=tuple(selection for selection in selections if selection.cells),
             prompt_set=prompt_set.name,

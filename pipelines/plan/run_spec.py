@@ -16,6 +16,7 @@ from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
 from pipelines.plan.stopping.until import Until
+from pipelines.plan.stress.conditions import Condition
 
 
 class Stage(StrEnum):
@@ -110,6 +111,7 @@ class SweepRecord:
     cost_limit: float | None = None
     repeats: int = 1
     until: str | None = None
+    stress: tuple[str, ...] = ()
 
     @property
     def first_judge(self) -> str:
@@ -169,6 +171,8 @@ class RunSpec:
     """How often each request is asked, with seeds that follow each other."""
     until: Until | None = None
     """When the run stops before all is asked; None: not before."""
+    stress: tuple[Condition, ...] = ()
+    """Conditions under which the first set of prompts is asked once more."""
     wait_for_nodes_s: float | None = None
     """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
 
@@ -194,6 +198,8 @@ class RunSpec:
                     f"--until: {entry.headline}, the headline of {entry.name}, is a number of the whole corpus and no "
                     "mean over its rows, so no interval holds at every stop; leave --until out, or use --limit"
                 )
+        if self.until and self.stress:
+            raise UsageError("--until: a stress test compares all rows under each condition; use --limit for fewer")
         cells = (cells_of, people_cells)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
@@ -234,6 +240,7 @@ class RunSpec:
             cost_limit=self.cost_limit,
             repeats=self.repeats,
             until=str(self.until) if self.until else None,
+            stress=tuple(map(str, self.stress)),
         )
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:

@@ -33,7 +33,7 @@ def estimate_tokens(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> Tok
         if isinstance(part, Text):
             text += round(len(part.text) / CHARS_PER_TOKEN)
         elif isinstance(part, Media):
-            ref = media.get(part.source)
+            ref = media.get(part.file)
             pixels = ref.width * ref.height if ref else UNKNOWN_PIXELS
             shown.append(round(pixels / PIXELS_PER_TOKEN) * max(1, (part.frames + 1) // 2))
     return TokenEstimate(
@@ -45,7 +45,7 @@ def decoded_bytes(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> int:
     """Return the bytes of a request's decoded pictures and clips, each once; single-colour ones have none."""
     parts = {part for step in steps for turn in step.turns for part in turn.parts if isinstance(part, Media)}
     return sum(
-        max(1, part.frames) * media[part.source].width * media[part.source].height * 3
+        max(1, part.frames) * media[part.file].width * media[part.file].height * 3
         for part in parts
-        if part.source in media
+        if part.file in media
     )

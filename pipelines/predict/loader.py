@@ -144,7 +144,7 @@ class Loader:
         path = row.media_files[medium.source]
 
         def decode() -> Frames:
-            decoders = self._right_decoders(store).get(medium.source) if medium.kind == "video" else None
+            decoders = self._right_decoders(store).get(medium.file) if medium.kind == "video" else None
             names = decoders.split(",") if decoders else DECODERS
             return self._decoder.decode(store, path, medium, max_pixels, names)
 

@@ -45,6 +45,7 @@ class EntryResults:
     captioners: tuple[str, ...] = ()  # names of the captioners that `by_prompt_set` compares, if several
     by_prompt_set: Sequence[Measured] = ()  # metrics in all sets but the first, which `metrics` are of
     counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
+    stressed: pd.DataFrame | None = None  # of a stress test: `stressed_rows` of the plain prompts and each condition
 
 
 def outputs_of(out: Store, scores: EntryScores, request_ids: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import CellCount
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
+from pipelines.report.stress.changes import StressedCell
 from pipelines.report.token_efficiency import Efficiency
 
 METRIC_KEYS = (
@@ -136,6 +137,7 @@ class ReportData:
     cost: Table | None = None
     efficiency: tuple[Efficiency, ...] = ()
     items: tuple[ModelItems, ...] = ()
+    stress: tuple[StressedCell, ...] = ()  # what a stress test changes
     reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
+from pipelines.report.stress.changes import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
@@ -69,6 +70,8 @@ def reduce_entry(
         metrics += definition.human.metrics(inputs)
     names = _SetNames.of(planned)
     others = _OtherSets(frames=[every])
+    if any(in_set.entry.prompts.stress for in_set in planned.other_prompt_sets):
+        others.stressed.append(stressed_rows(definition, "", every, requests.samples))
     counted = {*planned.request_ids()} if planned.other_prompt_sets else set()
     for in_set in planned.other_prompt_sets:
         others.add(in_set, scores, names, counted, out)
@@ -95,6 +98,7 @@ def reduce_entry(
         variance=[*variance_rows(entry.benchmark, entry.model, others.frames)],
         by_prompt_set=others.metrics,
         counts_by_prompt_set=others.counts,
+        stressed=others.stressed_rows,
     )
 
 
@@ -107,14 +111,15 @@ class _SetNames:
 
     @classmethod
     def of(cls, planned: PlannedEntry) -> _SetNames:
-        entries = [planned.entry, *(in_set.entry for in_set in planned.other_prompt_sets)]
+        others = [in_set.entry for in_set in planned.other_prompt_sets if not in_set.entry.prompts.stress]
+        entries = [planned.entry, *others]
         prompt_sets = tuple(dict.fromkeys(entry.prompt_set for entry in entries))
         captioners = tuple(dict.fromkeys(entry.prompts.captioner_name for entry in entries))
         return cls(*(names if len(names) > 1 else () for names in (prompt_sets, captioners)))
 
     def label(self, entry: ManifestEntry, setting: str = "") -> str:
         """Return what a page calls a set of prompts; of a `setting` without captions, without their captioner."""
-        names = [entry.prompt_set] if self.prompt_sets else []
+        names = [entry.prompt_set] if self.prompt_sets or entry.prompts.stress else []
         if self.captioners and (not setting or setting in entry.definition.captioned_settings):
             names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
@@ -135,24 +140,35 @@ class _OtherSets:
     """Results of an entry in its other sets of prompts; requests that sets share count in the first alone."""
 
     frames: list[pd.DataFrame]
-    """The scored rows of each set, the first one's too."""
+    """The scored rows of each set but a stress test's, the first one's too."""
     metrics: list[Measured] = field(default_factory=list)
     counts: list[CellCount] = field(default_factory=list)
     judge_failed: int = 0
     items: list[ModelItems] = field(default_factory=list)
     answers: list[ExampleAnswer] = field(default_factory=list)
     efficiency: list[Efficiency] = field(default_factory=list)
+    stressed: list[pd.DataFrame] = field(default_factory=list)
+
+    @property
+    def stressed_rows(self) -> pd.DataFrame | None:
+        """The rows that a stress test compares; None without one."""
+        import pandas as pd
+
+        return pd.concat(self.stressed, ignore_index=True) if self.stressed else None
 
     def add(self, in_set: PlannedEntry, scores: EntryScores, names: _SetNames, counted: set[str], out: Store) -> None:
         """Add a set; its requests are added to those `counted` in earlier ones."""
         entry, requests = in_set.entry, EntryRequests.read(in_set)
         definition, rows = entry.definition, without_verdicts(scores.join(requests.columns))
         frame = asked_rows(rows)
-        self.frames.append(frame)
+        new = rows[~rows["request_id"].isin(counted)]
+        if entry.prompts.stress:
+            self.stressed.append(stressed_rows(definition, entry.prompts.stress, asked_rows(new), requests.samples))
+        else:
+            self.frames.append(frame)
         for metric in definition.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
-        new = rows[~rows["request_id"].isin(counted)]
         self.counts += counts_of(entry, new)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
         lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []

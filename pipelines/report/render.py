@@ -19,6 +19,8 @@ from pipelines.report.pages.items import item_files
 from pipelines.report.pages.markdown import markdown_page
 from pipelines.report.reproduction import PATH as REPRODUCTION
 from pipelines.report.reproduction import reproduction_json
+from pipelines.report.stress.changes import PATH as STRESS
+from pipelines.report.stress.changes import stress_json
 from pipelines.report.tables import overview
 
 Part = TypeVar("Part", Section, BenchmarkSection)
@@ -35,6 +37,7 @@ def render(report: ReportData) -> dict[str, bytes]:
     contents: dict[str, bytes] = {
         METRICS: metrics_json(report.metrics),
         REPRODUCTION: reproduction_json(report.reproduction),
+        **({STRESS: stress_json(report.stress)} if report.stress else {}),
     }
     for path, content in _table_files(report):
         if path in contents:

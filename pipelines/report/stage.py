@@ -30,6 +30,8 @@ from pipelines.report.portable import portable, portable_text
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
+from pipelines.report.stress.changes import StressedCell, stressed_cells
+from pipelines.report.stress.tables import stress_section
 from pipelines.report.tables.other_verdicts import verdict_table
 from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
@@ -149,10 +151,12 @@ def publish(
     leaders = {at.benchmark: at.leader for at in standings}
     spending = (*run.spending, *([costs.record()] if costs else []))
     reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
+    stressed = [cell for name in names for cell in _stressed(name, reduced, baselines)]
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else ""), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
-        across=(*_reproduction(reproduction), *_across(names, shown, baselines)),
+        across=(*_reproduction(reproduction), *stress_section(stressed), *_across(names, shown, baselines)),
+        stress=tuple(stressed),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
             _with_prompt_tables(
@@ -189,6 +193,14 @@ def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
     table = summary_table(by_paper, {name: benchmark(name).title for name in by_paper})
     title = "Our numbers beside the published ones"
     return (Section(name="reproduction", title=title, summary=(table,)),) if table else ()
+
+
+def _stressed(name: str, reduced: Sequence[EntryResults], baselines: frozenset[str]) -> list[StressedCell]:
+    """Return what a stress test changes of a benchmark's answers and conclusions."""
+    rows = {
+        of.counts[0].model: of.stressed for of in reduced if of.stressed is not None and of.counts[0].benchmark == name
+    }
+    return stressed_cells(name, rows, baselines)
 
 
 def _facts(run: RunManifest, spent: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.stopping.until import STOPPED
+from pipelines.plan.stress.conditions import asked_sample
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -70,7 +71,12 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     output, dropped = (None, ()) if raw["output"] is None else clean_reply(raw["output"])
     return Row(
         request_id=raw["request_id"],
-        sample=context.samples[raw["sample_id"]],
+        sample=asked_sample(
+            context.prompts.benchmark,
+            context.samples[raw["sample_id"]],
+            raw["prompt_version"] or "",
+            context.prompts.seed,
+        ),
         model=raw["model"],
         task=raw["task"],
         setting=raw["setting"],

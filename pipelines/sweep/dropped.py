@@ -66,6 +66,8 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
             if prompt_set.captioner:
                 name = captioner_name(prompt_set.captioner)
                 kind, flag = f"with captions of {name!r}", f"--captioner {old.prompts.captioner_name},{name}"
+            if prompt_set.stress:
+                kind, flag = f"under {prompt_set.name}", f"`vlmsweep stress` and --conditions {prompt_set.name}"
             yield (
                 f"{new.model} on {new.benchmark}: the report no longer shows {_cell_names(cells)} {kind}; "
                 f"earlier predictions are kept, and this command with {flag} shows them again"

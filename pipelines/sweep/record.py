@@ -33,8 +33,9 @@ def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[Manifes
     entries = []
     for (model, name), (first, *others) in groups.items():
         names = spec.prompt_sets.get(name, ("",))
-        per_name = (1 + len(others)) // len(names)  # one per captioner
-        prompt_sets = [prompt_set for prompt_set in names for _ in range(per_name)]
+        stressed = [target.prompts.stress for target in others if target.prompts.stress]
+        per_name = (1 + len(others) - len(stressed)) // len(names)  # one per captioner
+        prompt_sets = [*(prompt_set for prompt_set in names for _ in range(per_name)), *stressed]
         sets = [_prompt_set(*pair, first) for pair in zip(prompt_sets[1:], others, strict=True)]
         entries.append(
             ManifestEntry(
@@ -56,7 +57,9 @@ def _prompt_set(name: str, target: ModelTarget, first: ModelTarget) -> PromptSet
     captioner = prompts.captioner if prompts.captioner != first.prompts.captioner else ""
     is_in = [not captioner or holds_captions(prompts.benchmark, cell) for cell in prompts.task_settings]
     cells = tuple(compress(prompts.task_settings, is_in))
-    return PromptSet(name=name, versions=prompts.prompt_versions, cells=cells, captioner=captioner)
+    return PromptSet(
+        name=name, versions=prompts.prompt_versions, cells=cells, captioner=captioner, stress=prompts.stress
+    )
 
 
 def record_sweep(

@@ -18,6 +18,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import numpy as np
 
 from models.media_sampling import uniform_indices
 from models.messages import Media
-from pipelines.media.decode_worker import Shrink, _shrinker, _with_decord, _with_pyav
+from pipelines.media.decode_worker import Pick, Shrink, _shrinker, _with_decord, _with_pyav
 from pipelines.media.decoder import Decoder
 from pipelines.media.video_containers import detect_container
 from pipelines.storage.store import Store
@@ -50,11 +51,11 @@ def torchcodec_decoder() -> Decode | None:
     torch.set_num_threads(1)
 
     def decode(
-        path: str, container: str, count: int, shrink: Shrink
+        path: str, container: str, pick: Pick, shrink: Shrink
     ) -> tuple[list[np.ndarray], list[float], float, int]:
         del container
         decoder = VideoDecoder(path, num_ffmpeg_threads=1, dimension_order="NHWC")
-        batch = decoder.get_frames_at(uniform_indices(len(decoder), count))
+        batch = decoder.get_frames_at(pick(len(decoder)))
         rate = float(decoder.metadata.average_fps or 0)
         return [shrink(frame.numpy()) for frame in batch.data], batch.pts_seconds.tolist(), rate, len(decoder)
 
@@ -67,7 +68,8 @@ def measure(clips: Sequence[Path], decoders: Mapping[str, Decode], pixels: int, 
     Raises:
         ValueError: a decoder gives other frames than decord.
     """
-    names, shrink = list(decoders), _shrinker(pixels)
+    pick = partial(uniform_indices, count=FRAMES)
+    names, shrink = list(decoders), _shrinker(pixels, {})
     seconds: dict[str, list[float]] = defaultdict(list)
     child_seconds: list[float] = []
     digests = {clip: hashlib.sha256(clip.read_bytes()).hexdigest() for clip in clips}
@@ -77,7 +79,7 @@ def measure(clips: Sequence[Path], decoders: Mapping[str, Decode], pixels: int, 
                 frames = {}
                 for name in names[run % len(names) :] + names[: run % len(names)]:
                     start = time.process_time()
-                    frames[name] = decoders[name](str(clip), detect_container(clip), FRAMES, shrink)[0]
+                    frames[name] = decoders[name](str(clip), detect_container(clip), pick, shrink)[0]
                     seconds[name].append(time.process_time() - start)
                 _check_equal(clip, frames)
                 start = time.perf_counter()

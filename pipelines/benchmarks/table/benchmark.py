@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from string import ascii_uppercase
 from typing import Final
@@ -122,6 +123,12 @@ class _Table:
         return dict(zip(ascii_uppercase, texts, strict=False))
 
 
+def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
+    data = sample.data
+    options = [data["options"][number] for number in order]
+    return replace(sample, data={**data, "options": options, "gold": order.index(int(data["gold"]))})
+
+
 def _annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
     from pipelines.benchmarks.table.people import annotation_form
 
@@ -160,6 +167,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         judged_tasks=(definition.kind,) if is_open else (),
         expected=parts.expected,
         options=parts.options,
+        permuted=_permuted if definition.kind == "choice" else None,
         reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
         paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),
         human=lazy_part("pipelines.benchmarks.table.people:human_baseline", definition),

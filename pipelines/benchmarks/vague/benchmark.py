@@ -112,6 +112,11 @@ class _Vague:
         """Return the readings by letter."""
         return readings_by_letter(row.sample) if row.task == "mcq" else {}
 
+    def permuted(self, sample: Sample, order: Sequence[int]) -> Sample:
+        """Return a sample with its readings under other letters."""
+        places = [order.index(LETTERS.index(letter)) for letter in sample.data["ordering"]]
+        return replace(sample, data={**sample.data, "ordering": [LETTERS[place] for place in places]})
+
     def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
         """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
         if row.task != "freeform" or row.status != "ok":
@@ -264,6 +269,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     expected=_PARTS.expected,
     options=_PARTS.options,
+    permuted=_PARTS.permuted,
     captions=_PARTS.captions,
     captioned_settings=(CAPTIONED,),
     paired_metrics=lazy_part("pipelines.benchmarks.vague.metrics:paired_metrics"),

@@ -1,0 +1,1 @@
+"""What a stress test asks once more, and under which conditions."""
