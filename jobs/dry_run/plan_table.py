@@ -95,7 +95,8 @@ def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
     """Return the set of prompts of a plan where a benchmark is asked in named sets, and of several captioners whose."""
     name = plan.prompts.benchmark_name
     sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
-    prompts = next((chosen for chosen, versions in sets.items() if versions == plan.prompts.prompt_versions), "")
+    of_set = (chosen for chosen, versions in sets.items() if versions == plan.prompts.prompt_versions)
+    prompts = plan.prompts.stress or next(of_set, "")
     captioner = plan.prompts.captioner_name if len(spec.captioners) > 1 and plan.prompts.has_captions else ""
     return {**({"prompts": prompts} if prompts else {}), **({"captioner": captioner} if captioner else {})}
 

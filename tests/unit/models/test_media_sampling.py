@@ -90,3 +90,11 @@ def test_shrunk_size_stays_within_the_limit(width: int, height: int, max_pixels:
     elif min(new_width, new_height) > 1:
         # Rounding both sides down to whole pixels loses no more than this.
         assert (new_width + 1) * (new_height + 1) > max_pixels
+
+
+def test_shifted_frames_lie_between_those_of_the_clip_and_end_with_the_last() -> None:
+    assert uniform_indices(101, 5) == [0, 25, 50, 75, 100]
+    assert uniform_indices(101, 5, shift=50) == [12, 37, 62, 87, 100]
+    assert uniform_indices(101, 1, shift=50) == [50]
+    assert uniform_indices(4, 5, shift=50) == [0, 1, 2, 3]
+    assert all(len({*uniform_indices(total, 32, shift=99)}) == 32 for total in range(33, 200))

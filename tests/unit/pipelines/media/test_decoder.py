@@ -157,3 +157,32 @@ def test_pyav_decodes_where_decord_is_not_installed(tmp_path: Path, monkeypatch:
         frames, decoders = decoder.checked_decoders(clip, Media("video", "", 4))
         assert decoders == ("pyav",)
         assert np.array_equal(decoder.decode_file(clip, Media("video", "", 4)).pixels, frames.pixels)
+
+
+def test_a_stress_test_changes_the_pixels_that_are_shown_and_not_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "noise.png"
+    noise = np.random.default_rng(1).integers(0, 255, (40, 60, 3), np.uint8)
+    Image.fromarray(noise).save(path)
+    with Decoder() as decoder:
+        plain = decoder.decode_file(path, Media("image", "ab"))
+        stored, shrunk, small = (
+            decoder.decode_file(path, Media("image", f"ab~{change}"), limit)
+            for change, limit in (("jpeg-30", None), ("pixels-25", None), ("pixels-25", 600))
+        )
+        assert decoder.decode_file(path, Media("image", "ab~jpeg-30")).pixels.tolist() == stored.pixels.tolist()
+    assert plain.encoded is not None
+    assert [each.encoded for each in (stored, shrunk, small)] == [None, None, None]
+    assert [each.pixels.shape for each in (stored, shrunk, small)] == [(1, 40, 60, 3), (1, 20, 30, 3), (1, 10, 15, 3)]
+    assert np.abs(stored.pixels.astype(int) - plain.pixels).mean() > 5
+
+
+def test_a_stress_test_shows_the_frames_between(tmp_path: Path) -> None:
+    write_source(tmp_path, 1, 1)
+    clip = next(tmp_path.rglob("*.mp4"))
+    with Decoder() as decoder:
+        for name in ("decord", "pyav"):
+            plain, shifted = (
+                decoder.decode_file(clip, Media("video", f"ab{c}", 3), None, [name]) for c in ("", "~frames-50")
+            )
+            assert plain.seconds[0] < shifted.seconds[0] < plain.seconds[1] < shifted.seconds[1]
+            assert (plain.seconds[-1], len(shifted.pixels)) == (shifted.seconds[-1], 3)
