@@ -13,7 +13,7 @@ from pipelines.report.stress.changes import FLIPS, SIGNIFICANCE, Estimate, PairC
 
 _TEXTS: Final[tuple[Style, ...]] = ("plain",) * 5
 _SHARES: Final[tuple[Style, ...]] = ("percent1",) * 3
-_GAPS: Final[tuple[Style, ...]] = ("percent1", "fraction3") * 3
+_GAPS: Final[tuple[Style, ...]] = ("percent1", "fraction4") * 3
 _PAIRED: Final = (
     "Paired by question: only rows that have an answer both to the plain prompt and under the condition. In brackets "
     "the 95% interval over clips, pictures or scenes."
@@ -30,8 +30,8 @@ _OUTCOMES: Final = (
 )
 _LIMITS: Final = (
     "A condition that changes nothing shows that this change does not matter, not that a model understands the "
-    "question. `order` moves options to other places and letters, `letters` to other letters alone: what changes under "
-    "both is due to letters, under `order` alone to places."
+    "question. Order moves options to other places and letters, letters to other letters alone: what changes under "
+    "both is due to letters, under order alone to places."
 )
 
 
@@ -44,7 +44,7 @@ def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
         title="Conclusions that flip under other orders, letters and media",
         label_head="Benchmark",
         columns=(
-            *("Condition", "Task", "Setting", "Conclusion", "Moved answers %", "Change, points", "Models", "Pairs"),
+            *("Condition", "Conclusion", "Task", "Setting", "Moved answers %", "Change, points", "Models", "Pairs"),
             *("Swapped", "Swapped beyond chance", "Significance lost", "Gained", "Reversed"),
         ),
         rows=tuple(TableRow(label=benchmark(cell.benchmark).title, cells=_conclusion(cell)) for cell in cells),
@@ -59,7 +59,7 @@ def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
             *("Moved answers %", "Right to wrong", "Wrong to right"),
         ),
         rows=tuple(_models(cells)),
-        styles=(*_TEXTS, *_SHARES, "fraction3", "percent1", "plain", "plain"),
+        styles=(*_TEXTS, *_SHARES, "fraction4", "percent1", "plain", "plain"),
         notes=(_PAIRED, _P, "Moved: chooses another option, by its text; empty where answers are free."),
     )
     pairs = Table(
@@ -80,7 +80,7 @@ def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
 
 def _conclusion(cell: StressedCell) -> tuple[TableCell, ...]:
     return (
-        *(cell.condition, cell.task, cell.setting, cell.conclusion, _value(cell.moved), _value(cell.change)),
+        *(cell.condition, cell.conclusion, cell.task, cell.setting, _value(cell.moved), _value(cell.change)),
         *(len(cell.models), len(cell.pairs), cell.swapped, cell.swapped_beyond_chance),
         *map(cell.count, FLIPS),
     )

@@ -102,5 +102,5 @@ def test_free_answers_have_no_moved_share() -> None:
 def test_the_page_has_conclusions_models_and_pairs(cells: dict[str, StressedCell]) -> None:
     (section,) = stress_section([*cells.values()])
     assert [table.id for table in (*section.summary, *section.tables)] == ["stress", "stress_models", "stress_pairs"]
-    assert section.summary[0].rows[0].cells[:4] == ("order-1", "mcq", "vlm", cells["order-1"].conclusion)
+    assert section.summary[0].rows[0].cells[:4] == ("order-1", cells["order-1"].conclusion, "mcq", "vlm")
     assert stress_section([]) == ()
