@@ -65,8 +65,8 @@ class EntryRequests:
         examples: Counter[tuple[str, str]] = Counter()
         for entry_plan in planned.plans:
             selected = iter_selected_samples(entry_plan.dataset, entry_plan.entry.selection)
-            asked = map(entry_plan.entry.prompts.asked_sample, selected)
-            requests.samples |= {sample.sample_id: sample for sample in asked}
+            samples = map(entry_plan.entry.prompts.asked_sample, selected)
+            requests.samples |= {sample.sample_id: sample for sample in samples}
             reader = PlanReader(entry_plan.plan.store)
             for part in entry_plan.plan.parts:
                 chosen = {}
