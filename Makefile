@@ -19,7 +19,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-judges simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -109,6 +109,10 @@ simulate-intervals: $(STAMP)
 # Ten minutes: 1,000 sweeps with `--until` for each form of a full set; its figures are in docs/how-to/until.md.
 simulate-until: $(STAMP)
 	@$(BIN)/python -m tests.bench.sequential
+
+# Ten minutes: 2,000 times each judge that errs, with labels on some answers; its figures are in docs/how-to/judges.md.
+simulate-judges: $(STAMP)
+	@$(BIN)/python -m tests.bench.judges
 
 # Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)

@@ -9,6 +9,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.csv_rows import CsvRows
@@ -20,6 +21,7 @@ from pipelines.benchmarks.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+_TIE: Final = 0.5  # share of people who say yes
 POOLED: Final = person("all together")  # the people of an output as one
 SAME_ITEMS: Final = "human-items"  # subset of the items that the people of a file answered
 
@@ -60,6 +62,9 @@ class HumanKind:
     sample_noun: str = "sample"
     answer: Callable[[HumanRow], Mapping[str, str]] | None = None
     """Task, setting, variant and output of a person's answer; None where rows are no answers."""
+    label: Callable[[HumanRow], OutputKey | None] | None = None
+    """The model's output that a row labels as right or wrong, None for none; None where rows are no labels."""
+    label_column: str = ""  # of `1` or `0`
     check_whole: Callable[[str], object] = lambda _text: None  # ValueError for what no single row shows
 
     def rows(self, text: str) -> Iterator[tuple[int, HumanRow]]:
@@ -169,17 +174,35 @@ class HumanBaseline:
             for _, row in file.rows(text)
         ]
 
-    def labelled(self, _files: Mapping[str, str], /) -> Collection[OutputKey]:
+    def output_labels(self, files: Mapping[str, str], /) -> dict[OutputKey, dict[str, float]]:
+        """Return people's labels of models' outputs, 1 or 0 by person."""
+        labels: dict[OutputKey, dict[str, float]] = {}
+        for kind in self.kinds:
+            for row in self.rows(files, kind.name) if kind.label else ():
+                if kind.label and (key := kind.label(row)) is not None:
+                    labels.setdefault(key, {})[row[kind.person]] = float(row[kind.label_column])
+        return labels
+
+    def labelled(self, files: Mapping[str, str], /) -> Collection[OutputKey]:
         """Return the models' outputs that people labelled, which the judge may judge to be compared with them."""
-        return frozenset()
+        return self.output_labels(files).keys()
 
     def labels(self, _files: Mapping[str, str], /) -> dict[str, dict[str, Mapping[Hashable, Hashable]]]:
         """Return people's labels of models' answers for the table of agreement: name, annotator, answer -> label."""
         return {}
 
-    def with_labels(self, scores: pd.DataFrame, _files: Mapping[str, str], _model: str, /) -> pd.DataFrame:
-        """Return the scores of one model with people's labels of its single answers, before they are reduced."""
-        return scores
+    def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
+        """Return the scores of one model with people's labels of its answers as the column `human`.
+
+        Of several people the majority counts; a tie is no label. Without labels, those of the predictions remain.
+        """
+        votes = {key[1:]: fmean(by.values()) for key, by in self.output_labels(files).items() if key[0] == model}
+        if not votes:
+            return scores
+        majority = {key: float(share > _TIE) for key, share in votes.items() if share != _TIE}
+        earlier = scores["human"] if "human" in scores else [None] * len(scores)
+        human = [majority.get(key, old) for key, old in zip(output_keys(scores), earlier, strict=True)]
+        return scores.assign(human=human).astype({"human": "float64"})
 
     def metrics(self, _inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model's scores with people's on the items that both answered."""
@@ -200,6 +223,11 @@ class HumanBaseline:
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Lay out tables and figures of the files; `_scores` maps models to their `annotation_scores`."""
         return (), ()
+
+
+def output_keys(scores: pd.DataFrame) -> Iterator[tuple[str, str, str, str]]:
+    """Yield task, setting, sample and variant of each row."""
+    return zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
 
 
 def human_prediction(  # noqa: PLR0913 - the columns of a predictions file

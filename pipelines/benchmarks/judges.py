@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.records import CORRECTED, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,9 @@ def metrics_by_judge(
     plain, has_verdict = without_verdicts(frame), _has_verdict(verdicts)
     return {
         judge: [
-            metric for metric in reduce(_as_judged(plain, of_judge, has_verdict), samples) if metric.metric in names
+            metric
+            for metric in reduce(_as_judged(plain, of_judge, has_verdict), samples)
+            if metric.metric.removesuffix(CORRECTED) in (*names, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY)
         ]
         for judge, of_judge in verdicts.items()
     }

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 Status = Literal["ok", "error", "excluded"]
 RIGHT: Final = ("correct", "accepted")
 """Values of a row that say whether its answer is right: by its reading, and by a judge; the first that a row has."""
+CORRECTED: Final = "_corrected"  # ending of a judged metric that people's labels correct
+JUDGE_SENSITIVITY: Final = "judge_sensitivity"
+JUDGE_SPECIFICITY: Final = "judge_specificity"
+JUDGE_LABELS: Final = "judge_labels"
+JUDGE_LABELS_NEEDED: Final = "judge_labels_needed"  # further ones, for the half width that is the category
+JUDGE_AGREEMENT: Final = "judge_agreement"
+"""Share of people's labels that the judge's verdict equals; with `_of_people` another person's label."""
+_OF_LABELS: Final = (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, JUDGE_LABELS, JUDGE_LABELS_NEEDED)
 _REPEAT: Final = "#"  # between a variant and the number of a repeat, from 1; the first request of a question has none
 _PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
@@ -21,6 +29,11 @@ _PERSON: Final = "human:"  # prefix of the names of people whose answers are sco
 def is_person(model: str) -> bool:
     """Return whether a model's name is that of a person whose answers are scored like a model's."""
     return model.startswith(_PERSON)
+
+
+def is_of_labels(metric: str) -> bool:
+    """Return whether a metric says what people's labels do of a judge."""
+    return metric.endswith(CORRECTED) or metric in _OF_LABELS
 
 
 def person(name: str) -> str:

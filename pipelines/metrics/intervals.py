@@ -168,6 +168,11 @@ def _rows(terms: Sequence[Term]) -> float:
     return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
 
 
+def variance_between(terms: Sequence[Term]) -> float:
+    """Return the variance of a weighted sum of ratios between clusters, linearised."""
+    return _variance(terms, sums_by_cluster(terms))
+
+
 def _variance(terms: Sequence[Term], sums: Sequence[FloatArray]) -> float:
     """Return the variance of a weighted mean of ratios between clusters, linearised."""
     deviations = np.zeros(len(sums[0]))

@@ -90,7 +90,9 @@ class JointOutput:
                 for entry in run.entries
                 if entry.benchmark in installed and (entry.model, entry.benchmark) not in left_out
             )
-            reporting = replace(sweep, stages=frozenset([Stage.REPORT]))
+            # Labels of pairs that still wait are no error.
+            without_files = replace(sweep.context, spec=replace(sweep.context.spec, human=()))
+            reporting = replace(sweep, stages=frozenset([Stage.REPORT]), context=without_files)
             result = score_and_report(reporting, replace(run, entries=shown), warnings=warnings)
             write_counts(self.out, result.counts)
         return result

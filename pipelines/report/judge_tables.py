@@ -1,4 +1,4 @@
-"""Tables of a run with several judges: metrics by judge, agreement of judges, preference for their own family."""
+"""Tables of judges: what people's labels say of them; of several, metrics by judge, agreement, preference."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from typing import Any, Final
 
 from models.families import families_named
 from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.human import gap_metric, human_metric
 from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, pair_name
-from pipelines.benchmarks.results import Key, Results, mean_of
+from pipelines.benchmarks.metrics_kernel.labels import MetricName
+from pipelines.benchmarks.people.replacement import MARGIN, may_replace
+from pipelines.benchmarks.records import (
+    CORRECTED,
+    JUDGE_AGREEMENT,
+    JUDGE_LABELS,
+    JUDGE_LABELS_NEEDED,
+    JUDGE_SENSITIVITY,
+    JUDGE_SPECIFICITY,
+)
+from pipelines.benchmarks.results import Key, Results, count_of, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
 
+_REACH: Final = 0.02  # half width for which the table has the labels needed
 _SAME_FAMILY: Final = "the judge is of the model's family"
 
 
@@ -27,21 +39,83 @@ def judge_tables(
     definition: BenchmarkDefinition,
     models: Mapping[str, Mapping[str, Any]],
 ) -> list[Table]:
-    """Return the tables of one benchmark; none unless several judges gave verdicts.
+    """Return the tables of one benchmark; none unless people labelled judged answers, or several judges gave verdicts.
 
     `results` has their agreement, `by_judge` the metrics by each; `models` are the specs of `run.json` by name.
     """
     judges = list(by_judge)
+    of_labels = [table for table in (_corrections(results, definition), _replacement(results)) if table.rows]
     if len(judges) < 2:
-        return []
+        return of_labels
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
     related = {(judge, model) for judge in judges for model in families if families[judge] & families[model]}
     rows = list(_rows([by_judge[judge] for judge in judges], definition))
     return [
+        *of_labels,
         _by_judge(results.benchmark, judges, rows, related),
         _agreement(results, judges),
         _preference(results.benchmark, judges, rows, related),
     ]
+
+
+def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
+    """Lay out each judged metric that people's labels correct, as judged and corrected, and how the judge errs."""
+    rows = []
+    for key, number in results.ours.items():
+        name = key.metric.removesuffix(CORRECTED)
+        if name == key.metric or name not in definition.judged_metrics or key.category != definition.whole_category:
+            continue
+        of_judge = key._replace(category="")
+        needed = of_judge._replace(metric=JUDGE_LABELS_NEEDED, category=f"{_REACH:g}")
+        cells = (
+            with_interval(results.find(key._replace(metric=name))),
+            with_interval(number),
+            count_of(results.find(of_judge._replace(metric=JUDGE_LABELS))),
+            *(
+                with_interval(results.find(of_judge._replace(metric=of)))
+                for of in (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY)
+            ),
+            results.find(needed),
+        )
+        group = ", ".join(filter(None, (key.setting, key.subset, key.category)))
+        rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells)))
+    return Table(
+        id=f"{results.benchmark}_judge_corrected",
+        title="Judged metrics corrected by people's labels",
+        columns=(
+            *("Metric", "Setting", "By the judge", "Corrected", "Labels", "Sensitivity", "Specificity"),
+            f"More labels for ±{100 * _REACH:g} points",
+        ),
+        rows=tuple(rows),
+        style="percent1",
+        notes=(
+            "Percent; in brackets the 95% interval over clips, pictures or scenes.",
+            "Corrected: by prediction-powered inference (PPI++); labels count as a random draw in each category.",
+            "Sensitivity: share of answers that people accept and the judge too; specificity: that both reject.",
+        ),
+    )
+
+
+def _replacement(results: Results) -> Table:
+    """Lay out how judge and people agree with people, and whether the judge may replace them."""
+    rows = []
+    for key, number in results.ours.items():
+        if key.metric == JUDGE_AGREEMENT:
+            people, gap = (results.find(key._replace(metric=of(key.metric))) for of in (human_metric, gap_metric))
+            may = may_replace(gap.low, gap.high) if gap else "undecided"
+            cells = (key.setting, *map(with_interval, (number, people, gap)), may)
+            rows.append(TableRow(label=key.model, cells=cells))
+    return Table(
+        id=f"{results.benchmark}_judge_replacement",
+        title="May the judge replace these people?",
+        columns=("Setting", "Judge agrees", "People agree", "Difference", "May replace"),
+        rows=tuple(rows),
+        style="percent1",
+        notes=(
+            "Percent of equal labels, over answers that two people or more labelled: judge and person, and two people.",
+            f"Yes: the whole interval of the difference is above -{100 * MARGIN:g} points; no: below; else undecided.",
+        ),
+    )
 
 
 def _rows(by_judge: Sequence[Results], definition: BenchmarkDefinition) -> Iterator[tuple[Key, list[TableValue]]]:

@@ -12,6 +12,7 @@ from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
 from pipelines.benchmarks.people.comparison import parsed_answers
+from pipelines.benchmarks.people.replacement import replacement_metrics
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
@@ -68,6 +69,7 @@ def reduce_entry(
         human_frames = {person.entry.model: _frame(person, out)[0] for person in people}
         inputs = HumanInputs(scores=frame, samples=requests.samples, files=files, people=human_frames)
         metrics += definition.human.metrics(inputs)
+        metrics += replacement_metrics(frame, definition.human.output_labels(files), entry.model)
     names = _SetNames.of(planned)
     others = _OtherSets(frames=[every])
     if any(in_set.entry.prompts.stress for in_set in planned.other_prompt_sets):

@@ -16,6 +16,7 @@ from pipelines.predict.records import CellCount, Job
 from pipelines.predict.stage import run_job
 from pipelines.report.stage import Remarks, publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
+from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
 
@@ -27,7 +28,8 @@ def score_and_report(
 ) -> SweepResult:
     """Score and report all entries of `run`, where that is among the sweep's stages.
 
-    The report shows the `warnings`, and why models are `unavailable`.
+    The report shows the `warnings`, and why models are `unavailable`. Raises UsageError, before the report, for labels
+    of `--human` whose answers no judge has judged.
     """
     notes = list(warnings)
     result = SweepResult(warnings=notes, unavailable=list(unavailable), spending=sweep.costs)
@@ -46,6 +48,7 @@ def score_and_report(
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT not in sweep.stages:
         return result
+    check_labels(context.out, entries, context.spec.human)
     context.progress.phase("report", len(entries))
     reduced = reduce_all(context, entries, sweep.cluster)
     publish(

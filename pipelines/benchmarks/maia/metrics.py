@@ -64,7 +64,7 @@ _SIDES: Final = tuple(
     )
     for letter, side in (("a", 1.0), ("b", 0.0))
 )
-_OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=unjudged_note)
+_OPEN: Final = _over_questions(name="oevqa_accuracy", value=accepted, missing=unjudged_note, judged=True)
 _OPEN_AUTHORS: Final = _over_questions(
     name="oevqa_accuracy_authors",
     value=lambda rows: np.where(rows.failed, 0.0, rows.floats("accepted_authors")),

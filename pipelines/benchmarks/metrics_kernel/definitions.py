@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.benchmarks.metrics_kernel.judged import label_estimates
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
@@ -45,6 +46,7 @@ class MetricDef:
     empty: Reason = NO_ROW  # why there is no value where no row counts
     is_exact: bool = False  # without error, such as chance: no interval, no failed rows
     form: Form = "single"  # for one model, for two models, or for both
+    judged: bool = False  # a share of answers that a judge accepts, which people's labels can correct
 
     def columns(self, rows: ScoredRows) -> tuple[FloatArray, Bools]:
         """Return the columns of all rows, (rows, K), and which rows count."""
@@ -171,7 +173,10 @@ class Measure:
 
     def estimate(self) -> Estimate:
         """Compute the metric."""
-        parts = [self.definition.estimate(rows) for rows in self.parts]
+        return self.joined([self.definition.estimate(rows) for rows in self.parts])
+
+    def joined(self, parts: Sequence[Estimate]) -> Estimate:
+        """Return the mean of the parts' estimates under the labels of the measure."""
         estimate = parts[0] if len(parts) == 1 else mean_of(parts)
         return replace(estimate, metric=replace(estimate.metric, **dict[str, Any](self.labels)))
 
@@ -230,8 +235,9 @@ def compared(
 
 
 def estimates(measures: Iterable[Measure]) -> list[Estimate]:
-    """Compute the metrics of one model."""
-    return [measure.estimate() for measure in measures if measure.definition.form != "paired"]
+    """Compute the metrics of one model, and what people's labels say of those of a judge."""
+    single = [measure for measure in measures if measure.definition.form != "paired"]
+    return [estimate for measure in single for estimate in (measure.estimate(), *label_estimates(measure))]
 
 
 @contextmanager

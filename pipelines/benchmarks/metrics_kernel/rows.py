@@ -124,6 +124,11 @@ class ScoredRows:
         """Rows that could not be asked."""
         return self._has_status("excluded")
 
+    @property
+    def is_judged(self) -> Bools:
+        """Rows whose answer a judge was asked about, and replied."""
+        return np.isin(self["verdict_state"].astype(str), ("ok", "invalid"))
+
     def metric(self, name: str, value: float | None, n: int | None = None, **fields: Any) -> Metric:
         """Return a metric of these rows; `n` is by default the number of answers."""
         labels = {label: getattr(self, label) for label in ("task", "setting", "subset", "category")}

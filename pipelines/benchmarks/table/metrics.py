@@ -78,7 +78,7 @@ _YES_NO: Final = (
 _ANLS: Final = MetricDef(name="anls", value="anls")
 _VQA: Final = MetricDef(name="vqa_accuracy", value="vqa", counted=lambda rows: rows.ok & ~np.isnan(rows.floats("vqa")))
 _EXACT: Final = MetricDef(name="exact", value="exact")
-_JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=unjudged_note)
+_JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=unjudged_note, judged=True)
 _SIMILAR: Final = (MetricDef(name="rouge", value="rouge"), MetricDef(name="meteor", value="meteor"))
 _BLEU: Final = MetricDef(
     name="bleu", value="bleu_counts", statistic=bleu_of_sums, of_totals=bleu_of_counts, form="both"

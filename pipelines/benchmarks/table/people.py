@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.benchmarks.human import HumanKind
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
 _MAX_CHOICES: Final = 12  # labels that a form shows to be clicked; more are typed
 
 
+_LABELS: Final = HumanKind(
+    name="labels",
+    columns=("sample_id", "model", "setting", "annotator", "correct"),
+    about="A person's 0 or 1 on a model's answer, which the judge judges too.",
+    item=("model", "setting", "sample_id"),
+    values={"correct": ("0", "1")},
+    sample=lambda row: row["sample_id"],
+    label=lambda row: (row["model"], "open", row["setting"], row["sample_id"], ""),
+    label_column="correct",
+)
+
+
 def human_baseline(definition: TableDefinition) -> HumanBaseline:
     """Return what is known of people on a table: the answers of files, scored like a model's."""
     kind = definition.kind
@@ -29,7 +42,7 @@ def human_baseline(definition: TableDefinition) -> HumanBaseline:
 
         name = definition.name
         title = definition.title or definition.name
-        kinds = (
+        kinds: ClassVar = (
             HumanKind(
                 name="answers",
                 columns=("sample_id", "annotator", "answer"),
@@ -39,6 +52,7 @@ def human_baseline(definition: TableDefinition) -> HumanBaseline:
                 sample=lambda row: row["sample_id"],
                 answer=lambda row: {"task": kind, "setting": DEFAULT, "output": row["answer"]},
             ),
+            *((_LABELS,) if kind == "open" else ()),
         )
         measures: ClassVar = {} if kind == "open" else {Key("accuracy", kind): "correct"}
         agreement_headings: ClassVar = {} if kind in ("open", "text") else {kind: kind}
@@ -50,8 +64,17 @@ def human_baseline(definition: TableDefinition) -> HumanBaseline:
     return TableBaseline()
 
 
-def annotation_form(definition: TableDefinition, samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per row; its answers are a file of kind `answers`."""
+def annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+    """Return a form with one item per row, a file of kind `answers`; of `open`, one per model's answer: `labels`."""
+    if definition.kind == "open":
+        return AnnotationForm(
+            kind="labels",
+            annotator="annotator",
+            title=f"{definition.title or definition.name}: is the answer correct?",
+            instructions=("Correct is what agrees in meaning with a reference; the words do not matter.",),
+            items=[_answer_item(definition, row) for row in rows],
+            default_strata=("setting", "category"),
+        )
     return AnnotationForm(
         kind="answers",
         annotator="annotator",
@@ -59,6 +82,24 @@ def annotation_form(definition: TableDefinition, samples: Iterable[Sample], _row
         instructions=("Look at the picture where there is one, and answer the question.",),
         items=[_item(definition, sample) for sample in samples],
         default_strata=("category",),
+    )
+
+
+def _answer_item(definition: TableDefinition, row: Row) -> AnnotationItem:
+    fields = {"sample_id": row.sample.sample_id, "model": row.model, "setting": row.setting}
+    item = _item(definition, row.sample)
+    return replace(
+        item,
+        item_id=f"{row.model}/{row.setting}/{row.sample.sample_id}",
+        strata={**item.strata, "setting": row.setting, "model": row.model},
+        texts=(*item.texts, ("References", "\n".join(row.sample.data["answers"]))),
+        parts=(
+            AnnotationPart(
+                fields=fields,
+                texts=(("Answer", row.output or ""),),
+                questions=(Question(column="correct", label="Is the answer correct?", options=YES_NO),),
+            ),
+        ),
     )
 
 

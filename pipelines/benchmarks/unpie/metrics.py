@@ -84,7 +84,7 @@ _MARGIN: Final = _metric(name="margin", value="margin", missing=_NO_SCORER, coun
 _TIE_RATE: Final = _metric(name="tie_rate", value="tie", missing=_NO_SCORER, counted=_translated)
 _PAIR_ACCURACY: Final = _metric(name="pair_accuracy", value="correct", missing=_NO_SCORER, form="both")
 _SAME_OUTPUT: Final = _metric(name="same_output_rate", value="same")
-_CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=NO_JUDGE, form="both")
+_CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=NO_JUDGE, form="both", judged=True)
 _SENTENCE_BLEU: Final = _metric(name="bleu4_sentence", value="bleu4_sentence")
 _BLEU: Final = _metric(
     name="bleu4",

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text
+from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, OutputKey, csv_text
 from pipelines.benchmarks.maia.categories import POOL_SIZE
 from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
 from pipelines.benchmarks.maia.results import AGG, OEVQA, POOLS, STATEMENTS
@@ -40,6 +40,14 @@ def _pair(row: HumanRow) -> HumanRow:
             f"pair_id {row['pair_id']!r}, letter {row['letter']!r}: expected such as video7/Incertezza_B/3 and A or B"
         )
     return {**row, "question": question, "index": index}
+
+
+def _rated_output(row: HumanRow) -> OutputKey | None:
+    """Return the output that a person rated; None for other names of items, and for the judge's ratings."""
+    model, *rest = row["item_id"].rsplit("/", 3)
+    if row["rater"] == _JUDGE or len(rest) != 3:
+        return None
+    return model, "oevqa", rest[0], "/".join(rest[1:]), ""
 
 
 def judge_kappa(text: str) -> Metric:
@@ -96,6 +104,8 @@ _RATINGS: Final = HumanKind(
     person="rater",
     values={"correct": ("0", "1")},
     check_whole=judge_kappa,
+    label=_rated_output,
+    label_column="correct",
 )
 
 

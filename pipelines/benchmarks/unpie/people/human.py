@@ -5,8 +5,7 @@ No human result on the tasks is published; labels measure the agreement of our v
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.benchmarks.human import HumanKind, HumanLevel, HumanRow, OutputKey
@@ -47,6 +46,10 @@ def _label(row: HumanRow) -> HumanRow:
     return {**row, "task": task}
 
 
+def _output_key(row: HumanRow) -> OutputKey:
+    return row["model"], row["task"], row["setting"], row["sample_id"], row["variant"]
+
+
 def _answer(row: HumanRow) -> HumanRow:
     """Return an answer whose task has such a variant."""
     variants = [""] if row["task"] == "grounding" else [f"{lang}/{meaning}" for lang, meaning in VARIANTS]
@@ -76,6 +79,8 @@ class UnpieHumanBaseline(FileBaseline):
             values={"human": ("0", "1")},
             read=_label,
             sample=lambda row: row["sample_id"],
+            label=_output_key,
+            label_column="human",
         ),
         HumanKind(
             name="answers",
@@ -123,10 +128,6 @@ class UnpieHumanBaseline(FileBaseline):
                 levels.append(level)
         return levels
 
-    def labelled(self, files: Mapping[str, str], /) -> Collection[OutputKey]:
-        """Return the outputs with a label."""
-        return frozenset(map(_output_key, self.rows(files, "labels")))
-
     def labels(self, files: Mapping[str, str], /) -> dict[str, dict[str, Mapping[Hashable, Hashable]]]:
         """Return people's labels of translations and of reconstructed puns."""
         groups: dict[str, dict[str, dict[Hashable, Hashable]]] = {}
@@ -135,34 +136,12 @@ class UnpieHumanBaseline(FileBaseline):
             labels[_output_key(row)] = row["human"]
         return {heading: {**by_person} for heading, by_person in groups.items()}
 
-    def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
-        """Return the scores with the file's labels as column `human`; labels of the predictions remain elsewhere.
-
-        Of several people the majority counts; a tie is no label.
-        """
-        if "labels" not in files:
-            return scores
-        votes: dict[tuple[str, ...], Counter[str]] = {}
-        for row in self.rows(files, "labels"):
-            if row["model"] == model:
-                votes.setdefault(_output_key(row)[1:], Counter())[row["human"]] += 1
-        labels = {key: float(vote["1"] > vote["0"]) for key, vote in votes.items() if vote["1"] != vote["0"]}
-        keys = zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
-        earlier = scores["human"] if "human" in scores else [None] * len(scores)
-        human = [labels.get(key, old) for key, old in zip(keys, earlier, strict=True)]
-        labelled = scores.assign(human=human)
-        return labelled.astype({"human": "float64"})
-
     def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
         """Compare a task also by language."""
         metrics = super().compare(rows, key)
         for lang, pair in zip(LANGUAGES, PAIRS.get(key.task, ()), strict=False):
             metrics += paired_metrics(rows[rows["variant"].str.startswith(lang)], key._replace(category=pair))
         return metrics
-
-
-def _output_key(row: HumanRow) -> OutputKey:
-    return row["model"], row["task"], row["setting"], row["sample_id"], row["variant"]
 
 
 HUMAN_BASELINE: Final = UnpieHumanBaseline()

@@ -175,3 +175,11 @@ def test_maia_agreement_is_shown_beside_the_published_one() -> None:
         ("GPT-4o judge vs human raters", "published"),
         ("Own ratings", "human"),
     ]
+
+
+def test_ratings_label_the_outputs_that_they_name_and_the_judges_are_no_labels() -> None:
+    text = (
+        "item_id,rater,correct\nm/1-frame/video1/Incertezza_A,ann,1\nm/1-frame/video1/Incertezza_A,judge,0\nx,ann,0\n"
+    )
+    key = ("m", "oevqa", "1-frame", "video1/Incertezza_A", "")
+    assert MAIA.output_labels({"ratings": text}) == {key: {"ann": 1.0}}

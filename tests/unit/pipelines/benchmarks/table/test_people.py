@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipelines.benchmarks import table_benchmark
+from pipelines.benchmarks.human import csv_text
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.records import Row, Sample
 
 CHOICE = Sample(
     sample_id="a",
@@ -50,3 +51,16 @@ def test_a_file_of_answers_is_checked_and_becomes_predictions() -> None:
     assert (row["model"], row["task"], row["setting"], row["output"]) == ("human:ann", "choice", "default", "B")
     with pytest.raises(ValueError, match=r"line 2: the data has no sample 'a'"):
         human.check("answers", text, {})
+
+
+def test_people_label_models_answers_to_open_questions() -> None:
+    benchmark = table_benchmark(TableDefinition(name="t", kind="open"))
+    row = Row(
+        request_id="r", sample=CHOICE, model="m", task="open", setting="default", variant="", status="ok", output="red!"
+    )
+    assert benchmark.annotation_form is not None
+    form = benchmark.annotation_form([], [row])
+    (part,) = form.items[0].parts
+    text = csv_text((*part.fields, form.annotator, "correct"), [{**part.fields, form.annotator: "ann", "correct": "1"}])
+    benchmark.human.check(form.kind, text, {"a": CHOICE})
+    assert benchmark.human.output_labels({form.kind: text}) == {("m", "open", "default", "a", ""): {"ann": 1.0}}

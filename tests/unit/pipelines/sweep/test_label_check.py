@@ -1,0 +1,99 @@
+"""People's labels of judged answers in a report: corrected numbers and tables, and labels that are refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from models.spec import ModelSpec
+from pipelines.errors import UsageError
+from pipelines.ingest.human_files import read_human
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.store import Store
+from pipelines.sweep.run import report_again, run_sweep
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an output of 40 open questions that model m guesses and a random judge decides."""
+    folder = tmp_path_factory.mktemp("judged")
+    with (folder / "questions.csv").open("w") as file:
+        rows = csv.writer(file)
+        rows.writerow(("id", "question", "answer"))
+        rows.writerows((f"q{number}", f"What is {number} in words?", f"word {number}") for number in range(ROWS))
+    ingest_table(str(folder / "questions.csv"), Store(str(folder / "data")), name="mine", kind="open")
+    load_tables(str(folder / "data"), ["mine"])
+    run_sweep(spec(folder))
+    return folder
+
+
+def spec(folder: Path, labels: str = "", judges: tuple[str, ...] = ("judge",)) -> RunSpec:
+    """Return the sweep with rows of a file of labels."""
+    human = []
+    if labels:
+        (folder / "labels.csv").write_text(f"sample_id,model,setting,annotator,correct\n{labels}")
+        human = [f"mine={folder / 'labels.csv'}"]
+    return RunSpec(
+        data=str(folder / "data"),
+        out=str(folder / "out"),
+        models={"m": ModelSpec(engine="random")},
+        benchmarks=("mine",),
+        judges=tuple((name, ModelSpec(engine="random", seed=1)) for name in judges),
+        human=read_human(human),
+    )
+
+
+def metrics(folder: Path) -> dict[tuple[str, str], dict[str, object]]:
+    rows = json.loads((folder / "out" / "report" / "metrics.json").read_text())
+    return {(row["metric"], row["category"]): row for row in rows if row["model"] == "m"}
+
+
+def table(folder: Path, name: str) -> list[dict[str, str]]:
+    text = (folder / "out" / "report" / "tables" / f"{name}.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_labels_give_corrected_numbers_and_the_judges_errors(judged: Path) -> None:
+    people = {"ann": lambda n: n % 4 == 0, "bob": lambda n: n % 4 == 0 or n == 1}
+    labels = "".join(
+        f"q{n},m,default,{name},{int(accepts(n))}\n" for n in range(20) for name, accepts in people.items()
+    )
+    report_again(spec(judged, labels))
+    of = metrics(judged)
+    corrected = of["judged_accuracy_corrected", ""]
+    assert of["judge_labels", ""]["value"] == 19  # one is a tie
+    assert corrected["ci_low"] < corrected["value"] < corrected["ci_high"]  # type: ignore[operator]
+    assert corrected["n"] == ROWS
+    assert of["judge_sensitivity", ""]["n"] == 5
+    assert of["judge_specificity", ""]["n"] == 14
+    assert of["judge_labels_needed", "0.01"]["value"] is None
+    (row,) = table(judged, "mine_judge_corrected")
+    assert (row["Model"], row["Metric"], row["Labels"]) == ("m", "judged_accuracy", "19")
+    (row,) = table(judged, "mine_judge_replacement")
+    assert (row["People agree"].split()[0], row["May replace"]) == ("0.95", "no")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            "q1,other,default,ann,1\nq2,other,default,ann,1\n",
+            "no rows in common: the labels are of other, and the models are m",
+        ),
+        (
+            "q1,m,no-image,ann,1\nq2,m,default,ann,1\n",
+            "1 labels are of answers that no judge has judged, such as m/open",
+        ),
+        ("q1,m,default,ann,1\n", "all labels are of one clip, picture or row"),
+    ],
+)
+def test_labels_that_correct_nothing_are_refused(judged: Path, labels: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        report_again(spec(judged, labels))
