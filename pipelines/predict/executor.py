@@ -227,8 +227,8 @@ def _pool(replicas: int, *, calls: int) -> Any:
 
 
 def _prepares_ahead(spec: ModelSpec, cluster: ClusterInfo) -> bool:
-    """Return whether replicas preprocess pixels while they answer: ranks do that themselves, and CPUs are busy."""
-    return spec.prepare_ahead and spec.tensor_parallel == 1 and spec.needs_gpu(has_gpus=cluster.has_gpus)
+    """Return whether replicas preprocess pixels while they answer: without a GPU the cores are busy."""
+    return spec.prepare_ahead and spec.needs_gpu(has_gpus=cluster.has_gpus)
 
 
 def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:

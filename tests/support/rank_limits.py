@@ -1,4 +1,4 @@
-"""Ranks that run out of memory at batches above a limit, as on a GPU that is too small."""
+"""Ranks that run out of memory at batches above a limit, as on a GPU that is too small, or that note what they do."""
 
 from __future__ import annotations
 
@@ -32,6 +32,22 @@ def rank_main_with_limit_in_one(config: Any, pipe: connection.Connection) -> Non
 
     row_errors.RankAgreement.__init__.__defaults__ = (timedelta(seconds=3),)
     (rank_main_with_limit if config.rank else worker.rank_main)(config, pipe)
+
+
+def rank_main_that_notes_pixels(config: Any, pipe: connection.Connection) -> None:
+    """Run a rank in which each use of the processor is a line of the file `processed` beside the weights."""
+    from models.engines.tensor_parallel import worker
+    from models.engines.transformers.prompts import PromptMaker
+
+    run = PromptMaker._run_processor
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        with Path(config.model.source, "processed").open("a", encoding="ascii") as file:
+            file.write(f"{config.rank}\n")
+        return run(self, *arguments)
+
+    PromptMaker._run_processor = noted  # type: ignore[method-assign]
+    worker.rank_main(config, pipe)
 
 
 def _limit(model: Any, generate: Any) -> None:

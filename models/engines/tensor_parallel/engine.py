@@ -60,6 +60,8 @@ class TensorParallelEngine:
     def __init__(self, model: LaunchedModel, *, load_s: float = LOAD_S) -> None:
         """Start the ranks, in a thread that lives as long as the engine; `load_s` limits seconds without progress."""
         self._model, self._spec = model, model.spec
+        self._all_read_pixels = True  # else rank 0 alone does, and preprocesses for the others
+        self._sending = threading.Lock()  # the messages of one action follow each other in a pipe
         self.parameter_bytes: tuple[int, ...] = ()  # bytes of weights in each rank
         self.warnings: tuple[str, ...] = ()
         for attempts_left in reversed(range(STARTS)):
@@ -92,7 +94,9 @@ class TensorParallelEngine:
         if not self._processes:
             raise EngineDiedError(f"{self._spec.model}: the group of ranks is closed")
         try:
-            self._send(pack_calls(calls, media))
+            first, *others = self._pipes
+            self._send(pack_calls(calls, media), [first])
+            self._send(pack_calls(calls, media, pixels=self._all_read_pixels), others)
             ends: dict[int, dict[str, Any]] = {}
             for rank, message in self._messages(response_timeout(self._spec.stall_timeout_s, calls)):
                 if message["kind"] == "reply":
@@ -106,6 +110,11 @@ class TensorParallelEngine:
             # A caller that stops iterating leaves replies in the pipes, which the next call must not read.
             self._kill()
             raise
+
+    def prepare(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
+        """Let rank 0 preprocess the media of calls that come next, while all ranks answer others."""
+        if not self._all_read_pixels:
+            self._send(pack_calls(calls, media, action="prepare"), self._pipes[:1])
 
     def close(self) -> None:
         """Ask the ranks to stop; kill those that do not."""
@@ -171,19 +180,21 @@ class TensorParallelEngine:
                 break
         self.parameter_bytes = tuple(ready[rank]["parameter_bytes"] for rank in sorted(ready))
         self.warnings = tuple(ready[0]["warnings"])
+        self._all_read_pixels = all(message["reads_pixels"] for message in ready.values())
 
-    def _send(self, messages: Sequence[bytes | memoryview]) -> None:
-        """Send the same messages to every rank, from a thread: a rank that stopped reading must not block this one."""
+    def _send(self, messages: Sequence[bytes | memoryview], pipes: Sequence[connection.Connection]) -> None:
+        """Send the same messages to ranks, from a thread: a rank that stopped reading must not block this one."""
 
-        def send_all(pipes: Sequence[connection.Connection]) -> None:
+        def send_all() -> None:
             for pipe in pipes:
                 try:
-                    for message in messages:
-                        pipe.send_bytes(message)
+                    with self._sending:
+                        for message in messages:
+                            pipe.send_bytes(message)
                 except OSError:  # its process is gone, which `_messages` notices
                     continue
 
-        threading.Thread(target=send_all, args=(tuple(self._pipes),), name="rank-sender", daemon=True).start()
+        threading.Thread(target=send_all, name="rank-sender", daemon=True).start()
 
     def _messages(self, timeout_s: float) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield (rank, message); raise `EngineDiedError` or `EngineStalledError` when a rank is gone or silent."""

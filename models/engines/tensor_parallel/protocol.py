@@ -12,8 +12,13 @@ from models.message_codec import dump_requests, load_requests
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request, Step
 
 
-def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[bytes | memoryview]:
-    """Return the messages of one `generate`: media headers, calls, then each medium's pixels and encoded bytes."""
+def pack_calls(
+    calls: Sequence[Call], media: Mapping[Media, Frames], *, action: str = "generate", pixels: bool = True
+) -> list[bytes | memoryview]:
+    """Return the messages of one action: its header with the media, calls, then each medium's pixels.
+
+    Without `pixels` media arrive black, in their shape: for ranks that another one preprocesses for.
+    """
     headers: list[dict[str, Any]] = []
     blobs: list[bytes | memoryview] = []
     for item, frames in media.items():
@@ -24,12 +29,10 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
                 "seconds": frames.seconds,
                 "fps": frames.fps,
                 "total": frames.total_frames,
-                "encoded": frames.encoded is not None,
             }
         )
-        blobs.append(np.ascontiguousarray(frames.pixels).data.cast("B"))
-        if frames.encoded is not None:
-            blobs.append(frames.encoded)
+        if pixels:
+            blobs.append(np.ascontiguousarray(frames.pixels).data.cast("B"))
     requests = [
         Request(
             request_id=call.call_id,
@@ -37,21 +40,22 @@ def pack_calls(calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[byt
         )
         for call in calls
     ]
-    return [json.dumps(headers).encode(), dump_requests(requests), *blobs]
+    header = {"action": action, "pixels": pixels, "media": headers}
+    return [json.dumps(header).encode(), dump_requests(requests), *blobs]
 
 
-def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[list[Call], dict[Media, Frames]]:
-    """Decode what `pack_calls` encoded: the first message, and those that `receive` returns."""
+def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[str, list[Call], dict[Media, Frames]]:
+    """Decode what `pack_calls` encoded, the first message and those that `receive` returns: action, calls, media."""
+    raw = json.loads(header)
     requests = load_requests(receive())
     media: dict[Media, Frames] = {}
-    for entry in json.loads(header):
-        pixels = np.frombuffer(receive(), np.uint8).reshape(entry["shape"])
+    for entry in raw["media"]:
+        values = np.frombuffer(receive(), np.uint8) if raw["pixels"] else np.broadcast_to(np.uint8(0), entry["shape"])
         media[Media(*entry["media"])] = Frames(
-            pixels=pixels,
+            pixels=values.reshape(entry["shape"]),
             seconds=tuple(entry["seconds"]),
             fps=entry["fps"],
             total_frames=entry["total"],
-            encoded=receive() if entry["encoded"] else None,
         )
     calls = [
         Call(
@@ -64,7 +68,7 @@ def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[list[Call
         for request in requests
         for step in request.steps
     ]
-    return calls, media
+    return raw["action"], calls, media
 
 
 def pack_reply(reply: CallReply) -> dict[str, Any]:

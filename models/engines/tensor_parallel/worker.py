@@ -12,12 +12,13 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from multiprocessing import connection
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import progress_listener
@@ -25,12 +26,13 @@ from models.engines.orphans import exit_with_parent
 from models.engines.tensor_parallel.log_forwarding import forward_logs
 from models.engines.tensor_parallel.protocol import pack_reply, unpack_calls
 from models.errors import BUGS, EngineDiedError, EngineUnreachableError
-from models.messages import CallReply
+from models.messages import Call, CallReply, Frames, Media
 
 if TYPE_CHECKING:
     from models.engines.transformers.engine import TransformersEngine
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=2)  # weights arrive at different times; the parent enforces the model's timeout
+_Work: TypeAlias = tuple[Sequence[Call], Mapping[Media, Frames]]
 _PIPE_LOCK = threading.Lock()  # replies and log lines come from several threads and share the pipe
 
 
@@ -61,23 +63,48 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
     except Exception as error:  # noqa: BLE001  the parent reports why a rank did not start
         _send_error(pipe, error, "died")
         return
-    _send(pipe, kind="ready", parameter_bytes=local_bytes(engine.parameters()), warnings=engine.warnings)
-    while True:
+    _send(
+        pipe,
+        kind="ready",
+        parameter_bytes=local_bytes(engine.parameters()),
+        warnings=engine.warnings,
+        reads_pixels=engine.reads_pixels,
+    )
+    inbox: SimpleQueue[_Work | Exception | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, engine, inbox), name="reader", daemon=True).start()
+    while (work := inbox.get()) is not None:
+        if isinstance(work, Exception):
+            _send_error(pipe, work, "died")
+            continue
         try:
-            header = pipe.recv_bytes()
-        except EOFError:
-            return
-        if header == b"stop":
-            return
-        calls, media = unpack_calls(header, pipe.recv_bytes)
-        try:
-            _send_replies(engine.generate(calls, media), config.rank, pipe)
+            _send_replies(engine.generate(*work), config.rank, pipe)
         except EngineUnreachableError as error:
             _send(pipe, kind="unreachable", message=str(error))
         except EngineDiedError as error:
             _send(pipe, kind="died", message=str(error), max_rows=error.max_rows)
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
             _send_error(pipe, error, "failed")
+
+
+def _read(
+    pipe: connection.Connection, engine: TransformersEngine, inbox: SimpleQueue[_Work | Exception | None]
+) -> None:
+    """Pass on calls to answer, and None at the end; preprocess what comes next while others are answered."""
+    while True:
+        try:
+            header = pipe.recv_bytes()
+        except EOFError:
+            header = b"stop"
+        if header == b"stop":
+            return inbox.put(None)
+        action, calls, media = unpack_calls(header, pipe.recv_bytes)
+        if action == "generate":
+            inbox.put((calls, media))
+            continue
+        try:
+            engine.prepare(calls, media)
+        except Exception as error:  # noqa: BLE001  the parent decides, as for calls that are answered
+            inbox.put(error)
 
 
 def _send_error(pipe: connection.Connection, error: Exception, kind: str) -> None:

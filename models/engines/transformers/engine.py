@@ -102,6 +102,11 @@ class TransformersEngine:
         yield from self._answer_ready(ready, flush=True)
         yield from self._answer_padded(unshared)
 
+    @property
+    def reads_pixels(self) -> bool:
+        """Whether this process needs the pixels of media; of the ranks of a group the first alone may."""
+        return self._maker.reads_pixels
+
     def prepare(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
         """Preprocess the pixels of calls that come next; from another thread than the one that answers."""
         self._maker.prepare(calls, media)

@@ -21,6 +21,7 @@ from models.engines.transformers.media_inputs import (
     without_media,
 )
 from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
+from models.engines.transformers.rank_pixels import join_pixels
 from models.engines.transformers.row_errors import ROW_ERRORS, failure_reply
 from models.errors import BUGS
 from models.messages import Call, CallReply, Frames, Media, Text, Turn
@@ -58,6 +59,8 @@ class PromptMaker:
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._placeholders = self._find_placeholders()
         self._heads: OrderedDict[_Key, tuple[Head, str]] = OrderedDict()
+        self._ranks = join_pixels()
+        self._prepared: dict[tuple[tuple[Media, ...], str], dict[str, Tensor]] = {}  # in rank 0, for `_process`
         self._lock = threading.Lock()  # processors and tokenizers change their own settings while they work
 
     def make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
@@ -65,10 +68,36 @@ class PromptMaker:
         with self._lock:
             return self._make(calls, media)
 
+    @property
+    def reads_pixels(self) -> bool:
+        """Whether this process needs the pixels of media: of ranks with a processor the first alone does."""
+        return self._processor is None or self._ranks is None or self._ranks.has_pixels
+
     def prepare(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
-        """Preprocess the media of calls that come next, for `make` in another thread."""
-        for call in {call.media: call for call in calls if call.media}.values():
-            self.make([call], media)
+        """Preprocess the media of calls that come next, for `make` in another thread; of ranks the first alone does."""
+        firsts = {call.media: call for call in reversed(calls) if call.media}
+        if self._ranks is None:
+            for call in firsts.values():
+                self.make([call], media)
+        elif self._processor is not None:
+            with self._lock:
+                self._prepare_for_ranks(
+                    [call for call in firsts.values() if call.media not in self._cached_media()], media
+                )
+
+    def _prepare_for_ranks(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
+        self._prepared.clear()
+        for call in calls:
+            try:
+                text, _ = self._render(call, media)
+                self._prepared[call.media, text] = self._run_processor(call, text, media)
+            except BUGS:
+                raise
+            except ROW_ERRORS:  # `make` meets it again, and answers with it
+                continue
+
+    def _cached_media(self) -> set[tuple[Media, ...]]:
+        return {items for items, _, _ in self._heads}
 
     def _make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
         results: dict[int, Prompt | CallReply] = {}
@@ -180,7 +209,8 @@ class PromptMaker:
                 content.append({"type": "text", "text": part.text})
         return content
 
-    def _process(self, call: Call, text: str, media: Mapping[Media, Frames]) -> Prompt:
+    def _run_processor(self, call: Call, text: str, media: Mapping[Media, Frames]) -> dict[str, Tensor]:
+        """Return the tensors of a prompt, floating-point pixels in the model's type."""
         assert self._processor is not None
         pixels = media_inputs(call.media, media, self.rules)
         arguments: dict[str, Any] = {}
@@ -192,15 +222,21 @@ class PromptMaker:
         text_kwargs = {"add_special_tokens": self._adds_special_tokens(text)}
         outputs = self._processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **arguments)
         tensors = {name: value for name, value in outputs.items() if isinstance(value, Tensor)}
+        return {
+            name: t.to(self._dtype) if name.startswith("pixel_values") and t.is_floating_point() else t
+            for name, t in tensors.items()
+        }
+
+    def _process(self, call: Call, text: str, media: Mapping[Media, Frames]) -> Prompt:
+        def process() -> dict[str, Tensor]:
+            return self._prepared.pop((call.media, text), None) or self._run_processor(call, text, media)
+
+        tensors = self._ranks.share(process) if self._ranks else process()
         ids = tensors.pop("input_ids")
         tensors.pop("attention_mask", None)
         text_inputs = {name: tensors.pop(name) for name in _TEXT_INPUTS if name in tensors}
         extras = {name: t for name, t in tensors.items() if t.shape == ids.shape or name == _CROSS_ATTENTION}
-        inputs = {
-            name: t.to(self._dtype) if name.startswith("pixel_values") and t.is_floating_point() else t
-            for name, t in tensors.items()
-            if name not in extras
-        }
+        inputs = {name: t for name, t in tensors.items() if name not in extras}
         tokens = ids[0].numpy()
         pixel_positions = np.flatnonzero(np.isin(tokens, self._pixel_token_ids()))
         head = Head(media=call.media, ids=tokens, inputs=inputs, extras=extras)

@@ -121,7 +121,7 @@ def test_model_that_shares_the_cluster_is_postponed_until_its_wait_is_over(
 
 @pytest.mark.parametrize(
     ("change", "gpus", "calls"),
-    [({}, 2.0, 2), ({}, 0.0, 1), ({"prepare_ahead": False}, 2.0, 1), ({"tensor_parallel": 2}, 2.0, 1)],
+    [({}, 2.0, 2), ({}, 0.0, 1), ({"prepare_ahead": False}, 2.0, 1), ({"tensor_parallel": 2}, 2.0, 2)],
 )
 def test_replica_on_a_gpu_of_its_own_takes_two_batches(change: dict[str, Any], gpus: float, calls: int) -> None:
     cluster = replace(STANDING, gpus=gpus)

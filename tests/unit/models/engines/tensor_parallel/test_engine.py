@@ -12,6 +12,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 import torch
@@ -28,7 +29,11 @@ from models.errors import EngineDiedError, EngineUnreachableError, RankBugError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.families import WITHOUT_RANKS, page
-from tests.support.rank_limits import rank_main_with_limit, rank_main_with_limit_in_one
+from tests.support.rank_limits import (
+    rank_main_that_notes_pixels,
+    rank_main_with_limit,
+    rank_main_with_limit_in_one,
+)
 from tests.support.rank_lines import log_as_rank
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import (
@@ -125,6 +130,37 @@ def test_failure_in_all_ranks_is_a_reply(pair: TensorParallelEngine) -> None:
     replies = {reply.call_id: reply.outcome for reply in pair.generate([unknown, good], MEDIA)}
     assert isinstance(replies["0"], Failure)
     assert isinstance(replies["1"], Answer)
+
+
+def test_pixels_that_the_first_rank_rejects_are_a_reply_of_all(pair: TensorParallelEngine) -> None:
+    bad = Media("image", "4" * 64)
+    calls = [replace(calls_about((medium,))[0], call_id=medium.source) for medium in (bad, PICTURE)]
+    media = {**MEDIA, bad: Frames(pixels=MEDIA[CLIP].pixels[0])}
+    replies = {reply.call_id: reply.outcome for reply in pair.generate(calls, media)}
+    failure, answer = (replies[call.call_id] for call in calls)
+    assert isinstance(failure, Failure)
+    assert (failure.type, isinstance(answer, Answer)) == ("preprocess", True)
+    assert failure.message.startswith("ValueError: pixels are uint8")
+
+
+def test_first_rank_preprocesses_once_for_all_and_ahead(
+    checkpoint_of: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.engines.tensor_parallel.engine.rank_main", rank_main_that_notes_pixels)
+    folder = shutil.copytree(checkpoint_of("qwen2_5_vl"), tmp_path / "m")
+    engine = tensor_parallel_engine(folder)
+    assert isinstance(engine, TensorParallelEngine)
+    calls = calls_about((PICTURE,), (CLIP,))
+    engine.prepare(calls, MEDIA)
+    deadline = monotonic() + 60
+    while not (folder / "processed").exists() or (folder / "processed").read_text() != "0\n0\n":
+        assert monotonic() < deadline, "nothing is preprocessed ahead"
+        sleep(0.05)
+    replies = list(engine.generate(calls, MEDIA))
+    engine.close()
+    reference = ReferenceModel(folder)
+    assert not near_ties(texts(replies), {call.call_id: reference.answer(call) for call in calls})
+    assert (folder / "processed").read_text() == "0\n0\n", "each medium once, in rank 0"
 
 
 @pytest.fixture
@@ -290,12 +326,18 @@ def test_log_lines_and_bugs_of_ranks_reach_the_parent(
 
 def test_messages_cross_unchanged() -> None:
     calls = calls_about((PICTURE,), (CLIP,), ())
-    media = {**MEDIA, PICTURE: replace(MEDIA[PICTURE], encoded=b"jpeg")}
-    head, *rest = (bytes(message) for message in pack_calls(calls, media))
+    head, *rest = (bytes(message) for message in pack_calls(calls, MEDIA, action="prepare"))
     queue = iter(rest)
-    got_calls, got_media = unpack_calls(head, lambda: next(queue))
-    assert got_calls == calls
-    assert _plain(got_media) == _plain(media)
+    assert unpack_calls(head, lambda: next(queue))[:2] == ("prepare", calls)
+    head, *rest = (bytes(message) for message in pack_calls(calls, MEDIA))
+    queue = iter(rest)
+    action, got_calls, got_media = unpack_calls(head, lambda: next(queue))
+    assert (action, got_calls, _plain(got_media)) == ("generate", calls, _plain(MEDIA))
+    head, *rest = (bytes(message) for message in pack_calls(calls, MEDIA, pixels=False))
+    queue = iter(rest)
+    black = unpack_calls(head, lambda: next(queue))[2]
+    assert {m: f.pixels.shape for m, f in black.items()} == {m: f.pixels.shape for m, f in MEDIA.items()}
+    assert not any(frames.pixels.any() for frames in black.values())
     for outcome in (Answer(text="Sì", cached_tokens=3), Failure(type="compute", message="no")):
         reply = CallReply(call_id="a/0", outcome=outcome, latency_s=0.5)
         assert unpack_reply(pack_reply(reply)) == reply
@@ -303,6 +345,5 @@ def test_messages_cross_unchanged() -> None:
 
 def _plain(media: Mapping[Media, Frames]) -> Sequence[object]:
     return [
-        (medium, f.pixels.tolist(), f.seconds, f.fps, f.total_frames, f.encoded)
-        for medium, f in sorted(media.items(), key=str)
+        (medium, f.pixels.tolist(), f.seconds, f.fps, f.total_frames) for medium, f in sorted(media.items(), key=str)
     ]
