@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.storage.store import Store
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
-from pipelines.sweep.predictions_file import usable_rows
+from pipelines.sweep.answer_spool import AnswerSpool
+from pipelines.sweep.predictions_file import read_answers
 from pipelines.sweep.record import sweep_entries
 from pipelines.sweep.revisions import keep_revisions
 from pipelines.sweep.status import count_entry, has_same_data
@@ -78,16 +78,14 @@ def _show_counts(
 
 def show_file(spec: RunSpec, path: Path, *, tool: str | None = None, as_json: bool) -> None:
     """Print how many answers of a file would be scored; UsageError for an unusable file."""
-    rejected, groups = usable_rows(spec, path, tool)
-    rows = [
-        {"benchmark": name, "model": model, "task": task, "setting": setting, "answers": n}
-        for (name, model), answers in sorted(groups.items())
-        for (task, setting), n in Counter((row["task"], row["setting"]) for _, row in answers).items()
-    ]
+    heads = ("benchmark", "model", "task", "setting", "answers")
+    with AnswerSpool.temporary() as answers:
+        read_answers(spec, path, answers, tool)
+    rows = [dict(zip(heads, (*cell, count), strict=True)) for cell, count in sorted(answers.counts.items())]
+    rejected = answers.rejections
     if as_json:
         print_json({"answers": rows, "rejected": len(rejected)})
         return
-    heads = ("benchmark", "model", "task", "setting", "answers")
     print_line(table(heads, [[row[head] for head in heads] for row in rows]))
     print_line(
         f"Nothing was run. {len(rejected)} rows of {path} cannot be used. Whether the samples of the others exist, and "

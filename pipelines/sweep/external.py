@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from pipelines.benchmarks.records import Rejection, is_person
+from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
@@ -18,19 +18,19 @@ from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManif
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
+from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.import_predictions import import_rows
-from pipelines.sweep.predictions_file import usable_rows
+from pipelines.sweep.predictions_file import read_answers
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import recorded_scorers
 from pipelines.sweep.session import Sweep, open_sweep
 
 log = logging.getLogger(__name__)
-_NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
 
 
 def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener, tool: str | None = None) -> SweepResult:
@@ -45,28 +45,25 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener, too
         UsageError: the file cannot be read, lacks a column, names what does not exist, or holds no usable row.
         UnknownRevisionError: the hub does not know the judge or its revision.
     """
-    rejections, groups = usable_rows(spec, path, tool)
-    names = sorted({name for (name, _), rows in groups.items() if rows})
-    with open_sweep(spec, (Stage.SCORE, Stage.REPORT), benchmarks=names, progress=progress) as sweep:
-        return _evaluate(sweep, _import_rows(sweep.context, path, rejections, groups))
+    with AnswerSpool.temporary() as answers:
+        read_answers(spec, path, answers, tool)
+        names = sorted({name for name, _ in answers.groups()})
+        with open_sweep(spec, (Stage.SCORE, Stage.REPORT), benchmarks=names, progress=progress) as sweep:
+            return _evaluate(sweep, _import_rows(sweep.context, path, answers))
 
 
-def _import_rows(
-    context: SweepContext,
-    path: Path,
-    rejections: list[Rejection],
-    groups: Mapping[tuple[str, str], Sequence[_NumberedRow]],
-) -> list[ManifestEntry]:
+def _import_rows(context: SweepContext, path: Path, answers: AnswerSpool) -> list[ManifestEntry]:
     out = context.out
     selection = context.spec.selection
     entries = []
-    for (name, model), rows in sorted(groups.items()):
-        selected = _selected(context, name, rows)
-        entry = import_rows(context, name, model, selected, rejections, file_name=path.name)
+    for name, model in answers.groups():
+        selected = None if selection == ALL_SAMPLES else _selected_ids(context, name)
+        entry = import_rows(context, name, model, answers, selected=selected)
         if entry and not is_person(model):
             limit = str(selection.limit) if selection.limit else None
             entry = replace(entry, limit=limit, sample_ids=selection.sample_ids)
         entries += [entry] if entry else []
+    rejections = answers.rejections
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in rejections]
     out.put("rejected.jsonl", b"".join(lines))
     if not entries:
@@ -78,15 +75,9 @@ def _import_rows(
     return entries
 
 
-def _selected(context: SweepContext, name: str, rows: Sequence[_NumberedRow]) -> Sequence[_NumberedRow]:
-    """Return the rows without those of samples that --limit and --sample-id leave out."""
-    selection = context.spec.selection
-    if selection == ALL_SAMPLES:
-        return rows
+def _selected_ids(context: SweepContext, name: str) -> set[str]:
     dataset = context.datasets.open(context.spec.data, name)
-    selected = {sample.sample_id for sample in iter_selected_samples(dataset, selection)}
-    left_out = {sample.sample_id for sample in dataset.samples()} - selected
-    return [(line, row) for line, row in rows if row["sample_id"] not in left_out]
+    return {sample.sample_id for sample in iter_selected_samples(dataset, context.spec.selection)}
 
 
 def _evaluate(sweep: Sweep, entries: Sequence[ManifestEntry]) -> SweepResult:

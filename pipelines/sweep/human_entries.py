@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import check_human, human_rows, load_human_files, store_human
 from pipelines.plan.context import SweepContext
@@ -13,6 +13,7 @@ from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
 from pipelines.plan.selection import people_cells
 from pipelines.storage.store import Store
+from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.import_predictions import import_rows
 
@@ -85,8 +86,10 @@ def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
 def _import_person(
     context: SweepContext, name: str, person: str, rows: Sequence[dict[str, str]]
 ) -> list[ManifestEntry]:
-    rejections: list[Rejection] = []
-    entry = import_rows(context, name, person, list(enumerate(rows, start=1)), rejections, file_name="people")
-    if rejections:
-        raise UsageError(f"{name}, {person}: {rejections[0].item}: {rejections[0].reason}")
+    with closing(AnswerSpool(":memory:")) as answers:
+        for line, row in enumerate(rows, start=1):
+            answers.add(line, {**row, "benchmark": name, "model": person})
+        entry = import_rows(context, name, person, answers)
+    if answers.rejections:
+        raise UsageError(f"{name}, {person}: {answers.rejections[0].item}: {answers.rejections[0].reason}")
     return [entry] if entry else []

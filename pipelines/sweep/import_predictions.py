@@ -2,88 +2,74 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
+import pyarrow as pa
+
+from models.scratch import scratch
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import Rejection, is_person
+from pipelines.benchmarks.records import is_person
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
+from pipelines.plan.id_set import IdSet
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting, all_cells
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.parts import iter_parts, part_folder, to_parquet
+from pipelines.storage.parts import batched, iter_parts, list_parts, part_folder, score_path, to_parquet
 from pipelines.storage.store import Store
+from pipelines.sweep.answer_spool import AnswerSpool
 
-GIVEN = ("bertscore_f1", "bertscore_f1_rescaled", "bertscore_0", "bertscore_1", "bleurt", "human")
-"""Columns that stand in for a scorer's output or a person's label; others of the file are ignored."""
-
-
-OTHER_VERDICT = ("their_correct", "their_answer", "their_rule")
-"""Columns of the verdict of the harness that logged an answer."""
-
-PART_ROWS = 4096
-_Key = tuple[str, str, str, str]
-"""Task, setting, sample id, variant."""
+PART_ROWS: Final = 4096
+_PREFIX, _MAX_PARTS = "external-", 10**5
+_SAME: Final = {"model_revision": "", "prompt_version": "", "finish_reason": "", "steps": ()}
+"""Columns of every imported prediction."""
 
 
 def import_rows(
-    context: SweepContext,
-    name: str,
-    model: str,
-    rows: Sequence[tuple[int, dict[str, Any]]],
-    rejections: list[Rejection],
-    *,
-    file_name: str,
+    context: SweepContext, name: str, model: str, answers: AnswerSpool, *, selected: Collection[str] | None = None
 ) -> ManifestEntry | None:
     """Write one model's answers to one benchmark as prediction parts; return the entry, None where no row is usable.
 
-    `rows` are numbered by line. Rows that match no request, or answer one again, are added to `rejections`. A
-    person's entry covers the samples that the person answered.
+    Answers that match no request are rejected; those to samples that are not `selected` are left out. A person's entry
+    covers the samples that the person answered. Nothing of the output is replaced until every part is made.
     """
     dataset = context.datasets.open(context.spec.data, name)
-    target = _external_target(dataset, name, model, context.spec.seed)
-    answered = {TaskSetting(row["task"], row["setting"]) for _, row in rows}
-    target = target.with_prompts(task_settings=tuple(cell for cell in target.prompts.task_settings if cell in answered))
-    planned = {
-        (row.task, row.setting, row.sample_id, row.variant): row
-        for row in context.plans.open(dataset, target.prompts).iter_columns()
-    }
-    predictions: dict[_Key, Mapping[str, Any]] = {}
-    for line, row in rows:
-        key = (row["task"], row["setting"], row["sample_id"], row["variant"])
-        problem = "" if key in planned else f"{name} has no such sample or variant"
-        if key in predictions:
-            problem = "a second answer to the same request; the first stays"
-        if problem:
-            rejections.append(
-                Rejection(file=row.get("file") or file_name, item=f"line {line}: {'/'.join(key)}", reason=problem)
-            )
-        else:
-            predictions[key] = row
-    if not predictions:
-        return None
-    answered = {TaskSetting(task, setting) for task, setting, _, _ in predictions}
-    folder = part_folder("predictions", name, model)
-    earlier = _earlier_rows(context.out, folder, target.prompts.dataset_fingerprint, answered)
-    new = (_prediction(target.columns(planned[key]), row) for key, row in predictions.items())
-    _write_parts(context.out, folder, chain(earlier, new))  # a part at a time: complete rows take the most memory
-    target = target.with_prompts(task_settings=tuple(cell for cell in target.prompts.task_settings if cell in answered))
-    ids = tuple(sorted({key[2] for key in predictions})) if is_person(model) else ()
+    target = _external_target(dataset, name, model, context.spec.seed, answers.cells(name, model))
+    answered: set[TaskSetting] = set()
+    ids: set[str] = set()
+
+    def predictions() -> Iterator[dict[str, Any]]:
+        for row in context.plans.open(dataset, target.prompts).iter_columns():
+            fields = answers.take(name, model, row)
+            if fields is not None and (selected is None or row.sample_id in selected):
+                answered.add(TaskSetting(row.task, row.setting))
+                ids.update([row.sample_id] if is_person(model) else ())
+                yield {**target.columns(row), **_SAME, **fields}
+
+    with scratch() as folder:
+        staged = _stage(folder / "new", predictions())
+        answers.reject_rest(name, model)
+        if not staged:
+            return None
+        out, of_model = context.out, part_folder("predictions", name, model)
+        staged += _stage(folder / "earlier", _earlier_rows(out, of_model, dataset, answered))
+        _commit(out, of_model, staged)
+    target = _external_target(dataset, name, model, context.spec.seed, answered)
+    sample_ids = tuple(sorted(ids))
     return ManifestEntry(
-        benchmark=name, model=model, data=context.spec.data, target=target, sample_ids=ids, external=True
+        benchmark=name, model=model, data=context.spec.data, target=target, sample_ids=sample_ids, external=True
     )
 
 
-def _external_target(dataset: Dataset, name: str, model: str, seed: int) -> ModelTarget:
+def _external_target(dataset: Dataset, name: str, model: str, seed: int, cells: Collection[TaskSetting]) -> ModelTarget:
     prompts = PromptPlan(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        task_settings=tuple(all_cells(benchmark(name))),
+        task_settings=tuple(cell for cell in all_cells(benchmark(name)) if cell in cells),
         seed=seed,
         table=dataset.manifest.table,
     )
@@ -91,46 +77,49 @@ def _external_target(dataset: Dataset, name: str, model: str, seed: int) -> Mode
 
 
 def _earlier_rows(
-    out: Store, folder: str, dataset_fingerprint: str, answered: set[TaskSetting]
-) -> list[dict[str, Any]]:
-    """Return answers of earlier files to the same data under other tasks and settings than this file's."""
-    return [
-        row
-        for path, table in iter_parts(out, folder, repair=True)
-        if path.rpartition("/")[2].startswith("external-")
-        for row in table.to_pylist()
-        if TaskSetting(row["task"], row["setting"]) not in answered
-        and row["dataset_fingerprint"] == dataset_fingerprint
-    ]
+    out: Store, folder: str, dataset: Dataset, answered: Collection[TaskSetting]
+) -> Iterator[dict[str, Any]]:
+    """Yield answers of earlier files to the same data under other tasks and settings than this file's, each once."""
+    ids = IdSet()
+    for path, table in iter_parts(out, folder, repair=True):
+        if _is_imported(path):
+            columns = (table[name].to_pylist() for name in ("task", "setting", "dataset_fingerprint"))
+            is_other = [
+                fingerprint == dataset.manifest.dataset_fingerprint and TaskSetting(task, setting) not in answered
+                for task, setting, fingerprint in zip(*columns, strict=True)
+            ]
+            other = table.filter(pa.array(is_other, pa.bool_()))
+            is_new = ids.add(other["request_id"].to_pylist())  # a killed import left copies
+            yield from other.filter(pa.array(is_new)).to_pylist()
 
 
-def _prediction(columns: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    scorer_values = [(name, float(row[name])) for name in GIVEN if _is_number(row.get(name))]
-    ok = row["output"] is not None
-    return {
-        **columns,
-        "model_revision": "",
-        "prompt_version": "",
-        "output": row["output"].encode("utf-8", "replace").decode() if ok else None,
-        "status": "ok" if ok else "error",
-        "error_type": "" if ok else "no_output",
-        "error": "" if ok else "the file holds no output for this request",
-        "finish_reason": "",
-        "steps": [],
-        "given": scorer_values,
-        **{name: row.get(name) for name in OTHER_VERDICT},
-    }
+def _is_imported(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_PREFIX)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _stage(folder: Path, rows: Iterable[dict[str, Any]]) -> list[Path]:
+    """Write rows as parts to a scratch folder; return their paths."""
+    folder.mkdir()
+    paths = []
+    for index, content in enumerate(batched(rows, PART_ROWS)):
+        paths.append(folder / str(index))
+        paths[-1].write_bytes(to_parquet(content, PREDICTIONS))
+    return paths
 
 
-def _write_parts(out: Store, folder: str, rows: Iterator[dict[str, Any]]) -> None:
-    """Replace the model's answers from an earlier file."""
-    written: set[str] = set()
-    while content := [*islice(rows, PART_ROWS)]:
-        part = f"{folder}/external-{len(written):05d}.parquet"
-        out.put(part, to_parquet(content, PREDICTIONS))
-        written.add(part)
-    out.delete_all(folder, written, "external-*.parquet")
+def _commit(out: Store, folder: str, staged: Sequence[Path]) -> None:
+    """Replace the model's answers from earlier files, of which none goes before all new ones are there."""
+    earlier = [info for info in list_parts(out, folder) if _is_imported(info.path)]
+    if len(earlier) == len(staged) and all(
+        out.get_listed(info) == path.read_bytes() for info, path in zip(earlier, staged, strict=True)
+    ):
+        return  # their scores stay too
+    last = max((int(info.path[-len("00000.parquet") : -len(".parquet")]) for info in earlier), default=-1)
+    start = last + 1 if last + len(staged) < _MAX_PARTS else 0
+    parts = [f"{folder}/{_PREFIX}{number:05d}.parquet" for number, _ in enumerate(staged, start)]
+    for part, path in zip(parts, staged, strict=True):
+        out.put(part, path.read_bytes())
+    for info in earlier:
+        if info.path not in parts:
+            out.delete(info.path)
+            out.delete(score_path(info.path))

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
+from pipelines.import_logs.files import json_lines
 from pipelines.import_logs.matching import match_logs
 from pipelines.import_logs.tools import TOOL_NAMES, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
-from pipelines.storage.parts import read_parquet
+from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
+_BATCH_ROWS: Final = 1024
 
 
-def usable_rows(
-    spec: RunSpec, path: Path, tool: str | None = None
-) -> tuple[list[Rejection], dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]]:
-    """Read the rows of a file that a spec selects, with line numbers, by benchmark and model; and the rejected ones.
+def read_answers(spec: RunSpec, path: Path, answers: AnswerSpool, tool: str | None = None) -> None:
+    """Add the rows of a file that a spec selects to `answers`, and the rejected ones.
 
     Logs of other harnesses are matched to the ingested benchmarks; `tool` names the harness where it is not recognised.
     """
     is_log = bool(tool) or path.is_dir() or (path.is_file() and not _reader(path))
     logs = tool_files(path, tool) if is_log else []
     if logs:
-        return match_logs(spec, [record for log_tool, file in logs for record in log_tool.read(file)])
-    rejections: list[Rejection] = []
-    groups: dict[tuple[str, str], list[tuple[int, dict[str, Any]]]] = {}
+        rejections, groups = match_logs(spec, [record for log_tool, file in logs for record in log_tool.read(file)])
+        answers.rejections += rejections
+        for line, row in sorted((numbered for rows in groups.values() for numbered in rows), key=itemgetter(0)):
+            answers.add(line, row)
+        return
+    names: set[tuple[str, ...]] = set()
     for file in _files(path):
-        for line, row in _rows(file, rejections):
-            _check_names(row, file, line)
-            if row["benchmark"] in spec.benchmarks:
-                groups.setdefault((row["benchmark"], row["model"]), []).append((line, row))
-    return rejections, {key: [*_filtered(spec, rows)] for key, rows in groups.items()}
+        for line, row in _rows(file, answers.rejections):
+            if (cell := (row["benchmark"], row["task"], row["setting"])) not in names:
+                _check_names(row, file, line)
+                names.add(cell)
+            if row["benchmark"] in spec.benchmarks and _is_selected(spec, row):
+                answers.add(line, row)
 
 
 def _files(path: Path) -> list[Path]:
@@ -68,7 +73,7 @@ def _reader(path: Path) -> PredictionsReader | None:
 def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield rows with their line numbers; a line that is no object, or lacks a column, is rejected."""
     reader = _reader(path)
-    own_form = _parquet if path.suffix == ".parquet" else _jsonl
+    own_form = _parquet if path.suffix == ".parquet" else json_lines
     for line, row in reader.rows(path, _text(path)) if reader else own_form(path):
         problem = _problem(row)
         if isinstance(row, dict) and not problem:
@@ -80,7 +85,7 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
 def _problem(row: Any) -> str:
     """Return why a line is no row of a predictions file; '' where it is one."""
     if isinstance(row, Exception):
-        return f"cannot be read: {row}"
+        return str(row)
     missing = [name for name in REQUIRED if name not in row] if isinstance(row, dict) else list(REQUIRED)
     if missing:
         return f"no column {', '.join(missing)}"
@@ -113,31 +118,17 @@ def _variant(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _jsonl(path: Path) -> Iterator[tuple[int, Any]]:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    try:
-                        yield number, json.loads(line)
-                    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists without end
-                        yield number, error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
-
-
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
-        table = read_parquet(path.read_bytes())
-        rows = table.to_pylist()
+        with pa.OSFile(str(path)) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
+            names = file.schema_arrow.names
+            if missing := [name for name in REQUIRED if name not in names]:
+                raise UsageError(f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(names)}")
+            columns = [name for name in (*REQUIRED, "variant", *GIVEN, *OTHER_VERDICT) if name in names]
+            batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+            yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise UsageError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
-    missing = [name for name in REQUIRED if name not in table.column_names]
-    if missing:
-        raise UsageError(
-            f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(table.column_names)}"
-        )
-    yield from enumerate(rows, start=1)
 
 
 def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
@@ -150,7 +141,5 @@ def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
         raise UsageError(f"{path.name}, line {line}: {error}") from error
 
 
-def _filtered(spec: RunSpec, rows: Sequence[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, row in rows:
-        if (not spec.tasks or row["task"] in spec.tasks) and (not spec.settings or row["setting"] in spec.settings):
-            yield line, row
+def _is_selected(spec: RunSpec, row: Mapping[str, Any]) -> bool:
+    return (not spec.tasks or row["task"] in spec.tasks) and (not spec.settings or row["setting"] in spec.settings)

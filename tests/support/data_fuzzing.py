@@ -111,10 +111,12 @@ def _predictions_seed(folder: Path) -> bytes:
 
 def _predictions(content: bytes, folder: Path) -> None:
     from pipelines.plan.run_spec import RunSpec
-    from pipelines.sweep.predictions_file import usable_rows
+    from pipelines.sweep.answer_spool import AnswerSpool
+    from pipelines.sweep.predictions_file import read_answers
 
     (folder / "predictions.jsonl").write_bytes(content)
-    usable_rows(RunSpec(data="", out="", models={}, benchmarks=("maia",)), folder / "predictions.jsonl")
+    with AnswerSpool.temporary() as answers:
+        read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), folder / "predictions.jsonl", answers)
 
 
 DATA_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]] = {

@@ -14,6 +14,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
+from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.record import sweep_entries
 from tests.support import unpie_source
@@ -50,9 +51,12 @@ def test_judge_gets_a_question_for_every_open_answer(spec: RunSpec) -> None:
 def test_equal_answers_share_a_verdict(spec: RunSpec) -> None:
     row = {"task": "oevqa", "setting": "1-frame", "variant": ""}
     answers = [("video1/Sentiment_A", "un cane"), ("video1/Sentiment_B", "un cane"), ("video2/Sentiment_A", "")]
-    rows = [(i, {**row, "sample_id": name, "output": text}) for i, (name, text) in enumerate(answers)]
     context = SweepContext.open(spec)
-    imported = [import_rows(context, "maia", name, rows, [], file_name="a.jsonl") for name in ("a", "b")]
+    with AnswerSpool.temporary() as spool:
+        for model in ("a", "b"):
+            for line, (name, text) in enumerate(answers):
+                spool.add(line, {**row, "benchmark": "maia", "model": model, "sample_id": name, "output": text})
+        imported = [import_rows(context, "maia", model, spool) for model in ("a", "b")]
     (judge,) = judges(context, [entry for entry in imported if entry])
     assert judge.plan.to_do == 2  # an empty answer needs no judge, and both models said the same
 

@@ -13,7 +13,8 @@ from pipelines.errors import UsageError
 from pipelines.import_logs.records import LoggedAnswer
 from pipelines.import_logs.tools import recognised, tool_files
 from pipelines.plan.run_spec import RunSpec
-from pipelines.sweep.predictions_file import usable_rows
+from pipelines.sweep.answer_spool import AnswerSpool
+from pipelines.sweep.predictions_file import read_answers
 from tests.support.log_fuzzing import GOLDEN, golden
 
 QUESTIONS = [json.loads(line) for line in (GOLDEN / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -110,11 +111,12 @@ def test_other_tables_in_a_folder_are_no_results(tmp_path: Path) -> None:
     (tmp_path / "planted_Pictures_VQA_score.tsv").write_text("split\tOverall\nnone\t57.5\n")
     assert [file.name for _, file in tool_files(tmp_path, None)] == [result.name]
     spec = RunSpec(data=str(tmp_path / "data"), out="", models={}, benchmarks=("vflute",))
-    rejections, groups = usable_rows(spec, tmp_path)
-    assert (len(rejections), groups) == (40, {})
-    (tmp_path / "broken_x.xlsx").write_bytes(b"PK")
-    with pytest.raises(UsageError, match="cannot be read as an archive"):
-        usable_rows(spec, tmp_path)
+    with AnswerSpool.temporary() as answers:
+        read_answers(spec, tmp_path, answers)
+        assert (len(answers.rejections), answers.groups()) == (40, [])
+        (tmp_path / "broken_x.xlsx").write_bytes(b"PK")
+        with pytest.raises(UsageError, match="cannot be read as an archive"):
+            read_answers(spec, tmp_path, answers)
 
 
 @pytest.mark.parametrize(
