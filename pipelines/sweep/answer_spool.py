@@ -90,8 +90,8 @@ class AnswerSpool:
             return None
         place, fields = answer
         self._is_taken[place] = True
-        columns: dict[str, Any] = json.loads(fields)
-        return columns
+        columns = json.loads(fields)
+        return {**columns, "given": [*columns["given"].items()]}
 
     def reject_rest(self, benchmark: str, model: str) -> None:
         """Reject the answers of a model that the plan has not taken."""
@@ -123,7 +123,7 @@ def _answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "status": "error" if output is None else "ok",
         "error_type": "no_output" if output is None else "",
         "error": "the file holds no output for this request" if output is None else "",
-        "given": [(name, value) for name, value in given.items() if value is not None],
+        "given": {name: value for name, value in given.items() if value is not None},
         **dict(zip(OTHER_VERDICT, (verdict(their_correct), *read), strict=True)),
     }
 

@@ -2,9 +2,9 @@
 
     python -m tests.bench.scale.tables --rows 100000,1000000 --folder BIG
 
-A table of choices without pictures in 20 categories, and a file of answers to it: three of four are right. Each command is
-a process of its own; its figures are those that the kernel has of it and of its children. Files that exist are kept, so
-that a command can be measured again: `--only score`.
+A table of choices without pictures in 20 categories, and a file of answers to it. Each command is a process of its own;
+its figures are those that the kernel has of it and of its children. Files that exist are kept, so that a command can be
+measured again: `--only score`.
 """
 
 from __future__ import annotations

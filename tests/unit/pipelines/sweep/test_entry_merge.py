@@ -13,6 +13,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
+from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.import_predictions import import_rows
@@ -100,10 +101,13 @@ def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> N
     from pipelines.sweep.status import status_rows
 
     row = {"task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A", "output": "A"}
-    rows = [(i, {**row, "variant": str(i), "output": None if i == 4 else "A"}) for i in range(5)]
     spec = RunSpec(data=maia_data, out=str(tmp_path), models={}, benchmarks=("maia",))
     out = Store(spec.out)
-    imported = import_rows(SweepContext.open(spec), "maia", "m", rows, [], file_name="answers.jsonl")
+    with AnswerSpool.temporary() as answers:
+        for i in range(5):
+            of_row = {"benchmark": "maia", "model": "m", "variant": str(i), "output": None if i == 4 else "A"}
+            answers.add(i, {**row, **of_row})
+        imported = import_rows(SweepContext.open(spec), "maia", "m", answers)
     assert imported
     save_run(out, RunManifest(), RunManifest(entries=(imported,)))
     (cell,) = status_rows(spec.out)[1]

@@ -1,0 +1,157 @@
+"""Answers made elsewhere: read a row at a time, and written so that no failure leaves a part of them."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import StoreError
+from pipelines.plan.context import SweepContext
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage import parts
+from pipelines.storage.parts import iter_parts, part_folder, score_path
+from pipelines.storage.store import Store
+from pipelines.sweep import import_predictions
+from pipelines.sweep.answer_spool import AnswerSpool
+from pipelines.sweep.import_predictions import import_rows
+from pipelines.sweep.predictions_file import read_answers
+
+FOLDER = part_folder("predictions", "maia", "m")
+ROW = {"benchmark": "maia", "model": "m", "task": "vsv", "setting": "1-frame", "output": "A"}
+SAMPLE = "video1/Sentiment_A"
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
+    monkeypatch.setattr(import_predictions, "PART_ROWS", 2)
+    return RunSpec(data=maia_data, out=str(tmp_path / "out"), models={}, benchmarks=("maia",))
+
+
+def rows(output: str = "A", **changes: Any) -> list[dict[str, Any]]:
+    return [{**ROW, "sample_id": SAMPLE, "variant": str(i), "output": output, **changes} for i in range(5)]
+
+
+def imported(
+    spec: RunSpec, answers: Iterable[Mapping[str, Any]], **options: Any
+) -> tuple[ManifestEntry | None, list[tuple[str, str]]]:
+    """Import rows of one file; return the entry, and item and reason of the rejections."""
+    with AnswerSpool.temporary() as spool:
+        for line, row in enumerate(answers, start=1):
+            spool.add(line, row)
+        entry = import_rows(SweepContext.open(spec), "maia", "m", spool, **options)
+        return entry, [(rejection.item, rejection.reason) for rejection in spool.rejections]
+
+
+def files(spec: RunSpec) -> dict[str, bytes]:
+    out = Store(spec.out)
+    return {info.path: out.get(info.path) for info in out.list(FOLDER)}
+
+
+def outputs(spec: RunSpec) -> list[tuple[str, str, str]]:
+    stored = [row for _, table in iter_parts(Store(spec.out), FOLDER) for row in table.to_pylist()]
+    return sorted((row["setting"], row["variant"], row["output"]) for row in stored)
+
+
+def test_rows_that_fit_no_request_or_one_again_are_rejected(spec: RunSpec) -> None:
+    strangers = [{**rows()[0], "sample_id": "none"}, rows("B")[0]]
+    entry, rejected = imported(spec, [*rows(), *strangers])
+    assert entry
+    assert rejected == [
+        (f"line 7: vsv/1-frame/{SAMPLE}/0", "a second answer to the same request; the first stays"),
+        ("line 6: vsv/1-frame/none/0", "maia has no such sample or variant"),
+    ]
+    assert outputs(spec) == [("1-frame", str(i), "A") for i in range(5)]
+    assert len(files(spec)) == 3
+
+
+def test_samples_that_are_not_selected_are_left_out_in_silence(spec: RunSpec) -> None:
+    assert imported(spec, rows(), selected={"video1/Sentiment_B"}) == (None, [])
+    assert files(spec) == {}
+
+
+def test_values_of_odd_types_cost_no_row(spec: RunSpec) -> None:
+    """The first is an integer of 400 digits, which JSON allows and no float holds."""
+    odd = {"bleurt": 10**400, "bertscore_f1": float("nan"), "human": True, "bertscore_0": 0.5, "their_answer": ["A"]}
+    entry, rejected = imported(spec, [*rows(**odd, their_correct=True)[:1], *rows(their_correct="no verdict")[1:]])
+    assert (bool(entry), rejected) == (True, [])
+    (_, table), *_ = iter_parts(Store(spec.out), FOLDER)
+    assert table["given"].to_pylist() == [[("bertscore_0", 0.5)], []]
+    assert table["their_correct"].to_pylist() == [1.0, None]
+
+
+def test_failure_before_all_parts_are_made_replaces_none(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported(spec, rows())
+    before, made = files(spec), list[int]()
+
+    def failing(content: Any, schema: pa.Schema) -> bytes:
+        made.append(len(content))
+        if len(made) == 2:
+            raise ValueError("a row that no column holds")
+        return parts.to_parquet(content, schema)
+
+    monkeypatch.setattr(import_predictions, "to_parquet", failing)
+    with pytest.raises(ValueError, match="no column holds"):
+        imported(spec, rows("B"))
+    assert files(spec) == before
+
+
+def test_failure_while_parts_are_replaced_loses_no_answer(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported(spec, rows(setting="32-frames"))
+    before = files(spec)
+    put = Store.put
+
+    def full(store: Store, path: str, content: bytes, **options: Any) -> None:
+        if path.endswith("external-00005.parquet"):
+            raise StoreError("no space left")
+        put(store, path, content, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full)
+        with pytest.raises(StoreError, match="no space"):
+            imported(spec, rows("B"))
+    assert before.items() < files(spec).items()
+    imported(spec, rows("B"))
+    assert outputs(spec) == [
+        *(("1-frame", str(i), "B") for i in range(5)),
+        *(("32-frames", str(i), "A") for i in range(5)),
+    ]
+
+
+def test_same_answers_keep_their_parts_and_others_replace_them_with_their_scores(spec: RunSpec) -> None:
+    out = Store(spec.out)
+    imported(spec, rows())
+    before = files(spec)
+    for path in before:
+        out.put(score_path(path), b"score")
+    imported(spec, reversed(rows()))
+    assert files(spec) == before
+    imported(spec, rows("B"))
+    assert not before.keys() & files(spec).keys()
+    assert out.list("scores") == []
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_file_is_read_a_few_rows_at_a_time(form: str, tmp_path: Path) -> None:
+    answers, path = 8_000, tmp_path / f"answers.{form}"
+    content = [{**ROW, "sample_id": str(i), "variant": "", "output": f"{i:09}" + "A" * 4_000} for i in range(answers)]
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(content), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in content))
+    del content
+    spec = RunSpec(data="", out="", models={}, benchmarks=("maia",))
+    with AnswerSpool.temporary() as spool:
+        tracemalloc.start()
+        read_answers(spec, path, spool)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert spool.counts == {("maia", "m", "vsv", "1-frame"): answers}
+    assert peak < 12_000_000  # of 32 MB
