@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final
 
-MAX_LINE_CHARS: Final = 256 << 20  # of a row in one line: a picture as base64 may have tens of millions
+MAX_LINE_CHARS: Final = 128 << 20  # of a row in one line: a picture as base64 may have tens of millions
 _MAX_ROW_LINES: Final = 1000
 _CHUNK: Final = 1 << 20
 _DELIMITERS: Final = "\t,;|"
@@ -56,7 +56,8 @@ def iter_lines(file: BinaryIO, encoding: str) -> Generator[Line]:
             if len(line) < MAX_LINE_CHARS or line.endswith("\n"):
                 yield line
                 continue
-            while (rest := text.readline(MAX_LINE_CHARS)) and not rest.endswith("\n"):
+            del line  # before more is read
+            while (rest := text.readline(_CHUNK)) and not rest.endswith("\n"):
                 pass
             yield None
     finally:
@@ -79,6 +80,8 @@ class DelimitedRows:
         self._number = 0
         csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_CHARS + 1))
         header = next(self, None) or ""
+        if header.startswith("sep=") and len(header) == len("sep=;\n"):  # a line for Excel
+            header = next(self, None) or ""
         self._delimiter = delimiter_of(header, is_tsv=is_tsv)
         fields = self._fields(header, 0)
         self.columns = tuple(name.strip() for name in fields) if isinstance(fields, list) else ()

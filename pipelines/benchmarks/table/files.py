@@ -84,6 +84,14 @@ class TableFile:
         return self._read(self._source, self.path, columns)
 
 
+def is_ansi(source: Source, path: str) -> bool:
+    """Return whether a file's text is read as Windows-1252, where another code page may be meant."""
+    if _READERS[posixpath.splitext(path)[1].lower()] not in (_delimited, _json_lines):
+        return False
+    with source.open(path) as file:
+        return encoding_of(file) == "cp1252"
+
+
 def _delimited(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:
     with source.open(path) as file, closing(iter_lines(file, encoding_of(file))) as lines:
         rows = DelimitedRows(lines, is_tsv=path.lower().endswith(".tsv"))

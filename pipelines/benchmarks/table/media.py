@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import posixpath
 import re
 from collections.abc import Iterator
@@ -45,8 +46,10 @@ def _values(cell: Any) -> list[Any]:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether a cell holds nothing: None, NaN, a blank text, an empty list."""
-    return value is None or value != value or (isinstance(value, str) and not value.strip()) or value == []  # noqa: PLR0124 - NaN
+    """Return whether a cell holds nothing: None, NaN, infinity, a blank text, an empty list."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
 def _of_struct(value: dict[str, Any], role: str, where: str) -> MediaFile:

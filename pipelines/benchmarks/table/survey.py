@@ -13,7 +13,7 @@ from pipelines.benchmarks.readers.short_answers import normalized, parse_number
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
-from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles
+from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt
 from pipelines.benchmarks.table.media import is_empty
 from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, options_of, yes_or_no
@@ -115,6 +115,11 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
     first_index, notices = _first_index(answers) if chosen == "choice" else (0, [])
+    notices += [
+        f"{path}: not UTF-8, read as Windows-1252; if letters are wrong, save it as UTF-8"
+        for path in files.paths
+        if is_ansi(source, path)
+    ]
     definition = TableDefinition(
         name=name,
         kind=chosen,

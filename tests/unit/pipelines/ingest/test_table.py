@@ -71,6 +71,7 @@ FORMS = {
     "q.tsv": delimited(QUESTIONS, "\t"),
     "q.csv": delimited(QUESTIONS, ","),
     "semicolon.csv": delimited(QUESTIONS, ";"),
+    "excel.csv": f"sep=;\n{delimited(QUESTIONS, ';')}",
     "tabs.csv": delimited(QUESTIONS, "\t"),
     "bom.csv": b"\xef\xbb\xbf" + delimited(QUESTIONS, ",").encode(),
     "utf16.csv": delimited(QUESTIONS, "\t").encode("utf-16"),
@@ -104,7 +105,8 @@ def test_every_form_gives_the_same_samples(tmp_path: Path, name: str) -> None:
 def test_windows_code_pages_are_read_and_damaged_utf8_is_one_row(tmp_path: Path) -> None:
     rows = [{"question": "Où est le café?", "answer": "là"}, {"question": "Was ist größer?", "answer": "ÄÖ"}]
     text = delimited(rows, ";")
-    ingest(tmp_path, "ansi.csv", text.encode("cp1252"))
+    (notice,) = ingest(tmp_path, "ansi.csv", text.encode("cp1252")).manifest.notices
+    assert notice == "ansi.csv: not UTF-8, read as Windows-1252; if letters are wrong, save it as UTF-8"
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["là"], ["ÄÖ"]]
     damaged = text.encode().replace("größer".encode(), b"gr\xf6\xdfer")
     result = ingest(tmp_path, "damaged.csv", damaged)
@@ -158,6 +160,8 @@ def test_a_kind_that_cannot_be_detected_names_the_columns(tmp_path: Path) -> Non
         ({"answer": "D"}, "answer 'D' is none of the options: no letter A to C"),
         ({"answer": "four"}, "is none of the options"),
         ({"answer": ""}, "no answer"),
+        ({"answer": float("nan")}, "no answer"),
+        ({"answer": float("inf")}, "no answer"),
         ({"question": " "}, "no question"),
         ({"B": "", "answer": "B"}, "option B is empty"),
         ({"id": "q0"}, "duplicate id"),
