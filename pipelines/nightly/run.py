@@ -111,8 +111,10 @@ def planned_pairs(
     specs: Specs, history: History, budget: Budget, refresh_days: float | None = None
 ) -> list[PlannedPair]:
     """Return all pairs, the due ones first and in the order of a night, without running any."""
-    _check(history)
-    specs = [part.spec for part in _pin_tonight(specs)]
+    missing, pinned = _check(history), _pin_tonight(specs)
+    for warning in dict.fromkeys([*missing, *(warning for part in pinned for warning in part.warnings)]):
+        log.warning("%s", warning)
+    specs = [part.spec for part in pinned]
     statuses = [status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days)]
     due = [status for status in statuses if status.why]
     planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)

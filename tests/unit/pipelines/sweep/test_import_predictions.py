@@ -89,11 +89,11 @@ def test_values_of_odd_types_cost_no_row(spec: RunSpec) -> None:
 
 def test_failure_before_all_parts_are_made_replaces_none(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     imported(spec, rows())
-    before, made = files(spec), list[int]()
+    before, sizes = files(spec), list[int]()
 
     def failing(content: Any, schema: pa.Schema) -> bytes:
-        made.append(len(content))
-        if len(made) == 2:
+        sizes.append(len(content))
+        if len(sizes) == 2:
             raise ValueError("a row that no column holds")
         return parts.to_parquet(content, schema)
 
