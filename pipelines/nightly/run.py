@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -238,6 +238,19 @@ class _Night:
             log.error("the joint report: %s", error)  # noqa: TRY400  the message is for people
         else:
             night.report = result.report
+            night.warnings += self._missing_answers(statuses, result)
+
+    def _missing_answers(self, statuses: Sequence[PairStatus], result: SweepResult) -> Iterator[str]:
+        """Yield which unchanged pairs lack answers in the joint output, a sentence each."""
+        for status in statuses:
+            model, name = status.model, status.benchmark
+            counts = [cell for cell in result.counts if (cell.model, cell.benchmark) == (model, name)]
+            missing = sum(cell.missing for cell in counts)
+            if status.before and status.before.measured and not status.why and (missing or not counts):
+                yield (
+                    f"{model} on {name}: {missing or 'all'} answers that an earlier night measured are missing in "
+                    f"{self.joint.out.uri}; `vlmsweep nightly` with --refresh-days 0 measures them again"
+                )
 
     def record(self, statuses: Sequence[PairStatus]) -> None:
         """Write the night's summary, its records, and the page of all nights."""

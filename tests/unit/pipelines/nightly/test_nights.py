@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from pipelines.nightly import run as nightly_run
 from pipelines.nightly.budget import Budget
 from pipelines.nightly.history import History
 from pipelines.nightly.records import NightlyResult
-from pipelines.nightly.run import run_night
+from pipelines.nightly.run import planned_pairs, run_night
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.status import status_rows
@@ -147,6 +148,26 @@ def test_aged_pair_is_measured_again(spec: RunSpec, night: Night) -> None:
     assert states(night(spec, refresh_days=7)) == {"a": "unchanged", "b": "unchanged"}
     assert states(night(spec, refresh_days=2)) == {"a": "ran", "b": "ran"}
     assert states(night(spec, refresh_days=2)) == {"a": "unchanged", "b": "unchanged"}
+
+
+@pytest.mark.parametrize("lost", ["predictions/*/model=a/*.parquet", "run.json"])
+def test_answers_that_are_lost_are_named_and_measured_again(
+    lost: str, spec: RunSpec, night: Night, history: History, caplog: pytest.LogCaptureFixture
+) -> None:
+    night(spec)
+    before = rows(spec)
+    for file in Path(spec.out).glob(lost):
+        file.unlink()
+    more = replace(spec, models={**spec.models, "c": random(seed=3)})
+    warning = next(text for text in night(more).warnings if "are missing" in text)
+    assert re.fullmatch(
+        r"a on maia: (all|\d+) answers that an earlier night measured .* with --refresh-days 0 .*", warning
+    )
+    assert not [text for text in night(more, refresh_days=0).warnings if "are missing" in text]
+    assert before.items() <= rows(more).items()
+    (Path(history.store.uri) / f"metrics/{history.nights()[-1]}.parquet").unlink()
+    planned_pairs([more], history, Budget())
+    assert "parquet is missing: nothing is compared with it" in caplog.text
 
 
 def test_people_join_the_tables_of_the_night(spec: RunSpec, night: Night, tmp_path: Path) -> None:
