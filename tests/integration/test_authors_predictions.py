@@ -252,6 +252,4 @@ def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path:
     assert "holds no file in the form of a benchmark's authors" in refused.stderr
     (empty / "gpt4.csv").write_text("id,label\nx,1\n")
     refused = cli("score", "--predictions", str(empty / "gpt4.csv"), *flags, code=2)
-    assert (
-        "no row can be used; the first: line 1: cannot be read: no column output; there are id, label" in refused.stderr
-    )
+    assert "no row can be used; the first: line 1: no column output; there are id, label" in refused.stderr
