@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, shown_steps
+from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, media_of, shown_steps
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Sample, is_person
 from pipelines.errors import DatasetError, UsageError
@@ -60,8 +60,7 @@ class ExportRow:
     @property
     def media(self) -> list[ShownMedia]:
         """The pictures and clips in order, each once."""
-        parts = (part for step in self.steps for _, parts in step for part in parts)
-        return list(dict.fromkeys(part.media for part in parts if part.media))
+        return [*media_of(self.steps)]
 
 
 @dataclass(frozen=True, slots=True)

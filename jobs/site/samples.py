@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jobs.export.rows import ExportRow
-from jobs.view.prompts import ShownSteps
+from jobs.view.prompts import ShownSteps, last_paragraph, question_of
 from pipelines.clean_text import clean
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
@@ -19,6 +19,7 @@ MAX_BYTES: Final = 28_000_000
 """Of all scripts, where texts can be cut to keep within it."""
 TEXT_LIMITS: Final = (4_000, 2_000, 1_000, 500, 250)
 """Characters of one text: the first limit with which all scripts keep within `MAX_BYTES`."""
+_LINE: Final = 240  # characters of the question in a list
 _TEXTS: Final = ("prompt", "output", "reasoning", "read")
 _LISTS: Final = ("expected", "steps")
 _KEY: Final = ("benchmark", "task", "setting", "variant", "sample_id", "prompt_set")
@@ -58,6 +59,7 @@ class Samples:
                 **{name: clean(value) for name, value in zip(_KEY, identity, strict=True)},
                 "category": clean(sample.category),
                 "prompt": prompt,
+                "line": clean(last_paragraph(question_of(row.steps, sample))[:_LINE]),
                 "expected": [_cut(text, TEXT_LIMITS[0]) for text in row.expected],
                 "media": media,
                 "answers": [],

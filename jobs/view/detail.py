@@ -16,11 +16,13 @@ from jobs.view.index import Index
 from jobs.view.judgements import Judgement, judgements_of
 from jobs.view.listing import Item
 from jobs.view.outputs import Output
-from jobs.view.prompts import SampleReader, ShownPrompt, prompt_of
+from jobs.view.prompts import Brief, SampleReader, ShownMedia, ShownPrompt, brief_of, media_of, prompt_of
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import PipelineError
 from pipelines.storage.parts import read_part
 
+_SHORT: Final = 80  # characters of an answer in a sentence
+_SHOWN_SCORES: Final = 4  # in a sentence
 _KEYS: Final = ("sample_id", "task", "setting", "variant", "model")
 
 
@@ -38,6 +40,20 @@ class ShownAnswer:
     judgements: list[Judgement] = field(default_factory=list)
 
     @property
+    def reason(self) -> str:
+        """Say why the answer counts as it does; '' where nothing but its error or its status does."""
+        outcome, judge = self.row["outcome"], self.row["judge"]
+        if judge:
+            verdict = {"accepted": "accepted", "rejected": "rejected"}.get(judge, f"did not judge ({judge})")
+            return f"The judge {verdict} it."
+        if outcome == "unread":
+            return "Nothing could be read from it."
+        if outcome in ("right", "wrong"):
+            return f"Read as {_short(self.score.get('answer'))}, which is {outcome}."
+        scores = ", ".join(f"{name} {value:.3g}" for name, value in [*self.values.items()][:_SHOWN_SCORES])
+        return f"No score says right or wrong; {scores}." if scores and outcome == "none" else ""
+
+    @property
     def values(self) -> dict[str, float]:
         """The scores by name."""
         return dict(self.score.get("values") or ())
@@ -51,6 +67,10 @@ class Detail:
     answers: list[ShownAnswer]
     prompts: list[tuple[list[str], ShownPrompt]]
     """What was sent, with the models that it was sent to."""
+    brief: Brief | None
+    """None where the sample's data are gone."""
+    media: list[ShownMedia]
+    """The pictures and clips of all prompts, each once."""
     sample: Sample | None
     fields: list[tuple[str, str]]
     """The sample's own fields: references, options and whatever else is distributed."""
@@ -66,10 +86,13 @@ def load_detail(item: Item, outputs: Sequence[Output], reader: SampleReader, ind
     for answer in answers:
         if sample and answer.prediction and answer.row["judge"]:
             answer.judgements = judgements_of(answer.output, index, answer.prediction, sample)
+    prompts = _prompts(answers, sample)
     return Detail(
         item=item,
         answers=answers,
-        prompts=_prompts(answers, sample),
+        prompts=prompts,
+        brief=brief_of(output, item.answers[0], sample) if output and item.answers else None,
+        media=list(dict.fromkeys(medium for _, prompt in prompts for medium in media_of(prompt.steps))),
         sample=sample,
         fields=[(name, _text(value)) for name, value in (sample.data if sample else {}).items()],
         people=[*_people(item, output)] if output else [],
@@ -146,6 +169,11 @@ def _people(item: Item, output: Output) -> Iterator[tuple[str, Mapping[str, str]
             values = {str(name): str(value or "") for name, value in row.items() if name}
             if item.row["sample_id"] in values.values():
                 yield kind, values
+
+
+def _short(text: str | None) -> str:
+    line = " ".join((text or "nothing").split())
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]}\u2026"
 
 
 def _text(value: Any) -> str:

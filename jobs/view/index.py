@@ -28,7 +28,7 @@ CREATE TABLE answers (
   output VARCHAR, latency_s DOUBLE
 );
 CREATE TABLE judgements (out UTINYINT, path VARCHAR, judge VARCHAR, prompt_sha256 VARCHAR, reply VARCHAR);
-CREATE TABLE questions (benchmark VARCHAR, sample_id VARCHAR, text VARCHAR);
+CREATE TABLE questions (benchmark VARCHAR, sample_id VARCHAR, shard VARCHAR, text VARCHAR);
 """
 _ITEMS = """
 CREATE OR REPLACE TABLE items AS
@@ -121,12 +121,12 @@ class Index:
             cursor.execute("DELETE FROM parts WHERE out = ? AND list_contains(?, path)", [out, list(paths)])
             cursor.commit()
 
-    def add_questions(self, benchmark: str, texts: Sequence[tuple[str, str]]) -> None:
-        """Add sample ids of a benchmark with the text by which they are found."""
+    def add_questions(self, benchmark: str, shard: str, texts: Sequence[tuple[str, str]]) -> None:
+        """Add sample ids of a benchmark's shard with the text by which they are found."""
         table = pa.table({"sample_id": [name for name, _ in texts], "text": [text for _, text in texts]})
         with self._writing, self._cursor() as cursor:
             cursor.register("texts", table)
-            cursor.execute("INSERT INTO questions SELECT ?, sample_id, lower(text) FROM texts", [benchmark])
+            cursor.execute("INSERT INTO questions SELECT ?, sample_id, ?, lower(text) FROM texts", [benchmark, shard])
 
     def replace_judgements(self, out: int, path: str, replies: pa.Table) -> None:
         """Add the replies of one part of judgements, in place of those that it held before."""

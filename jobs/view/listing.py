@@ -9,6 +9,8 @@ from typing import Any, Final
 from jobs.view.filters import SORTS, Filter
 from jobs.view.index import Index
 from jobs.view.outputs import Output, by_label
+from jobs.view.prompts import SHARDS, Brief, SampleReader, brief_of
+from pipelines.errors import PipelineError
 
 PAGE: Final = 50
 _PREVIEW: Final = 300  # characters of an answer in a list
@@ -24,6 +26,8 @@ class Item:
     at: int
     """Index in the list, from 0."""
     answers: list[dict[str, Any]] = field(default_factory=list)
+    brief: Brief | None = None
+    """None where the sample's data are gone or not read yet."""
 
     def identity(self) -> dict[str, str]:
         """Return what names it in an address."""
@@ -59,6 +63,28 @@ class Samples:
         items = self._slice(chosen, (page - 1) * PAGE, PAGE)
         self._add_answers(items)
         return Listing(items=items, total=count["n"], page=page)
+
+    def add_briefs(self, items: Sequence[Item], reader: SampleReader) -> None:
+        """Add to the items of a page what they ask, of as many shards as the reader holds in memory."""
+        names = [item.row["sample_id"] for item in items]
+        shards: dict[tuple[str, str], str] = {
+            (row["benchmark"], row["sample_id"]): row["shard"]
+            for row in self._index.rows(
+                "SELECT benchmark, sample_id, shard FROM questions WHERE sample_id IN (SELECT unnest(?))", [names]
+            )
+        }
+        read = list(dict.fromkeys(shards.values()))[:SHARDS]
+        for item in items:
+            benchmark, sample_id = item.row["benchmark"], item.row["sample_id"]
+            output, shard = self._outputs[item.answers[0]["out"]], shards.get((benchmark, sample_id), "")
+            dataset = output.dataset(benchmark)
+            if dataset and shard in read:
+                try:
+                    sample = reader.find(dataset, sample_id, shard)
+                except (PipelineError, FileNotFoundError) as error:
+                    output.note(f"samples of {benchmark}", str(error))
+                    continue
+                item.brief = brief_of(output, {**item.row, **item.answers[0]}, sample)
 
     def neighbours(self, chosen: Filter, at: int) -> tuple[Item | None, Item | None]:
         """Return the items before and after index `at` in a list."""

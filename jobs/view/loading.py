@@ -140,9 +140,10 @@ class Loader:
                 continue
             self._searched.add(key)
             try:
-                for samples in batched(dataset.samples(), 2_000):
+                for shard in dataset.manifest.shards:
+                    samples = dataset.read_shard(shard.path)
                     texts = [(each.sample_id, "\n".join(texts_of(each.data))[:_QUESTION]) for each in samples]
-                    self._index.add_questions(benchmark, texts)
+                    self._index.add_questions(benchmark, shard.sha256, texts)
             except (PipelineError, ValueError, OSError) as error:
                 output.note(f"samples of {benchmark}", str(error))
 

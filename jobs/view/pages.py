@@ -27,6 +27,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.rendering.environment import environment
 
 _SHOWN: Final = 8_000  # characters of one text on a page; its whole is at an address of its own
+_FOLDED: Final = 900  # characters beyond which the rest is folded
 _LIMITS: Final = {"page": 10_000_000, "at": 100_000_000}
 
 
@@ -66,11 +67,13 @@ class Pages:
         """Return a page of the list."""
         chosen = Filter.parse(request.query_params)
         self._loader.loaded.wait(1.0)
+        listing = self._samples.page(chosen, _number(request, "page"))
+        self._samples.add_briefs(listing.items, self._reader)
         return self._render(
             request,
             "samples.html.j2",
             chosen=chosen,
-            listing=self._samples.page(chosen, _number(request, "page")),
+            listing=listing,
             choices=self._samples.choices(chosen),
             outcomes=OUTCOMES,
             judged=JUDGED,
@@ -83,7 +86,8 @@ class Pages:
         self._loader.loaded.wait(1.0)
         item = self._samples.item(query)
         if item is None:
-            raise HTTPException(404, "No answers to this sample are known. The outputs may still be read: reload soon.")
+            read_on = "" if self._loader.loaded.is_set() else " The outputs are still being read: reload soon."
+            raise HTTPException(404, f"The outputs hold no answer to this sample.{read_on}")
         chosen = Filter.parse(_list_filter(query))
         item.at = _number(request, "at")
         before, after = self._samples.neighbours(chosen, item.at) if "at" in query else (None, None)
@@ -97,6 +101,7 @@ class Pages:
             after=after,
             outcomes=OUTCOMES,
             limit=_SHOWN,
+            folded=_FOLDED,
         )
 
     def diff(self, request: Request) -> str:

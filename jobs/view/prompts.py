@@ -15,7 +15,8 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
 
-_SHARDS: Final = 8
+SHARDS: Final = 8
+"""Shards of data sets in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,66 @@ def prompt_of(output: Output, prediction: Mapping[str, Any], sample: Sample | No
     if entry.external:
         note = "the answer was made elsewhere; this is what a run would send"
     return ShownPrompt(steps=shown_steps(steps, tuple(prediction.get("steps") or ()), sample), note=note)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What an item asks, for a line of a list and for the head of its page."""
+
+    question: str
+    expected: tuple[str, ...]
+    """The right answers; () where the benchmark names none."""
+    options: Mapping[str, str]
+    """Texts of the options by letter, of a row that has them."""
+    media: tuple[ShownMedia, ...]
+
+    @property
+    def line(self) -> str:
+        """What differs between samples: the options that a question holds, or else its last paragraph."""
+        if self.has_options_in_question:
+            return " | ".join(f"{name} {text}" for name, text in self.options.items())
+        return last_paragraph(self.question)
+
+    @property
+    def has_options_in_question(self) -> bool:
+        """Whether the question names all options."""
+        return bool(self.options) and all(text in self.question for text in self.options.values())
+
+
+def last_paragraph(text: str) -> str:
+    """Return the end of a text: prompts begin with what all samples share."""
+    return text.strip().rpartition("\n\n")[2]
+
+
+def brief_of(output: Output, row: Mapping[str, Any], sample: Sample | None) -> Brief | None:
+    """Return what a row of the index asks; None where its data are gone or its benchmark no longer asks this."""
+    prediction = {"request_id": "", "prompt_sha256": "", **row, "status": "ok"}
+    prompt = prompt_of(output, prediction, sample)
+    entry = output.entry(row["benchmark"], row["model"])
+    if sample is None or entry is None or not prompt.steps:
+        return None
+    definition = entry.prompts.benchmark
+    answered = answered_row(prediction, sample, entry.prompts.seed)
+    return Brief(
+        question=question_of(prompt.steps, sample),
+        expected=tuple(definition.expected(answered)) if definition.expected else (),
+        options=definition.options(answered) if definition.options else {},
+        media=media_of(prompt.steps),
+    )
+
+
+def media_of(steps: ShownSteps) -> tuple[ShownMedia, ...]:
+    """Return the pictures and clips of a prompt in order, each once."""
+    parts = (part for step in steps for _, parts in step for part in parts)
+    return tuple(dict.fromkeys(part.media for part in parts if part.media))
+
+
+def question_of(steps: ShownSteps, sample: Sample) -> str:
+    """Return the longest of a sample's own texts that a prompt holds; the prompt itself where it holds none."""
+    texts = [part.text for step in steps for role, parts in step if role == "user" for part in parts]
+    prompt = "\n\n".join(filter(None, (text.strip() for text in texts)))
+    fields = [value for value in sample.data.values() if isinstance(value, str) and " " in value and value in prompt]
+    return max(fields, key=len, default=prompt)
 
 
 def shown_steps(steps: Sequence[Step], outputs: Sequence[str], sample: Sample) -> ShownSteps:
@@ -135,10 +196,14 @@ class SampleReader:
         self._shards: OrderedDict[tuple[str, str], dict[str, Sample]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, dataset: Dataset, sample_id: str) -> Sample | None:
-        """Return a sample; errors as `Dataset.read_shard`."""
+    def find(self, dataset: Dataset, sample_id: str, only: str = "") -> Sample | None:
+        """Return a sample, of one shard alone if given by its hash; errors as `Dataset.read_shard`."""
         with self._lock:  # many frames of one clip are asked for at once
-            shards = {(dataset.store.uri, shard.sha256): shard.path for shard in dataset.manifest.shards}
+            shards = {
+                (dataset.store.uri, shard.sha256): shard.path
+                for shard in dataset.manifest.shards
+                if only in ("", shard.sha256)
+            }
             for key in sorted(shards, key=lambda key: key not in self._shards):  # those in memory first
                 if sample := self._load(dataset, key, shards[key]).get(sample_id):
                     return sample
@@ -148,6 +213,6 @@ class SampleReader:
         if key not in self._shards:
             self._shards[key] = {sample.sample_id: sample for sample in dataset.read_shard(path)}
         self._shards.move_to_end(key)
-        while len(self._shards) > _SHARDS:
+        while len(self._shards) > SHARDS:
             self._shards.popitem(last=False)
         return self._shards[key]

@@ -70,7 +70,7 @@
     return element("li", picture ? {} : { class: "bare" },
       picture ? element("img", { src: picture.src, alt: "", loading: "lazy" }) : null,
       element("div", {},
-        element("p", {}, element("a", { href: address({ item: number }), dir: "auto" }, brief(item.prompt) || item.sample_id)),
+        element("p", {}, element("a", { href: address({ item: number }), dir: "auto" }, brief(item.line) || brief(item.prompt) || item.sample_id)),
         item.expected.length ? element("p", { class: "expected" }, "Expected: ", element("bdi", {}, brief(item.expected.map(textOf).join(" | ")))) : null,
         element("p", { class: "place" }, placeOf(item))),
       element("ul", { class: "given" }, ...given));
@@ -129,11 +129,12 @@
     element("h3", {}, element("bdi", {}, facts.models[answer.model]), badge(answer)),
     element("dl", {},
       ...described("Answer", answer.output ?? (answer.error ? `no answer: ${answer.error}` : "")),
-      ...described("Read as", answer.read),
+      ...described("Read as", answer.read)),
+    element("details", {}, element("summary", {}, "Facts"), element("dl", {},
       ...(answer.steps ?? []).flatMap((text, step) => described(`Answer to step ${step + 1}`, text)),
       ...described("Thoughts", answer.reasoning),
       ...described("Scores", answer.scores?.map((score) => score.join(" ")).join(", ")),
-      ...described("Asked otherwise", answer.prompt)));
+      ...described("Asked otherwise", answer.prompt))));
 
   const showItem = async (number, isCurrent) => {
     await load(fileOf(number));
@@ -142,8 +143,9 @@
     count.replaceChildren(element("a", { href: address({ item: null }) }, "Back to the list"));
     place.replaceChildren(element("article", { class: "sample" },
       element("p", { class: "place" }, placeOf(item)),
-      element("div", { class: "media" }, ...item.media.map(medium)),
-      element("dl", {}, ...described("Question", item.prompt), ...(item.expected.length ? described("Expected", item.expected.map(textOf).join("\n")) : [])),
+      element("div", { class: "asked" },
+        element("dl", {}, ...described("Question", item.prompt), ...(item.expected.length ? described("Expected", item.expected.map(textOf).join("\n")) : [])),
+        element("div", { class: "media" }, ...item.media.map(medium))),
       element("div", { class: "cards" }, ...item.answers.map(card))));
     scrollTo(0, 0);
   };

@@ -157,7 +157,7 @@ def test_site_works_from_a_file_in_a_browser(site: Path, tmp_path: Path) -> None
                 "Promise.all([...document.images].map(image => image.decode())).then(all => all.length)"
             )
         assert clean(MODEL) in wait_for("Back to the list", "#item=1")
-        assert page.evaluate("document.querySelectorAll('.sample > dl > dt').length") == 2
+        assert page.evaluate("document.querySelectorAll('.sample .asked > dl > dt').length") == 2
         assert "No sample." in wait_for("No sample", "#q=nowhere-to-be-seen")
         assert "1 to " in wait_for(" of ", "#outcome=error&model=long")
         assert page.evaluate("typeof window.hacked") == "undefined"

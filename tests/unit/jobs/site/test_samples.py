@@ -19,7 +19,7 @@ def add(to: Samples, number: int, output: str, category: str = "c") -> None:
     planned: Any = SimpleNamespace(sample_id=f"s{number}", task="t", setting="s", variant="")
     row: Any = SimpleNamespace(
         planned=planned,
-        sample=SimpleNamespace(sample_id=planned.sample_id, category=category),
+        sample=SimpleNamespace(sample_id=planned.sample_id, category=category, data={}),
         prediction={"status": "ok", "output": output},
         scores={"answer": "A"},
         values={"correct": 1.0},

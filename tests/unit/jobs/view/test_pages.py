@@ -218,3 +218,34 @@ def test_comparison_needs_two_outputs(client: TestClient) -> None:
     response = client.get("diff")
     assert response.status_code == 404
     assert "vlmsweep view OUT OUT" in response.text
+
+
+def test_list_shows_what_each_item_asks_and_expects_with_a_thumbnail(client: TestClient, maia_data: str) -> None:
+    page = html.unescape(client.get("samples?task=oevqa").text)
+    sample = next(iter(Dataset.open(Store(maia_data), "maia").samples()))
+    assert f'<bdi class="question">{sample.data["question"]}</bdi>' in page
+    assert f"Expected: <bdi>{sample.data['answers'][0]}" in page
+    thumbnail = re.search(r'<img class="thumb"[^>]+ src="/secret/(frame\?[^"]+)"', page)[1]
+    assert client.get(thumbnail).content[:3] == b"\xff\xd8\xff"
+    assert re.search(r'<bdi class="question">A .+ \| B .+</bdi>', client.get("samples?task=vsv").text)
+
+
+def test_item_has_question_medium_and_expected_answer_before_the_answers(client: TestClient, out: str) -> None:
+    row = next(row for row in rows_of(out) if row["task"] == "oevqa" and row["model"] == "good")
+    page = client.get(f"sample?{identity(row)}").text
+    places = [page.index(text) for text in ("<video", "<h2>Question", "<h2>Expected", "<h2>Answers", "What was sent")]
+    assert places == sorted(places)
+    assert page.count("<video") == 1
+    assert "The judge accepted it." in page
+    wrong = next(
+        row
+        for row in rows_of(out)
+        if row["task"] == "vsv" and row["status"] == "ok" and row["read"] and not is_right(row)
+    )
+    assert "Read as A, which is wrong." in client.get(f"sample?{identity(wrong)}").text
+
+
+def test_unknown_item_is_refused_without_a_promise(client: TestClient) -> None:
+    response = client.get("sample?benchmark=maia&sample_id=none")
+    assert response.status_code == 404
+    assert "The outputs hold no answer to this sample.<" in response.text
