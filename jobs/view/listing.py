@@ -74,7 +74,7 @@ class Samples:
             )
         }
         read = list(dict.fromkeys(shards.values()))[:SHARDS]
-        for item in items:
+        for item in filter(lambda item: item.answers, items):  # a part may be gone since the items were grouped
             benchmark, sample_id = item.row["benchmark"], item.row["sample_id"]
             output, shard = self._outputs[item.answers[0]["out"]], shards.get((benchmark, sample_id), "")
             dataset = output.dataset(benchmark)

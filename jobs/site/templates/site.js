@@ -126,7 +126,7 @@
     return element("p", { class: "place" }, `${each.kind === "video" ? "Clip" : "Picture"}: ${why}`);
   };
   const card = (answer) => element("section", { class: "card" },
-    element("h3", {}, element("bdi", {}, facts.models[answer.model]), badge(answer)),
+    element("h2", {}, element("bdi", {}, facts.models[answer.model]), badge(answer)),
     element("dl", {},
       ...described("Answer", answer.output ?? (answer.error ? `no answer: ${answer.error}` : "")),
       ...described("Read as", answer.read)),
