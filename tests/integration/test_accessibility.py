@@ -86,9 +86,9 @@ def faults(page: Browser, axe: str, addresses: Mapping[str, str]) -> dict[str, l
 
 def test_axe_finds_what_is_wrong(page: Browser, axe: str, tmp_path: Path) -> None:
     (tmp_path / "bad.html").write_text("<html><body><img src='x.png'><p style='width: 2000px'>wide")
-    found = faults(page, axe, {"bad": (tmp_path / "bad.html").as_uri()})
-    assert set(found) == {f"bad, {width}, {scheme}" for width, scheme in WINDOWS}
-    assert any("image-alt" in text for text in found["bad, 400, dark"])
+    results = faults(page, axe, {"bad": (tmp_path / "bad.html").as_uri()})
+    assert set(results) == {f"bad, {width}, {scheme}" for width, scheme in WINDOWS}
+    assert any("image-alt" in text for text in results["bad, 400, dark"])
 
 
 def test_report_and_site_have_no_serious_fault(page: Browser, axe: str, table_output: str, tmp_path: Path) -> None:
