@@ -43,6 +43,15 @@ class SweepFlags:
             "repeated.",
         ),
     ] = None
+    judge_checks: Annotated[
+        int,
+        Option(
+            "--judge-checks",
+            min=0,
+            help="Ask the judges again about N answers of each model with references and answer swapped, and with the "
+            "answer stated twice: how far position and length change verdicts.",
+        ),
+    ] = 0
     captioner: Annotated[
         list[str] | None,
         Option(

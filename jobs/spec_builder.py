@@ -32,8 +32,8 @@ from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
 _UNUSED: Mapping[Stage, dict[str, Any]] = {
-    Stage.PREDICT: {"judge": None, "scorers": None, "human": None},
-    Stage.REPORT: {"judge": None, "scorers": None, "cost_limit": None},
+    Stage.PREDICT: {"judge": None, "judge_checks": 0, "scorers": None, "human": None},
+    Stage.REPORT: {"judge": None, "judge_checks": 0, "scorers": None, "cost_limit": None},
 }
 """Flags without effect on a stage that runs alone; it accepts them so that one file of flags serves all stages."""
 
@@ -138,6 +138,7 @@ def _spec(
         limit=Limit.parse(flags.limit) if flags.limit else None,
         sample_ids=tuple(flags.sample_ids or ()),
         judges=judges,
+        judge_checks=flags.judge_checks,
         captioners=captioners,
         own_captions=own_captions,
         scorers=tuple(ScorerSpec.parse(text) for text in flags.scorers or ()),

@@ -61,7 +61,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
 _GROUPS = {
     "Models": "models models_file trust_remote_code captioner text_models model key_env no_key batch",
     "Data": "data benchmarks tasks settings sample_ids prompts prompt_versions human column_map",
-    "Judging": "judge scorers predictions tool",
+    "Judging": "judge judge_checks scorers predictions tool",
     "Limits": "limit repeats until conditions fail_on_error cost_limit budget_usd budget_hours refresh_days "
     "gpu_hour_usd idle_s",
     "Cluster": "address env submission_id pending_timeout wait_for_nodes entrypoint_num_cpus entrypoint_memory code "

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.records import CORRECTED, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, Metric
+from pipelines.benchmarks.metrics_kernel.definitions import MetricDef
+from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+from pipelines.benchmarks.records import CORRECTED, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, Metric, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +25,12 @@ PAIR_COUNTS: Final = ("judges_yes_yes", "judges_yes_no", "judges_no_yes", "judge
 """Counts of answers by the verdicts of two judges, whose names are the category: `first / second`."""
 UNREAD_COUNT: Final = "judge_unread"
 _VERDICT: Final = "verdict of "
+_CHECK: Final = "check, "  # before the name of a check: the first judge's verdict on the changed question
+SWAPPED: Final = "swapped"
+PADDED: Final = "padded"
+CHECKS: Final = (SWAPPED, PADDED)
+CHANGED: Final = "judge_changed"  # share of answers whose verdict a check turns; the check is the category
+SHIFT: Final = "judge_shift"  # by how much more often the judge accepts them
 
 
 def verdict_value(judge: str) -> str:
@@ -30,8 +39,31 @@ def verdict_value(judge: str) -> str:
 
 
 def is_verdict_value(name: str) -> bool:
-    """Return whether a value of a score row is a verdict of one of several judges."""
-    return name.startswith(_VERDICT)
+    """Return whether a value of a score row is a verdict of one of several judges, or on a changed question."""
+    return name.startswith((_VERDICT, _CHECK))
+
+
+def check_value(check: str) -> str:
+    """Return the name of the value that holds the verdict on a changed question: 1 or 0."""
+    return f"{_CHECK}{check}"
+
+
+def changed_row(row: Row, check: str) -> Row | None:
+    """Return a row whose question to the judge should have the same verdict; None where it cannot be changed.
+
+    Padded: the answer stands there twice. Swapped: the references in the opposite order; a single one and the answer
+    change places.
+    """
+    answer, data = row.output or "", row.sample.data
+    if check == PADDED:
+        return replace(row, output=f"{answer} {answer}")
+    references, name = (data["answers"], "answers") if "answers" in data else ([data.get("sentence", "")], "sentence")
+    if len(references) > 1:
+        return replace(row, sample=replace(row.sample, data={**data, name: [*reversed(references)]}))
+    if not references[0]:
+        return None
+    exchanged = {**data, name: [answer] if name == "answers" else answer}
+    return replace(row, output=references[0], sample=replace(row.sample, data=exchanged))
 
 
 def pair_name(first: str, second: str) -> str:
@@ -67,7 +99,7 @@ def without_verdicts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
     """Return each judge's verdicts; NaN where it has none."""
-    columns = [str(name) for name in frame.columns if is_verdict_value(str(name))]
+    columns = [str(name) for name in frame.columns if str(name).startswith(_VERDICT)]
     return {name.removeprefix(_VERDICT): frame[name].to_numpy(dtype=np.float64) for name in columns}
 
 
@@ -112,3 +144,24 @@ def judge_agreement(frame: pd.DataFrame) -> list[Metric]:
 
 def _count(task: str, name: str, category: str, value: int, n: int) -> Metric:
     return Metric(task=task, setting="", category=category, metric=name, value=value, n=n, unit="count")
+
+
+def check_metrics(frame: pd.DataFrame) -> list[Metric]:
+    """Return, by task and setting, what changed questions do to the verdicts; nothing without `--judge-checks`."""
+    metrics = []
+    for check in CHECKS:
+        if (column := check_value(check)) not in frame:
+            continue
+        rows = ScoredRows.of(frame)
+        rows = rows.where(~np.isnan(rows.floats(column)) & ~np.isnan(rows.floats("accepted")))
+        for task, setting in dict.fromkeys(zip(rows["task"], rows["setting"], strict=True)):
+            cell = rows.where(task=task, setting=setting).named(task=str(task), setting=str(setting), category=check)
+            shift = cell.floats(column) - cell.floats("accepted")
+            values = {CHANGED: (shift != 0, "fraction"), SHIFT: (shift, "")}
+            metrics += [
+                MetricDef(name=name, value="shift", unit=unit)
+                .estimate(cell.with_columns(shift=np.asarray(of_rows, np.float64)))
+                .with_interval()
+                for name, (of_rows, unit) in values.items()
+            ]
+    return metrics

@@ -169,6 +169,8 @@ class RunSpec:
     """Dollars."""
     repeats: int = 1
     """How often each request is asked, with seeds that follow each other."""
+    judge_checks: int = 0
+    """Answers of each model about which the judges are asked again in changed words."""
     until: Until | None = None
     """When the run stops before all is asked; None: not before."""
     stress: tuple[Condition, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from models.families import families_named
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import gap_metric, human_metric
-from pipelines.benchmarks.judges import PAIR_COUNTS, UNREAD_COUNT, pair_name
+from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, UNREAD_COUNT, pair_name
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.people.replacement import MARGIN, may_replace
 from pipelines.benchmarks.records import (
@@ -44,7 +44,9 @@ def judge_tables(
     `results` has their agreement, `by_judge` the metrics by each; `models` are the specs of `run.json` by name.
     """
     judges = list(by_judge)
-    of_labels = [table for table in (_corrections(results, definition), _replacement(results)) if table.rows]
+    of_labels = [
+        table for table in (_corrections(results, definition), _replacement(results), _checks(results)) if table.rows
+    ]
     if len(judges) < 2:
         return of_labels
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
@@ -114,6 +116,32 @@ def _replacement(results: Results) -> Table:
         notes=(
             "Percent of equal labels, over answers that two people or more labelled: judge and person, and two people.",
             f"Yes: the whole interval of the difference is above -{100 * MARGIN:g} points; no: below; else undecided.",
+        ),
+    )
+
+
+def _checks(results: Results) -> Table:
+    """Lay out what changed questions do to the verdicts."""
+    rows = []
+    for key, number in results.ours.items():
+        if key.metric == CHANGED:
+            cells = (
+                key.setting,
+                key.category,
+                number.n,
+                *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))),
+            )
+            rows.append(TableRow(label=key.model, cells=cells))
+    return Table(
+        id=f"{results.benchmark}_judge_checks",
+        title="Position and length bias of the judge",
+        columns=("Setting", "Question", "Answers", "Verdict changes", "Accepts more often by"),
+        rows=tuple(rows),
+        style="percent1",
+        notes=(
+            "Percent and points; in brackets the 95% interval. A judge without bias changes no verdict.",
+            "Swapped: references in the opposite order; one reference and the answer change places.",
+            "Padded: the answer is stated twice.",
         ),
     )
 

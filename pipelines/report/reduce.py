@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pipelines.benchmarks.human import POOLED, HumanInputs
-from pipelines.benchmarks.judges import judge_agreement, metrics_by_judge, without_verdicts
+from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
 from pipelines.benchmarks.people.comparison import parsed_answers
 from pipelines.benchmarks.people.replacement import replacement_metrics
@@ -58,9 +58,9 @@ def reduce_entry(
     frame = definition.human.with_labels(asked_rows(rows), files, entry.model)
     judged = metrics_by_judge(frame, requests.samples, definition.reduce, definition.judged_metrics)
     by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
-    agreement = judge_agreement(frame)
+    of_judges = [*judge_agreement(frame), *check_metrics(frame)]
     every = without_verdicts(frame)
-    metrics = definition.reduce(every, requests.samples) + agreement + _cleaned_replies(every)
+    metrics = definition.reduce(every, requests.samples) + of_judges + _cleaned_replies(every)
     metrics = with_stop(metrics, entry.stop) if entry.stop else metrics
     frame = first_repeats(every)
     verdicts = compared_verdicts(out, entry, frame)

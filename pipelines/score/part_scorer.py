@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.benchmarks.judges import UNREADABLE, verdict_value
+from pipelines.benchmarks.judges import CHECKS, UNREADABLE, changed_row, check_value, verdict_value
 from pipelines.benchmarks.records import JudgeRequest, Row, Verdict, repeated_variant
 from pipelines.benchmarks.replies.cleaning import CLEANING_VERSION
 from pipelines.errors import DamagedPartError
@@ -45,6 +45,7 @@ class ScoringSpec:
     """Of any model: its wording and seed count."""
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
+    judge_checks: bool = False
 
     def has_scorer_model(self) -> bool:
         """Return whether a text-similarity model may be loaded: the benchmark wants one and it is available."""
@@ -88,7 +89,11 @@ class PartScorer:
         rows = [
             replace(row, verdict=verdicts[row.request_id][0]) if row.request_id in verdicts else row for row in rows
         ]
-        by_judge = {name: values for name, of_row in verdicts.items() if (values := self._by_judge(of_row))}
+        by_judge = {
+            row.request_id: values
+            for row in rows
+            if (values := {**self._by_judge(verdicts.get(row.request_id, ())), **self._checks(row)})
+        }
         target = score_path(part if isinstance(part, str) else part.path)
         inputs = self._inputs(rows, by_judge)
         scored_inputs, missing = _footer(self._out, target) if is_scored else ("", [])
@@ -109,6 +114,24 @@ class PartScorer:
         if isinstance(judge_request, JudgeRequest):
             return [judge.verdict(judge_request, prompter.read_verdict) for judge in self._judges]
         return [] if judge_request is None else [Verdict(state="ok", accepted=judge_request)]
+
+    def _checks(self, row: Row) -> dict[str, float]:
+        """Return the first judge's verdicts on the row's changed questions, of those that it was asked."""
+        prompter, texts = self._benchmark.judge, self._context.texts
+        if not self._spec.judge_checks or not self._judges or prompter is None or row.verdict.state == "absent":
+            return {}
+        rows = {check: changed for check in CHECKS if (changed := changed_row(row, check)) is not None}
+        requests = {check: prompter.judge_request(changed, texts) for check, changed in rows.items()}
+        verdicts = {
+            check: self._judges[0].verdict(request, prompter.read_verdict)
+            for check, request in requests.items()
+            if isinstance(request, JudgeRequest)
+        }
+        return {
+            check_value(check): float(bool(verdict.accepted))
+            for check, verdict in verdicts.items()
+            if verdict.state in ("ok", "invalid")
+        }
 
     def _by_judge(self, verdicts: Sequence[Verdict]) -> dict[str, float]:
         """Return the verdicts as values by judge, where there are several."""

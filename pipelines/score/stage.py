@@ -6,12 +6,15 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from heapq import nsmallest
 from typing import Any, TypeAlias
 
 from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
+from pipelines.benchmarks.judges import CHECKS, changed_row
 from pipelines.benchmarks.records import Row
 from pipelines.errors import DamagedPartError, ModelUnavailableError
+from pipelines.hashing import stable_id
 from pipelines.plan.context import SweepContext, WorkerContext
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
@@ -56,7 +59,7 @@ def judge_rounds(
         for attempt in range(1, ROUNDS + 1):
             for group in _same_inputs(entries):
                 scoring = scoring_context(group[0], out)
-                rows = (row for entry in group for row in planned_rows(context, entry, scoring))
+                rows = (row for entry in group for row in _judged_rows(context, entry, scoring))
                 questions = open_questions(judge, rows, scoring, skip=failed_in_this_run)
                 units = plan_questions(judge, questions, scoring, out)
                 if not units:
@@ -103,6 +106,19 @@ def planned_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringCo
                 yield row
 
 
+def _judged_rows(context: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:
+    """Yield the rows to be judged, and with `--judge-checks` so many of them once more, changed in each way."""
+    yield from planned_rows(context, entry, scoring)
+    if number := context.spec.judge_checks:
+        rows = (row for row in planned_rows(context, entry, scoring) if row.status == "ok" and not row.repeat)
+        tasks = entry.definition.judged_tasks
+        chosen = nsmallest(
+            number, (row for row in rows if row.task in tasks), key=lambda row: stable_id({"checked": row.request_id})
+        )
+        changes = (changed_row(row, check) for row in chosen for check in CHECKS)
+        yield from (row for row in changes if row is not None)
+
+
 def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[FileInfo, bool]:
     """Return the prediction parts of entries, and whether each has a score part, from listings alone."""
     parts: dict[FileInfo, bool] = {}
@@ -144,7 +160,10 @@ def score_parts(
     problems: dict[str, str] = {}
     for group in _same_inputs(entries):
         spec = ScoringSpec(
-            context=WorkerContext(group[0].data, context.out.uri), prompts=group[0].prompts, scorers=tuple(scorers)
+            context=WorkerContext(group[0].data, context.out.uri),
+            prompts=group[0].prompts,
+            scorers=tuple(scorers),
+            judge_checks=context.spec.judge_checks > 0,
         )
         parts = list(_parts_to_score(group, context.out).items())
         context.progress.phase(f"score {group[0].benchmark}", len(parts))
