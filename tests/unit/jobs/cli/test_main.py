@@ -35,7 +35,7 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "history",
-        "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human", "repeats", "until",
+        "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human", "judge-checks", "repeats", "until",
         "budget-usd", "budget-hours", "refresh-days",
         "text-models",
     },
@@ -43,13 +43,13 @@ COMMANDS = {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version",
-        "human", "repeats", "until",
+        "human", "judge-checks", "repeats", "until",
     },
     "score": {
         "predictions", "from", "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out",
         "models-file", "judge", "scorer", "address", "fail-on-error", "cost-limit", "wait-for-nodes", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "captioner",
-        "human", "dry-run", "repeats", "until",
+        "human", "dry-run", "judge-checks", "repeats", "until",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
     "status": set(),
@@ -59,7 +59,7 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "env", "submission-id",
         "pending-timeout", "entrypoint-num-cpus", "entrypoint-memory", "code", "follow", "no-follow", "stop",
-        "cost-limit", "wait-for-nodes", "human", "repeats", "until",
+        "cost-limit", "wait-for-nodes", "human", "judge-checks", "repeats", "until",
     },
 }  # fmt: skip
 COMMANDS |= {"predict": COMMANDS["run"], "report": COMMANDS["run"]}
