@@ -8,9 +8,10 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TextIO
 
 from pipelines.clean_text import for_terminal, one_line
 from pipelines.errors import StoreError
@@ -29,9 +30,43 @@ class TextFormatter(logging.Formatter):
         return for_terminal(super().format(record)).replace("\n", "\n    ")
 
 
+class LiveLines:
+    """Lines at the end of a terminal's standard error that are drawn again; what else is printed clears them first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._height = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Replace the lines, none of which is wider than the terminal."""
+        with self._lock:
+            write_error(self._erasure() + "\n".join(lines))
+            self._height = len(lines)
+
+    def end(self, *, is_left: bool = False) -> None:
+        """Erase the lines, or leave them and begin the next line, which Ctrl-C's `^C` would be a part of."""
+        with self._lock:
+            if self._height:
+                write_error("\n" if is_left else self._erasure())
+            self._height = 0
+
+    def _erasure(self) -> str:
+        return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._height - 1) if self._height else ""
+
+
+LIVE_LINES = LiveLines()
+
+
+class _LogHandler(logging.StreamHandler[TextIO]):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record on a line of its own."""
+        LIVE_LINES.end()
+        super().emit(record)
+
+
 def log_as_text() -> None:
     """Write log lines for people to standard error, where no handler is set yet."""
-    handler = logging.StreamHandler()
+    handler = _LogHandler()
     handler.setFormatter(TextFormatter(TEXT_FORMAT))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
@@ -83,6 +118,7 @@ def settle_streams() -> str:
 
 def print_line(text: str) -> None:
     """Print a line on standard output, or raise a StoreError."""
+    LIVE_LINES.end()
     try:
         sys.stdout.write(for_terminal(text) + "\n")
         sys.stdout.flush()
@@ -92,6 +128,7 @@ def print_line(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print a line on standard error."""
+    LIVE_LINES.end()
     write_error(for_terminal(text) + "\n")
 
 
@@ -100,6 +137,14 @@ def write_error(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the columns of the terminal that a stream is written to; 0 where there is none, or it has no size."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def print_json(value: object) -> None:

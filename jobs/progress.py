@@ -4,67 +4,109 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
+from types import TracebackType
+from typing import Self
 
-from jobs.output import print_error, write_error
+from jobs.output import LIVE_LINES, print_error, terminal_width
 from pipelines.clean_text import one_line
 from pipelines.logging_context import logs_are_json
+from pipelines.progress import Rate
 
-NOTE_EVERY_S = 60.0
-"""Shortest time between two sentences on what a phase waits for, where there is no terminal."""
+LOG_EVERY_S = 60.0
+"""Shortest time between two lines on an unfinished phase, where there is no terminal."""
+TICK_S = 0.5
+"""Time between two drawings on a terminal: also while no row is finished, so that it is seen to run."""
+MAX_NOTES = 8
+"""Most lines of a note on a terminal."""
 
 
 class Progress:
-    """Shows phases with rate and time left: a live line on a terminal, one line per phase elsewhere.
+    """Shows phases with rate and time left: live lines on a terminal; elsewhere a line a minute, and one at the end.
 
-    Phases of less than `min_s` seconds leave no line.
+    Phases of less than `min_s` seconds, and those that count nothing, leave no line at their end. A block that ends
+    with an exception leaves the state on the screen, and what follows begins on a line of its own.
     """
 
     def __init__(self, *, quiet: bool = False, min_s: float = 0.0) -> None:
         self._min_s = min_s
         self._live = sys.stderr.isatty() and not quiet and not logs_are_json()
         self._quiet = quiet
-        self._title, self._total, self._done, self._failed = "", 0, 0, 0
-        self._start = self._shown = 0.0
-        self._note, self._noted = "", float("-inf")
+        self._lock = threading.RLock()
+        self._rate: Rate | None = None
+        self._ended = threading.Event()
+        self._note, self._logged = "", float("-inf")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self._stop(is_left=True)
 
     def phase(self, title: str, total: int) -> None:
         """Begin a phase of `total` rows."""
         self.finish()
-        self._title, self._total, self._done, self._failed = title, total, 0, 0
-        self._start, self._shown = time.monotonic(), 0.0
-        self._note = ""
-        if self._live:
-            self._show()
+        with self._lock:
+            self._rate, self._note, self._ended = Rate(title, total), "", threading.Event()
+            if self._live:
+                self._draw()
+            if not self._quiet:
+                threading.Thread(target=self._tick, args=(self._ended,), name="vlmsweep-progress", daemon=True).start()
 
     def advance(self, rows: int, failed: int) -> None:
         """Count finished rows."""
-        self._done += rows
-        self._failed += failed
-        if self._live and time.monotonic() - self._shown > 0.2:
-            self._show()
+        with self._lock:
+            if self._rate:
+                self._rate.advance(rows, failed)
 
     def note(self, text: str) -> None:
         """Show what the phase waits for."""
-        self._note = text
-        if self._live:
-            self._show()
-        elif not self._quiet and time.monotonic() - self._noted >= NOTE_EVERY_S:
-            self._noted = time.monotonic()
-            self._print(text)
+        with self._lock:
+            self._note = text
+            if self._live:
+                self._draw()
+            elif text and not self._quiet and time.monotonic() - self._logged >= LOG_EVERY_S:
+                self._log(text)
 
     def finish(self) -> None:
         """End the phase."""
-        if not self._title:
-            return
-        if self._live:
-            write_error("\r\x1b[2K")
-        seconds = time.monotonic() - self._start
-        if not self._quiet and seconds >= self._min_s:
-            failed = f", {self._failed} failed" if self._failed else ""
-            total = f" of {self._total}" if self._total else ""
-            self._print(f"{self._title}: {self._done}{total}{failed} in {seconds:.1f} s")
-        self._title = ""
+        with self._lock:
+            self._stop()
+            rate, self._rate = self._rate, None
+            if rate is None or self._quiet or not (rate.total or rate.done):
+                return
+            seconds = time.monotonic() - rate.start
+            if seconds >= self._min_s:
+                failed = f", {rate.failed} failed" if rate.failed else ""
+                total = f" of {rate.total}" if rate.total else ""
+                self._print(f"{rate.title}: {rate.done}{total}{failed} in {seconds:.1f} s")
+
+    def _stop(self, *, is_left: bool = False) -> None:
+        with self._lock:
+            self._ended.set()
+            if self._live and self._rate:
+                LIVE_LINES.end(is_left=is_left)
+
+    def _tick(self, ended: threading.Event) -> None:
+        began = time.monotonic()
+        while not ended.wait(TICK_S):
+            with self._lock:
+                if ended.is_set() or self._rate is None:
+                    return
+                if self._live:
+                    self._draw()
+                elif time.monotonic() - max(self._logged, began) >= LOG_EVERY_S:
+                    self._log("; ".join(filter(None, (f"{self._rate.title}: {self._rate.text()}", self._note))))
+
+    def _log(self, line: str) -> None:
+        self._logged = time.monotonic()
+        self._print(line)
 
     def _print(self, line: str) -> None:
         if logs_are_json():
@@ -72,20 +114,22 @@ class Progress:
         else:
             print_error(one_line(line))
 
-    def _show(self) -> None:
-        self._shown = time.monotonic()
-        seconds = max(self._shown - self._start, 1e-9)
-        rate = self._done / seconds
-        left = f", {span((self._total - self._done) / rate)} left" if rate and self._total else ""
-        failed = f", {self._failed} failed" if self._failed else ""
-        total = f"/{self._total}" if self._total else ""
-        note = f"; {self._note}" if self._note else ""
-        line = f"{self._title}: {self._done}{total}, {rate:.1f}/s{left}{failed}{note}"
-        write_error(f"\r\x1b[2K{one_line(line)}")
+    def _draw(self) -> None:
+        if self._rate:
+            LIVE_LINES.draw(live_lines(self._rate, self._note, (terminal_width(sys.stderr) or 80) - 1))
 
 
-def span(seconds: float) -> str:
-    """Return a time such as `1h05m`, `2m30s` or `12s`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+def live_lines(rate: Rate, note: str, width: int) -> list[str]:
+    """Return the lines of a phase, of at most `width` characters: a long title is cut, and never its counts."""
+    counts = rate.text()
+    title = shorten(one_line(rate.title), max(width - len(counts) - 2, 8))
+    notes = [one_line(line) for line in note.splitlines()]
+    more = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []
+    return [
+        shorten(line, width) for line in (f"{title}: {counts}", *(f"  {line}" for line in notes[:MAX_NOTES] + more))
+    ]
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text of at most `width` characters, with an ellipsis where it is cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"

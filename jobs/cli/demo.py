@@ -31,10 +31,9 @@ def demo(
 
     prepare(verbose=verbose)
     start = time.monotonic()
-    progress = Progress(quiet=json, min_s=0.0 if verbose or all_settings else _SHOWN_PHASE_S)
-    with results_only_on_stdout():
+    min_s = 0.0 if verbose or all_settings else _SHOWN_PHASE_S
+    with Progress(quiet=json, min_s=min_s) as progress, results_only_on_stdout():
         spec, result = run_demo(out, all_settings=all_settings, progress=progress)
-    progress.finish()
     if json or all_settings or result.unavailable:
         return print_result(result, spec, as_json=json)
     print_line(screen(result, spec, out, time.monotonic() - start))

@@ -57,21 +57,20 @@ def ingest(
     from pipelines.storage.store import Store
 
     prepare(verbose=verbose)
-    progress = Progress(quiet=json)
+    flags = _TableFlags(name=name, kind=kind, columns=columns, split=split, column_map=column_map)
+    extra = [flag for flag, value in (("as", name), ("kind", kind), ("columns", columns), ("split", split)) if value]
+    if extra and benchmark != "table":
+        raise UsageError(f"--{extra[0]}: only `ingest table` takes it; {benchmark} has a form of its own")
+    with Progress(quiet=json) as progress:
+        progress.phase(f"ingest {name or benchmark}", 0)
 
-    def advance(_rows: int) -> None:
-        progress.advance(1, 0)
+        def advance(_rows: int) -> None:
+            progress.advance(1, 0)
 
-    progress.phase(f"ingest {name or benchmark}", 0)
-    if benchmark == "table":
-        flags = _TableFlags(name=name, kind=kind, columns=columns, split=split, column_map=column_map)
-        result = _read_table(source, Store(data), flags, advance)
-    else:
-        if extra := [
-            flag for flag, value in (("as", name), ("kind", kind), ("columns", columns), ("split", split)) if value
-        ]:
-            raise UsageError(f"--{extra[0]}: only `ingest table` takes it; {benchmark} has a form of its own")
-        result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
+        if benchmark == "table":
+            result = _read_table(source, Store(data), flags, advance)
+        else:
+            result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
     benchmark = manifest.benchmark
     where = f"{Store(data).uri}/{benchmark}"

@@ -39,10 +39,8 @@ def nightly(flags: NightlyFlags) -> int:
     if flags.dry_run:
         _show_due(planned_pairs(specs, history, budget, flags.refresh_days), as_json=flags.json)
         return 0
-    progress = Progress(quiet=flags.json)
-    with results_only_on_stdout():
+    with Progress(quiet=flags.json) as progress, results_only_on_stdout():
         night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
-    progress.finish()
     _show_night(night, flags.summary, as_json=flags.json)
     if not flags.json:
         print_line(f"History: {history.store.uri}/{PAGE}")

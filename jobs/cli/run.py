@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,15 +45,16 @@ def score(flags: ScoreFlags) -> int:
     from pipelines.sweep.external import score_external
 
     prepare(verbose=flags.verbose)
-    spec, path = external_spec(flags), flags.predictions
-    if flags.dry_run:
-        from jobs.dry_run.command import show_file
+    with _checking(as_json=flags.json) as progress:
+        spec, path = external_spec(flags), flags.predictions
+        if flags.dry_run:
+            from jobs.dry_run.command import show_file
 
-        show_file(spec, path, tool=flags.tool, as_json=flags.json)
-        return 0
-    return _execute(
-        spec, lambda progress: score_external(spec, path, progress=progress, tool=flags.tool), as_json=flags.json
-    )
+            show_file(spec, path, tool=flags.tool, as_json=flags.json)
+            return 0
+        with results_only_on_stdout():
+            result = score_external(spec, path, progress=progress, tool=flags.tool)
+    return print_result(result, spec, as_json=flags.json)
 
 
 @takes(ReportFlags)
@@ -73,10 +74,13 @@ def report(flags: ReportFlags) -> int:
     from pipelines.sweep.run import report_again
 
     prepare(verbose=flags.verbose)
-    spec = report_spec(flags)
-    if flags.dry_run:
-        return _show_stages(spec, [Stage.REPORT], as_json=flags.json)
-    return _execute(spec, lambda progress: report_again(spec, progress=progress), as_json=flags.json)
+    with _checking(as_json=flags.json) as progress:
+        spec = report_spec(flags)
+        if flags.dry_run:
+            return _show_stages(spec, [Stage.REPORT], as_json=flags.json)
+        with results_only_on_stdout():
+            result = report_again(spec, progress=progress)
+    return print_result(result, spec, as_json=flags.json)
 
 
 @takes(StressFlags)
@@ -96,10 +100,13 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
 
     prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
-    spec = build_run_spec(flags, stages)
-    if flags.dry_run:
-        return _show_stages(spec, stages, as_json=flags.json)
-    return _execute(spec, lambda progress: run_sweep(spec, stages=stages, progress=progress), as_json=flags.json)
+    with _checking(as_json=flags.json) as progress:
+        spec = build_run_spec(flags, stages)
+        if flags.dry_run:
+            return _show_stages(spec, stages, as_json=flags.json)
+        with results_only_on_stdout():
+            result = run_sweep(spec, stages=stages, progress=progress)
+    return print_result(result, spec, as_json=flags.json)
 
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
@@ -113,12 +120,11 @@ def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> in
     return 0
 
 
-def _execute(spec: RunSpec, sweep: Callable[[Progress], SweepResult], *, as_json: bool) -> int:
+def _checking(*, as_json: bool) -> Progress:
+    """Return the progress of a command, in its first phase: models and data are checked before there are rows."""
     progress = Progress(quiet=as_json)
-    with results_only_on_stdout():
-        result = sweep(progress)
-    progress.finish()
-    return print_result(result, spec, as_json=as_json)
+    progress.phase("check models and data", 0)
+    return progress
 
 
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:

@@ -6,9 +6,9 @@ import sys
 import time
 
 from jobs.output import print_error, write_error
-from jobs.progress import span
 from pipelines.clean_text import one_line
 from pipelines.finetune.records import TrainingEvent
+from pipelines.progress import span
 
 _LINE_EVERY_S = 30.0  # between lines where there is no terminal
 

@@ -18,6 +18,7 @@ class AttemptTracker:
         self._stalled_at: dict[str, dict[str, str]] = {}
         self._forgiven: set[tuple[str, str]] = set()
         self._answered: set[str] = set()
+        self._answered_rows: dict[str, int] = {}
         self._loading: Counter[str] = Counter()
         self._decoding: dict[str, str] = {}
         self._deaths_at_media: dict[str, Counter[str]] = {}
@@ -30,6 +31,7 @@ class AttemptTracker:
         Their values say how: `engine_died` or `timeout`.
         """
         self._attempts[unit] = self._attempts.get(unit, 0) + 1
+        self._answered_rows.pop(unit, None)
         if unit in self._in_progress:
             self._deaths_at.setdefault(unit, Counter())[self._in_progress.pop(unit)] += 1
         deaths = self._deaths_at.get(unit, Counter())
@@ -62,9 +64,18 @@ class AttemptTracker:
             self._in_progress.pop(unit, None)
             self._stalled_at.setdefault(unit, {})[request_id] = "timeout"
 
+    def record_rows(self, unit: str, rows: int) -> None:
+        """Record how many rows of an unfinished unit are answered."""
+        self._answered_rows[unit] = rows
+
+    def answered_rows(self) -> int:
+        """Return how many rows of unfinished units are answered."""
+        return sum(self._answered_rows.values())
+
     def record_answered(self, unit: str) -> None:
         """Record that a unit was answered: if its batch begins again, it is not the cause."""
         self._deaths = 0
+        self._answered_rows.pop(unit, None)
         self._attempts.pop(unit, None)
         self._answered.add(unit)
 

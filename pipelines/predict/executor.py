@@ -23,8 +23,8 @@ from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
 from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
 from pipelines.predict.job_state import JobState
 from pipelines.predict.records import Job, Receipt
+from pipelines.predict.replica_watch import ReplicaWatch
 from pipelines.predict.serialization import pack_batch, unpack_receipts
-from pipelines.predict.startup_log import ReplicaStartupLog
 from pipelines.ray_data import quiet_ray_data, run_rows
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,12 @@ MAX_PASSES = 3
 """How often units that the cluster loses are sent."""
 
 
-def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+def run_units(
+    job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None], note: Callable[[str], None] = lambda _: None
+) -> None:
     """Run all units of a job; `on_receipt` is called in this process for each committed one.
+
+    `note` gets sentences on how replicas start, and how many rows of unfinished units are answered.
 
     Raises:
         ModelUnavailableError: the model is unavailable.
@@ -68,7 +72,7 @@ def run_units(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], No
     actor = _start_job_actor(_replicas(job, cluster))
     try:
         starts_at_once = job.spec.needs_no_isolation
-        with nullcontext() if starts_at_once else ReplicaStartupLog(job.model, demand, actor):
+        with nullcontext() if starts_at_once else ReplicaWatch(job.model, demand, actor, note):
             for receipt in _receipts(job, cluster, actor):
                 on_receipt(receipt)
     finally:

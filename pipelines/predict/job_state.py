@@ -8,7 +8,7 @@ from typing import Any, cast
 from cluster.scheduling.failed_devices import FailedDevices
 from models.spec import ModelSpec
 from pipelines.predict.attempts import AttemptTracker
-from pipelines.predict.replica_board import ReplicaBoard
+from pipelines.predict.replica_board import LoadProgress, ReplicaBoard
 
 
 class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
@@ -18,6 +18,10 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
         AttemptTracker.__init__(self)
         ReplicaBoard.__init__(self, replicas)
         FailedDevices.__init__(self, _start_holder, _stop_holder, _count_gpus)
+
+    def board(self) -> tuple[int, int, list[LoadProgress]]:
+        """Return started replicas, answered rows of unfinished units, and how far weights are loaded."""
+        return self.started(), self.answered_rows(), self.progress()
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
         """Count another attempt, as `AttemptTracker.begin`; GPUs did not fail where a request is the cause."""

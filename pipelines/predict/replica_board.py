@@ -72,10 +72,10 @@ class ReplicaBoard:
         """Record why no replica is to be started again."""
         self._given_up = reason
 
-    def started(self) -> int:
-        """Return how many replicas have started."""
-        return self._started
-
     def progress(self) -> list[LoadProgress]:
         """Return the last progress of each replica that has loaded something."""
         return list(self._progress.values())
+
+    def started(self) -> int:
+        """Return how many replicas have started."""
+        return self._started

@@ -35,7 +35,7 @@ from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import Job, Receipt, count_statuses
 from pipelines.predict.status import StatusWriter
-from pipelines.progress import ProgressListener
+from pipelines.progress import ProgressListener, Rate
 
 log = logging.getLogger(__name__)
 
@@ -123,15 +123,15 @@ class _ModelRuns:
         with in_background(runs):
             self._run_together([name for name in jobs if name not in runs], shared)
 
-    def _run_together(self, names: Sequence[str], progress: ProgressListener) -> None:
+    def _run_together(self, names: Sequence[str], progress: ProgressListener | _SharedProgress) -> None:
         """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
         jobs = {name: self.jobs[name] for name in names}
         capacity = None if all(_runs_in_driver(job, self.cluster) for job in jobs.values()) else self.cluster.connect()
         nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
         if capacity and can_run_concurrently(len(jobs), nodes, self.costs.limit):
             workloads = [model_workload(name, self.plans[name], job.spec) for name, job in jobs.items()]
-            total = sum(count_requests(job.units) for job in jobs.values())
-            progress.phase(f"predict {', '.join(jobs)}", total)
+            if not isinstance(progress, _SharedProgress):
+                progress.phase(f"predict {', '.join(jobs)}", sum(count_requests(job.units) for job in jobs.values()))
             predict_concurrently(choose_schedule(workloads, nodes), capacity, progress, self.status, self._run_model)
         else:
             for name in jobs:
@@ -141,16 +141,17 @@ class _ModelRuns:
         self,
         name: str,
         cluster: LazyCluster | ClusterInfo,
-        progress: ProgressListener,
+        progress: ProgressListener | _SharedProgress,
         on_receipt: Callable[[Receipt], None],
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.status.begin(name)
+        listener = progress.model(name) if isinstance(progress, _SharedProgress) else progress
         try:
             job = replace(self.jobs[name], is_stopped=is_stopped)
             if isinstance(cluster, ClusterInfo) and cluster.is_shared:
                 job = replace(job, waits_since=self.tried.setdefault(name, monotonic()))
-            run_job(f"predict {name}", job, cluster, progress, self.costs, on_commit=on_receipt)
+            run_job(f"predict {name}", job, cluster, listener, self.costs, on_commit=on_receipt)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
@@ -233,11 +234,11 @@ def run_job(
             if job.spec.batch:
                 run_in_batches(job, on_receipt, progress.note)
             elif isinstance(cluster, ClusterInfo):
-                run_units(job, cluster, on_receipt)
+                run_units(job, cluster, on_receipt, progress.note)
             elif _runs_in_driver(job, cluster):
                 run_in_process(job, on_receipt)
             else:
-                run_units(job, cluster.connect(), on_receipt)
+                run_units(job, cluster.connect(), on_receipt, progress.note)
         finally:
             count_waiting(job.model, 0)
 
@@ -249,21 +250,51 @@ class _RowListener(Protocol):
 
 
 class _SharedProgress:
-    """A thread-safe progress listener of a phase that has begun."""
+    """A thread-safe progress listener of a phase that has begun; its note has a line for each unfinished model."""
 
     def __init__(self, progress: _RowListener) -> None:
         self._progress, self._lock = progress, threading.Lock()
+        self._models: dict[str, _ModelProgress] = {}
 
-    def phase(self, title: str, total: int) -> None:
-        """Ignore the phase: it has begun."""
+    def model(self, name: str) -> _ModelProgress:
+        """Return the listener of one model."""
+        return _ModelProgress(self, name)
 
     def advance(self, rows: int, failed: int) -> None:
         with self._lock:
             self._progress.advance(rows, failed)
 
-    def note(self, text: str) -> None:
+    def show(self, model: _ModelProgress) -> None:
+        """Show the lines of all models after one has changed."""
         with self._lock:
-            self._progress.note(text)
+            self._models[model.rate.title] = model
+            unfinished = [entry for entry in self._models.values() if entry.rate.done < entry.rate.total]
+            self._progress.note("\n".join(entry.text() for entry in unfinished))
+
+
+class _ModelProgress:
+    """The progress of one of several models."""
+
+    def __init__(self, shared: _SharedProgress, name: str) -> None:
+        self._shared, self._waits_for = shared, ""
+        self.rate = Rate(name, 0)
+
+    def phase(self, _title: str, total: int) -> None:
+        self.rate = Rate(self.rate.title, total)
+        self._shared.show(self)
+
+    def advance(self, rows: int, failed: int) -> None:
+        self.rate.advance(rows, failed)
+        self._shared.advance(rows, failed)
+        self._shared.show(self)
+
+    def note(self, text: str) -> None:
+        self._waits_for = text
+        self._shared.show(self)
+
+    def text(self) -> str:
+        """Return the line of the model."""
+        return "; ".join(filter(None, (f"{self.rate.title}: {self.rate.text()}", self._waits_for)))
 
 
 RunModel = Callable[[str, ClusterInfo, _SharedProgress, Callable[[Receipt], None], Callable[[], bool]], None]
@@ -272,7 +303,7 @@ RunModel = Callable[[str, ClusterInfo, _SharedProgress, Callable[[Receipt], None
 def predict_concurrently(
     scheduler: GpuScheduler,
     cluster: ClusterInfo,
-    progress: _RowListener,
+    progress: _RowListener | _SharedProgress,
     status: StatusWriter,
     run_model: RunModel,
 ) -> None:
@@ -281,7 +312,8 @@ def predict_concurrently(
     `run_model` gets a model's name, its share of the cluster, a listener, a callback for receipts, and a function that
     says whether to end. Its first exception is raised; the other models stop at their next commit.
     """
-    shared, gpus = _SharedProgress(progress), {workload.name: workload.gpus for workload in scheduler.workloads}
+    shared = progress if isinstance(progress, _SharedProgress) else _SharedProgress(progress)
+    gpus = {workload.name: workload.gpus for workload in scheduler.workloads}
 
     def run(name: str, replicas: int, stop: threading.Event) -> None:
         def on_receipt(receipt: Receipt) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from models.engines.base import Engine, prepare
@@ -24,6 +25,7 @@ from pipelines.schemas import prediction_row
 
 log = logging.getLogger(__name__)
 
+REPORT_EVERY_S = 2.0
 _FAILURES = {
     "engine_died": "the model's process died while it answered this request",
     "timeout": "the model gave no answer to this request within the stall_timeout_s of its entry",
@@ -39,6 +41,7 @@ class UnitRunner:
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
         self._engine, self._attempts = engine, attempts
         self._current = ("", "")
+        self._reported = monotonic()
 
     def answer(self, loaded: Loaded) -> list[dict[str, Any]]:
         """Return all rows of the unit, each request once.
@@ -102,6 +105,7 @@ class UnitRunner:
         try:
             for reply in answer_requests(self._engine, requests, media):
                 del unanswered[reply.request_id]
+                self._report(len(requests) - len(unanswered))
                 yield reply
         except (EngineUnreachableError, EngineDiedError, *BUGS):
             raise
@@ -114,6 +118,12 @@ class UnitRunner:
             )
             for request in unanswered.values():
                 yield self._answer_single(request, media)
+
+    def _report(self, rows: int) -> None:
+        """Record answered rows for people who wait; not each one, for the record is in another process."""
+        if monotonic() - self._reported > REPORT_EVERY_S:
+            self._reported = monotonic()
+            self._attempts.record_rows(self._current[0], rows)
 
     def _answer_single(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
         with log_context(request_id=request.request_id):

@@ -32,9 +32,13 @@ class RecordingAttempts:
         self.attempt, self.blamed, self.single = attempt, blamed or {}, []
         self.stalled: list[str] = []
         self.forgiven: list[str] = []
+        self.answered_rows = 0
 
     def begin(self, unit: str) -> tuple[int, Mapping[str, str]]:
         return self.attempt, self.blamed
+
+    def record_rows(self, unit: str, rows: int) -> None:
+        self.answered_rows = rows
 
     def begin_single(self, unit: str, request_id: str) -> None:
         self.single.append(request_id)

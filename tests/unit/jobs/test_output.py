@@ -55,7 +55,7 @@ def test_progress_is_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
     progress.phase(f"predict {HOSTILE}", 2)
     progress.note(f"waits for {HOSTILE}")
     progress.finish()
-    assert_inert(terminal.getvalue().replace("\r\x1b[2K", ""))
+    assert_inert(terminal.getvalue().replace("\r\x1b[2K", "").replace("\x1b[1A\x1b[2K", ""))
 
 
 @pytest.mark.parametrize("line", ["::add-mask::x", "  ::error::x", "ok\n::set-output name=a::b", "##[group]x"])

@@ -105,3 +105,14 @@ def test_deaths_at_different_media_or_units_or_after_all_media_blame_none() -> N
     tracker.end_loading("u", "v")
     die_at(tracker, "u", "a")
     assert tracker.begin_loading("u") == (1, frozenset()), "it was loaded since the first death at a"
+
+
+def test_answered_rows_are_those_of_units_in_progress() -> None:
+    tracker = AttemptTracker()
+    tracker.record_rows("u", 3)
+    tracker.record_rows("u", 5)
+    tracker.record_rows("v", 2)
+    assert tracker.answered_rows() == 7
+    tracker.record_answered("v")
+    tracker.begin("u")
+    assert tracker.answered_rows() == 0, "one is answered whole, the other begins again"

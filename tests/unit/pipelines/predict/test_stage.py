@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -51,7 +52,9 @@ class Sweep:
         monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
 
     def predict(self, execute: Execute, limit: float | None = None, max_gpu_nodes: tuple[int, ...] = ()) -> list[str]:
-        def noted(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        def noted(
+            job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None], _note: Callable[[str], None]
+        ) -> None:
             self.shares[job.model] = cluster.gpus
             execute(job, cluster, on_receipt)
 
@@ -158,3 +161,16 @@ def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch
     with pytest.raises(StoreError, match="store is away"):
         sweep.predict(execute)
     assert sorted(models) == ["a", "b"]
+
+
+def test_concurrent_models_have_a_line_each_until_they_are_done() -> None:
+    shown = Mock()
+    shared = page._SharedProgress(shown)
+    a, b = shared.model("a"), shared.model("b")
+    a.phase("predict a", 4)
+    b.phase("predict b", 2)
+    b.note("loading weights, 1.00 of 4.00 GB")
+    assert shown.note.call_args == call("a: 0/4, 0s\nb: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
+    a.advance(4, 1)
+    assert shown.advance.call_args == call(4, 1)
+    assert shown.note.call_args == call("b: 0/2, 0s; loading weights, 1.00 of 4.00 GB")

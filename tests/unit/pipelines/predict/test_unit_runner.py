@@ -35,6 +35,13 @@ def test_runner_sends_a_unit_at_once(loaded: list[Loaded]) -> None:
     assert engine.batches == [len(unit.requests) for unit in loaded]
 
 
+def test_runner_records_answered_rows_of_a_unit(loaded: list[Loaded], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.predict.unit_runner.REPORT_EVERY_S", -1.0)
+    attempts, unit = RecordingAttempts(), loaded[0]
+    UnitRunner(ScriptedEngine(), attempts).answer(unit)
+    assert attempts.answered_rows == len(unit.requests)
+
+
 def test_exception_fails_only_the_rows_that_cause_it(loaded: list[Loaded]) -> None:
     unit = loaded[0]
     poison = words_of(unit.requests[5])

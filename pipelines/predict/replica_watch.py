@@ -1,10 +1,10 @@
-"""Log lines while no replica of a model is ready: how far its weights are loaded, or what it waits for."""
+"""Sentences on replicas before a unit is committed: how far weights are loaded, and how many rows are answered."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from types import TracebackType
@@ -14,31 +14,30 @@ from pipelines.predict.replica_board import LoadProgress
 
 log = logging.getLogger(__name__)
 
-CHECK_S = 5.0
-"""Seconds between checks; weights that load faster are not logged."""
-LOG_S = 15.0
-"""Seconds between lines about the same weights."""
+CHECK_S = 2.0
+"""Seconds between looks at the board."""
 WAIT_S = 60.0
 """Seconds without any progress after which a line says what a replica needs."""
 BOARD_TIMEOUT_S = 10
 MIN_BYTES = 0.1e9
-"""Smaller weights are not logged."""
+"""Smaller weights are loaded at once."""
 _GB = 1e9
 
 
 @dataclass
-class ReplicaStartupLog:
-    """A thread that logs how the replicas of a model start, for the length of a block."""
+class ReplicaWatch:
+    """A thread that notes how the replicas of a model start and answer, for the length of a block."""
 
     model: str
     demand: Mapping[str, float]
     """Ray's resources for one replica."""
     job_actor: Any
-    """Holds the job's `ReplicaBoard`."""
+    """Holds the job's `JobState`."""
+    note: Callable[[str], None]
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._watch, name="vlmsweep-startup", daemon=True).start()
+        threading.Thread(target=self._watch, name="vlmsweep-replicas", daemon=True).start()
         return self
 
     def __exit__(
@@ -49,26 +48,33 @@ class ReplicaStartupLog:
     def _watch(self) -> None:
         import ray
 
-        began = logged = monotonic()
+        began = monotonic()
         first_seen: dict[str, tuple[float, float]] = {}  # weights -> when, and bytes loaded by then
         has_logged_wait = False
+        text = ""
         while not self._ended.wait(CHECK_S):
             try:
-                if ray.get(self.job_actor.started.remote(), timeout=BOARD_TIMEOUT_S):
-                    return
-                loads: list[LoadProgress] = ray.get(self.job_actor.progress.remote(), timeout=BOARD_TIMEOUT_S)
+                started, rows, loads = ray.get(self.job_actor.board.remote(), timeout=BOARD_TIMEOUT_S)
             except ray.exceptions.RayError:
                 continue  # the board is as busy as its machine; when it is gone, so is this block
+            if started:
+                text = self._note(f"{rows} rows answered of units that are not stored yet" if rows else "", text)
+                continue
             now = monotonic()
             slowest = min((load for load in loads if load[2] >= MIN_BYTES), key=lambda load: load[1], default=None)
-            if slowest and (slowest[0] not in first_seen or now - logged > LOG_S):
+            if slowest:
                 since = first_seen.setdefault(slowest[0], (now, slowest[1]))
-                line = format_load_progress(slowest, since=since, now=now, count=len(loads))
-                log.warning("model %r: %s", self.model, line)
-                logged = now
-            elif not loads and not has_logged_wait and now - began > WAIT_S:
+                text = self._note(format_load_progress(slowest, since=since, now=now, count=len(loads)), text)
+            else:
+                text = self._note("the model's process starts and loads its weights", text)
+            if not loads and not has_logged_wait and now - began > WAIT_S:
                 has_logged_wait = True
                 self._log_demand()
+
+    def _note(self, text: str, previous: str) -> str:
+        if text != previous and not self._ended.is_set():
+            self.note(text)
+        return text
 
     def _log_demand(self) -> None:
         import ray

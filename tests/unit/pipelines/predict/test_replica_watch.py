@@ -1,0 +1,41 @@
+"""What is noted about replicas while no unit is committed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from pipelines.predict import replica_watch
+from pipelines.predict.replica_watch import ReplicaWatch
+
+BOARDS = [
+    (0, 0, []),
+    (0, 0, [("loading", 1e9, 4e9)]),
+    (0, 0, [("loading", 3e9, 4e9)]),
+    (1, 0, []),
+    (1, 160, []),
+    (1, 160, []),
+    (1, 0, []),
+]
+
+
+def test_loading_and_answered_rows_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    boards: list[Any] = list(BOARDS)
+    monkeypatch.setattr("ray.get", lambda _reference, timeout: boards.pop(0))
+    monkeypatch.setattr(replica_watch, "monotonic", Mock(side_effect=[0.0, 2.0, 4.0, 8.0]))
+    notes: list[str] = []
+    actor = SimpleNamespace(board=SimpleNamespace(remote=Mock()))
+    watch = ReplicaWatch("m", {"CPU": 1.0}, actor, notes.append)
+    monkeypatch.setattr(watch, "_ended", Mock(wait=lambda _seconds: not boards, is_set=lambda: False))
+    watch._watch()
+    assert notes == [
+        "the model's process starts and loads its weights",
+        "loading weights, 1.00 of 4.00 GB",
+        "loading weights, 3.00 of 4.00 GB, 0.50 GB/s, 2 s left",
+        "",
+        "160 rows answered of units that are not stored yet",
+        "",
+    ]
