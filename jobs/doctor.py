@@ -18,6 +18,7 @@ from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_i
 from models.availability import unavailable_reason
 from models.engine_choice import repeated_prefix_reason
 from models.engines.empty_weights import measured_size
+from models.engines.hub import DEFAULT_REVISION, ask_hub, cached_folder, hub_id
 from models.engines.offload import plan_offload
 from models.gpu_memory import Placement, bytes_per_weight, plan_placement
 from models.spec import ModelSpec
@@ -27,6 +28,8 @@ from pipelines.storage.store import Store
 
 CPU_MARGIN = 1.2
 """Memory that a model on CPUs takes, in bytes of its weights."""
+HUB_S = 5.0
+"""Time in which the hub must answer to be in reach."""
 MIN_DISK_BYTES = 10 * 10**9
 """Free bytes below which a location for results or data gets a note."""
 
@@ -66,13 +69,29 @@ def run_checks(
     if nodes is None:
         return results
     results += [_node(node) for node in nodes]
-    return [*results, *(_model(name, spec, nodes, named=named) for name, spec in models.items())]
+    checks = [_model(name, spec, nodes, named=named) for name, spec in models.items()]
+    return [*results, *(checks if address else _with_hub(checks, models, "bad" if named else "note"))]
 
 
 def models_here(models: Mapping[str, ModelSpec]) -> list[CheckResult]:
     """Return for each model whether this machine can run it: `ok`, `bad`, or `note` if unknown."""
     nodes = [_this_node()]
-    return [_model(name, spec, nodes, named=True) for name, spec in models.items()]
+    return _with_hub([_model(name, spec, nodes, named=True) for name, spec in models.items()], models, "bad")
+
+
+def _with_hub(results: Sequence[CheckResult], models: Mapping[str, ModelSpec], unable: str) -> list[CheckResult]:
+    """Return results in which no model can run whose files neither this machine's cache nor a hub in reach has."""
+    uncached = {
+        result.what: (spec.model, spec.revision or DEFAULT_REVISION)
+        for result, spec in zip(results, models.values(), strict=True)
+        if result.state == "ok" and hub_id(spec) and cached_folder(spec.model, spec.revision) is None
+    }
+    question = next(iter(uncached.values()), None)
+    answer = question and ask_hub([question], deadline_s=HUB_S)[question]
+    if not answer or answer.state != "unreachable":
+        return [*results]
+    detail = f"its files are not in this machine's cache, and the hub cannot be reached ({answer.problem})"
+    return [replace(each, state=unable, detail=detail) if each.what in uncached else each for each in results]
 
 
 def to_dicts(results: Sequence[CheckResult]) -> list[dict[str, Any]]:

@@ -35,13 +35,23 @@ def report_failure(error: Exception) -> int:
 
 
 def _usage_message(error: typer.TyperException) -> str:
-    """Return the message of a wrong command line; options that are missing are named all at once."""
+    """Return the message of a wrong command line: all options that are missing at once, or the commands there are."""
     context = getattr(error, "ctx", None)
-    if type(error).__name__ != "MissingParameter" or context is None:
-        return error.format_message()
+    message = error.format_message().partition(", unable to parse")[0]
+    message = message.replace("Input should be a valid integer", "it must be a whole number")
+    message = message.replace("Input should be", "it must be").replace("a valid number", "a number")
+    if context is None:
+        return message
+    if message.startswith("No such command") and "Did you mean" not in message:
+        option = "--" + message.split("'")[1]
+        if any(option in item.opts for item in context.command.params):
+            return f"{message} Did you mean '{option}'?"
+        return f"{message} Commands: {', '.join(context.command.commands)}."
+    if type(error).__name__ != "MissingParameter":
+        return message
     absent = [item for item in context.command.params if item.required and item.name not in context.params]
     if len(absent) < 2:
-        return error.format_message()
+        return message
     return f"Missing {', '.join(item.get_error_hint() for item in absent)}."
 
 

@@ -11,9 +11,9 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TextIO
+from typing import TextIO
 
-from pipelines.clean_text import for_terminal, one_line
+from pipelines.clean_text import for_terminal
 from pipelines.errors import StoreError
 from pipelines.logging_context import JsonFormatter, logs_are_json
 
@@ -126,6 +126,12 @@ def print_line(text: str) -> None:
         raise StoreError(f"{STDOUT_PROBLEM}: {error.strerror}") from error
 
 
+def clear_screen() -> None:
+    """Clear the terminal that standard output is; elsewhere what follows is printed below."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[H\x1b[2J")
+
+
 def print_error(text: str) -> None:
     """Print a line on standard error."""
     LIVE_LINES.end()
@@ -150,14 +156,6 @@ def terminal_width(stream: TextIO) -> int:
 def print_json(value: object) -> None:
     """Print one JSON object on standard output."""
     print_line(json.dumps(value, ensure_ascii=True, allow_nan=False))
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Format a plain table for a terminal."""
-    from tabulate import tabulate
-
-    cells = [[one_line(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    return str(tabulate(cells, headers=list(headers), disable_numparse=True, missingval="-"))
 
 
 def prepare(*, verbose: bool) -> None:

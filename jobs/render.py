@@ -6,23 +6,30 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.output import print_json, print_line, table
+from jobs.output import print_json, print_line
+from jobs.progress import shorten
+from jobs.tables import table
 from pipelines.benchmarks import benchmark
+from pipelines.clean_text import one_line
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
 from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
+from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = (
-    *("benchmark", "A", "B", "task", "setting", "score", "n", "clusters", "A", "B", "B - A", "95%", "effect"),
-    *("test", "p", "p, Holm", "p, McNemar", "answers changed", ""),
+    *("verdict", "benchmark", "task", "setting", "score", "value A", "value B", "B - A", "95%", "p, Holm"),
+    *("n", "clusters", "A", "B", "effect", "test", "p", "p, McNemar", "answers changed"),
 )
+_MAIN_DIFFERENCE_COLUMNS = 9
 _CELL_HEADERS = (
-    *("benchmark", "model", "published as", "table", "number", "ours", "95%", "published", "ours - published"),
-    *("verdict", "why"),
+    *("verdict", "benchmark", "model", "number", "ours", "95%", "published", "ours - published"),
+    *("published as", "table", "why"),
 )
+_MAIN_CELL_COLUMNS = 7
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
+_MESSAGE_LENGTH = 200
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
 
 
@@ -33,7 +40,11 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
         rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
         print_json({"differences": rows, "caveats": list(comparison.caveats)})
         return
-    print_line(table(_DIFFERENCE_HEADERS, [_difference_row(difference) for difference in differences]))
+    for sentence in comparison_text(comparison):
+        print_line(sentence)
+    print_line("")
+    cells = [_difference_row(difference) for difference in differences]
+    print_line(table(_DIFFERENCE_HEADERS, cells, main=_MAIN_DIFFERENCE_COLUMNS))
     for caveat in comparison.caveats:
         print_line(f"note: {caveat}")
     print_line(
@@ -42,20 +53,21 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
         "exact: only where every row is a cluster of its own. Holm: corrected for all tests here. Effect: Cohen's h of "
         "shares, else d, in standard deviations of the clusters' contributions."
     )
-    print_line("")
-    for sentence in comparison_text(comparison):
-        print_line(sentence)
 
 
 def _difference_row(row: Difference) -> list[Any]:
     interval = "-" if row.ci_low is None or row.ci_high is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
     return [
-        *(row.benchmark, row.model_a, row.model_b, row.task, row.setting, _score_name(row), row.n, row.clusters),
-        *(f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", f"{row.delta:+.3f}", interval),
+        *(row.verdict, row.benchmark, row.task, row.setting, _score_name(row)),
+        *(f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", f"{row.delta:+.3f}", interval, _p_value(row.p_holm)),
+        *(row.n, row.clusters, row.model_a, row.model_b),
         *("-" if row.effect is None else f"{row.effect_name} {row.effect:+.2f}", row.test),
-        *("-" if p is None else f"{p:.3g}" for p in (row.p, row.p_holm, row.p_mcnemar)),
-        *("-" if row.changed is None else row.changed, row.verdict),
+        *(_p_value(row.p), _p_value(row.p_mcnemar), row.changed),
     ]
+
+
+def _p_value(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
 
 
 def _score_name(row: Difference) -> str:
@@ -101,7 +113,7 @@ def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> No
         print_line("No model of this run has published numbers for what it was run on.")
         return
     print_line("")
-    print_line(table(_CELL_HEADERS, [_cell_row(cell) for cell in cells]))
+    print_line(table(_CELL_HEADERS, [_cell_row(cell) for cell in cells], main=_MAIN_CELL_COLUMNS))
     print_line(f"{REPRODUCED_RULE} Fractions, or counts.")
 
 
@@ -109,13 +121,10 @@ def _cell_row(cell: ReproductionCell) -> list[Any]:
     names = (cell.task, cell.setting, cell.subset, cell.category, cell.metric)
     interval = "-" if cell.ci_low is None or cell.ci_high is None else f"[{cell.ci_low:.6g}, {cell.ci_high:.6g}]"
     return [
-        *(cell.benchmark, cell.model, cell.published_model, cell.table, " ".join(filter(None, names))),
+        *(cell.verdict, cell.benchmark, cell.model, " ".join(filter(None, names))),
         *("-" if cell.ours is None else f"{cell.ours:.6g}", interval, f"{cell.published:.6g}"),
-        *(
-            "-" if cell.difference is None else f"{cell.difference:+.4g}",
-            cell.verdict,
-            "; ".join((*cell.reasons, *cell.own_rows)),
-        ),
+        "-" if cell.difference is None else f"{cell.difference:+.4g}",
+        *(cell.published_model, cell.table, "; ".join((*cell.reasons, *cell.own_rows))),
     ]
 
 
@@ -146,6 +155,16 @@ def format_value(row: Measured) -> str:
         return f"{value:.3f}" + ("" if low is None or high is None else f" [{low:.3f}, {high:.3f}]")
     interval = "" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]"
     return f"{100 * value:.1f}%{interval}"
+
+
+def failure_lines(reasons: Sequence[FailureReason]) -> list[str]:
+    """Return the end of a run with failed rows: how many for each reason, the first of them and what to do."""
+    lines = [f"{sum(reason.rows for reason in reasons):,} failed rows:"] if reasons else []
+    for reason in reasons:
+        message = shorten(one_line(reason.message), _MESSAGE_LENGTH) or "no message"
+        lines.append(f"  {reason.model}: {reason.rows:,} {reason.error_type}, first {reason.example}: {message}")
+        lines.append(f"    {reason.remedy}")
+    return lines
 
 
 def summary(result: SweepResult) -> dict[str, Any]:

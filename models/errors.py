@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Collection
 from typing import ClassVar
 
+_MAX_NAMES = 40
+"""Names that a message lists; a catalog has more."""
+
 
 class ModelError(Exception):
     """A model, its entry or its engine cannot be used."""
@@ -124,9 +127,11 @@ BUGS = (
 
 
 def suggest(name: str, known_names: Collection[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or the list of known names if none is near."""
+    """Return `; did you mean 'x'?` for the nearest known name, or the first known names if none is near."""
     by_folded_name = {name_list.casefold(): name_list for name_list in sorted(known_names)}
     nearest = difflib.get_close_matches(name.casefold(), by_folded_name, n=1, cutoff=0.4)
     if nearest:
         return f"; did you mean {by_folded_name[nearest[0]]!r}?"
-    return f"; known: {', '.join(sorted(known_names)) or 'none'}"
+    names = sorted(known_names)
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return f"; known: {', '.join(names[:_MAX_NAMES]) or 'none'}{more}"

@@ -9,7 +9,8 @@ import typer
 
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
-from jobs.output import prepare, print_json, print_line, table
+from jobs.output import prepare, print_json, print_line
+from jobs.tables import table
 
 if TYPE_CHECKING:
     from pipelines.report.audit.paper import Finding

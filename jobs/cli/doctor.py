@@ -11,7 +11,8 @@ import typer
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
+from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.tables import table
 
 
 def doctor(

@@ -10,7 +10,8 @@ import typer
 
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, Verbose
-from jobs.output import prepare, print_json, print_line, table
+from jobs.output import prepare, print_json, print_line
+from jobs.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
 

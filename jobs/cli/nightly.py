@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.flags import NightlyFlags
 from jobs.options import names, takes
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout, table
+from jobs.output import prepare, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
+from jobs.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
@@ -94,13 +94,17 @@ def stress(flags: StressFlags) -> int:
 
 
 def _run_stages(flags: SweepFlags, *names: str) -> int:
-    from jobs.spec_builder import build_run_spec
+    from jobs.spec_builder import build_run_spec, checked_location
+    from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.run_spec import Stage
+    from pipelines.storage.store import Store
     from pipelines.sweep.run import run_sweep
 
     prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
     with _checking(as_json=flags.json) as progress:
+        if Stage.PREDICT not in stages:
+            load_existing_run(Store(checked_location(flags.out, "--out")))
         spec = build_run_spec(flags, stages)
         if flags.dry_run:
             return _show_stages(spec, stages, as_json=flags.json)
@@ -130,19 +134,25 @@ def _checking(*, as_json: bool) -> Progress:
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
     """Print the result of a sweep and return the exit code."""
     from jobs.decisions.render import stress_lines
-    from jobs.render import headline, summary
+    from jobs.render import failure_lines, headline, summary
     from pipelines.report.stress.changes import load_stress
     from pipelines.storage.store import Store
+    from pipelines.sweep.failure_reasons import failure_reasons
 
-    stressed = load_stress(Store(spec.out)) if spec.stress and result.report else []
+    out = Store(spec.out)
+    stressed = load_stress(out) if spec.stress and result.report else []
+    reasons = failure_reasons(out, result.counts)
     for warning in (*result.warnings, *result.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        print_json({**summary(result), **({"stress": stressed} if spec.stress else {})})
+        failures = [asdict(reason) for reason in reasons]
+        print_json({**summary(result), "failures": failures, **({"stress": stressed} if spec.stress else {})})
     else:
         print_line(headline(result))
         for line in stress_lines(stressed):
             print_line(line)
+        for line in failure_lines(reasons):
+            print_error(line)
         for line in result.spending.lines():  # on standard error: the result is the same when nothing is spent again
             print_error(f"spent by {line}")
     return exit_code(result, spec)

@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import Annotated, Final
 
 import typer
 
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
-from jobs.output import prepare, print_json, print_line, table
+from jobs.output import clear_screen, prepare, print_json, print_line
+from jobs.tables import table
+from pipelines.progress import span
+
+WATCH_S = 5.0
+_HEADS: Final = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
+_TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
 def status(
     uri: Annotated[str, typer.Argument(help="The --out of a run.")],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again every few seconds, until nothing is left to do.")
+    ] = False,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
-    """Show the progress of a run."""
+    """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows
 
     prepare(verbose=verbose)
-    updated, rows = status_rows(uri)
-    if json:
-        print_json({"updated": updated, "cells": rows})
-        return
-    heads = ("model", "benchmark", "task", "setting", "requests", "pending", "running", "done", "failed")
-    print_line(table(heads, [[row[head] for head in heads] for row in rows]))
-    print_line(f"as of {updated}")
+    start, done_before = time.monotonic(), None
+    while True:
+        updated, rows = status_rows(uri)
+        done, left = (sum(row[name] + row[other] for row in rows) for name, other in _TOTALS)
+        if json:
+            print_json({"updated": updated, "cells": rows})
+        else:
+            if watch:
+                clear_screen()
+            print_line(table(_HEADS, [[row[head] for head in _HEADS] for row in rows]))
+            rate = 0.0 if done_before is None else (done - done_before) / (time.monotonic() - start)
+            speed = f"; {rate:.3g}/s, {span(left / rate)} left" if rate > 0 else ""
+            print_line(f"as of {updated}: {done:,} of {done + left:,} done{speed}")
+        if not watch or not left:
+            return
+        done_before = done if done_before is None else done_before
+        time.sleep(WATCH_S)

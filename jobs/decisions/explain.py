@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jobs.output import print_json, print_line, table
+from jobs.output import print_json, print_line
+from jobs.tables import table
 from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
 from pipelines.decisions.explain.published import explain_published
 from pipelines.decisions.explain.sides import OutputSide, read_side

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.output import print_json, print_line, table
+from jobs.output import print_json, print_line
+from jobs.tables import table
 from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.decisions.power import PowerRow
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from jobs.dry_run.helper_models import Helper, captioners, judges
 from jobs.dry_run.plan_table import helper_rows, show_plan
-from jobs.output import print_json, print_line, table
+from jobs.output import print_json, print_line
+from jobs.tables import table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep

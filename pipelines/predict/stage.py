@@ -155,7 +155,8 @@ class _ModelRuns:
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
-            log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
+            if len(self.jobs) > 1:  # the others go on; an only one's reason is that of the run's end
+                log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
             self.problems.append(str(error))
         finally:
             self.status.end(name)

@@ -11,6 +11,7 @@ from cluster.hardware import Node
 from jobs import doctor
 from jobs.cli.main import run
 from models.catalog_loader import load_models, select_models
+from models.engines.hub import HubAnswer
 from models.spec import ModelSpec
 
 GB = 10**9
@@ -26,6 +27,11 @@ def findings(capsys: pytest.CaptureFixture[str], *flags: str, code: int = 0) -> 
 def machine(monkeypatch: pytest.MonkeyPatch, *cards: int, memory: int = 64) -> None:
     node = Node(name="this machine", cpus=8, memory=memory * GB, gpu_bytes=tuple(card * GB for card in cards))
     monkeypatch.setattr(doctor, "_this_node", lambda: node)
+    hub_answers(monkeypatch, HubAnswer(state="known"))
+
+
+def hub_answers(monkeypatch: pytest.MonkeyPatch, answer: HubAnswer) -> None:
+    monkeypatch.setattr(doctor, "ask_hub", lambda questions, deadline_s: dict.fromkeys(questions, answer))
 
 
 def test_unavailable_models_that_no_flag_names_are_notes(
@@ -39,6 +45,20 @@ def test_unavailable_models_that_no_flag_names_are_notes(
     assert "GB free" in checks[str(tmp_path)]["detail"]
     assert checks["decoders"]["state"] == "ok"
     assert checks["random"]["state"] == "ok"
+
+
+def test_model_of_a_hub_out_of_reach_runs_only_from_the_cache(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine(monkeypatch)
+    hub_answers(monkeypatch, HubAnswer(state="unreachable", problem="no route"))
+    check = findings(capsys, "--models", "qwen2.5-vl-7b", code=2)["qwen2.5-vl-7b"]
+    assert check["state"] == "bad"
+    assert check["detail"].startswith(
+        "its files are not in this machine's cache, and the hub cannot be reached (no rou"
+    )
+    monkeypatch.setattr(doctor, "cached_folder", lambda _model, _revision: tmp_path)
+    assert findings(capsys, "--models", "qwen2.5-vl-7b")["qwen2.5-vl-7b"]["state"] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -79,3 +79,30 @@ def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "vlmsweep: Missing '--benchmarks', '--data', '--out'.\n"
     assert run(["run", "--models", "a", "--benchmarks", "maia", "--data", "d"]) == 2
     assert capsys.readouterr().err == "vlmsweep: Missing option '--out'.\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("version", "No such command 'version'. Did you mean '--version'?"),
+        ("export foo out to", "No such command 'foo'. Commands: inspect, lm-eval, hub"),
+        ("annotate out --benchmark maia --n x --to f", "Invalid value for '--n': it must be a whole number\n"),
+        ("power out --difference big", "Invalid value for '--difference': it must be a number\n"),
+        ("view out --port 99999", "Invalid value for '--port': it must be less than or equal to 65535\n"),
+    ],
+)
+def test_wrong_words_are_answered_with_what_there_is(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line.split()) == 2
+    assert capsys.readouterr().err.startswith(f"vlmsweep: {message}")
+
+
+@pytest.mark.parametrize("command", ["report", "score"])
+def test_stage_after_predict_refuses_a_folder_without_a_run(
+    command: str, maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "nowhere")]
+    assert run([command, *flags]) == 2
+    assert "nowhere: no run.json; is this the --out of a run?" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.output import TEXT_FORMAT, TextFormatter, print_error, print_line, table
+from jobs.output import TEXT_FORMAT, TextFormatter, print_error, print_line
 from jobs.progress import Progress
+from jobs.tables import table
 from pipelines.clean_text import for_terminal
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\u202ee\udcfff\x00"

@@ -52,7 +52,7 @@ COMMANDS = {
         "human", "dry-run", "judge-checks", "repeats", "until",
     },
     "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
-    "status": set(),
+    "status": {"watch"},
     "view": {"port", "data"},
     "submit": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",

@@ -1,0 +1,55 @@
+"""Failed rows at the end of a run: counted by model and reason, with the first of them and a remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.render import failure_lines
+from pipelines.predict.records import CellCount
+from pipelines.schemas import prediction_table
+from pipelines.storage.parts import part_folder, to_parquet
+from pipelines.storage.store import Store
+from pipelines.sweep.failure_reasons import failure_reasons
+
+
+@pytest.fixture
+def out(tmp_path: Any) -> Store:
+    return Store(str(tmp_path))
+
+
+def write(out: Store, part: str, *rows: tuple[str, str]) -> None:
+    table = [
+        {"request_id": name, "sample_id": f"s/{name}", "task": "mcq", "setting": "vlm"}
+        | ({"status": "error", "error_type": kind, "error": f"{kind}:\nof {name}"} if kind else {"status": "ok"})
+        for name, kind in rows
+    ]
+    out.put(f"{part_folder('predictions', 'vague', 'm')}/{part}.parquet", to_parquet(prediction_table(table)))
+
+
+def count(errors: int) -> CellCount:
+    return CellCount(benchmark="vague", model="m", task="mcq", setting="vlm", requests=9, ok=9 - errors, error=errors)
+
+
+def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None:
+    write(out, "0001-a", ("a", "odd"), ("b", "media"), ("c", "media"), ("d", ""))
+    lines = failure_lines(failure_reasons(out, [count(3)]))
+    assert lines[0] == "3 failed rows:"
+    assert lines[1].startswith("  m: 2 media, first vague mcq vlm s/b: media:")
+    assert lines[1].endswith("of b")
+    assert lines[2] == "    replace the file, run `vlmsweep ingest` again, and then this command"
+    assert lines[3].startswith("  m: 1 odd, first vague mcq vlm s/a: odd:")
+    assert lines[4] == "    run the same command again: failed rows alone are sent again"
+
+
+def test_row_that_a_later_part_answers_has_not_failed(out: Store) -> None:
+    write(out, "0001-a", ("a", "media"), ("b", "media"))
+    write(out, "0002-b", ("a", ""))
+    assert [(reason.rows, reason.example) for reason in failure_reasons(out, [count(1)])] == [(1, "vague mcq vlm s/b")]
+
+
+def test_run_without_failed_rows_reads_nothing(out: Store) -> None:
+    write(out, "0001-a", ("a", "media"))
+    assert failure_reasons(out, [count(0)]) == []
+    assert failure_lines([]) == []
