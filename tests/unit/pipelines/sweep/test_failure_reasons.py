@@ -8,7 +8,7 @@ import pytest
 
 from jobs.render import failure_lines
 from pipelines.predict.records import CellCount
-from pipelines.schemas import prediction_table
+from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.failure_reasons import failure_reasons
@@ -25,7 +25,7 @@ def write(out: Store, part: str, *rows: tuple[str, str]) -> None:
         | ({"status": "error", "error_type": kind, "error": f"{kind}:\nof {name}"} if kind else {"status": "ok"})
         for name, kind in rows
     ]
-    out.put(f"{part_folder('predictions', 'vague', 'm')}/{part}.parquet", to_parquet(prediction_table(table)))
+    out.put(f"{part_folder('predictions', 'vague', 'm')}/{part}.parquet", to_parquet(table, PREDICTIONS))
 
 
 def count(errors: int) -> CellCount:
@@ -33,7 +33,7 @@ def count(errors: int) -> CellCount:
 
 
 def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None:
-    write(out, "0001-a", ("a", "odd"), ("b", "media"), ("c", "media"), ("d", ""))
+    write(out, "a" * 24, ("a", "odd"), ("b", "media"), ("c", "media"), ("d", ""))
     lines = failure_lines(failure_reasons(out, [count(3)]))
     assert lines[0] == "3 failed rows:"
     assert lines[1].startswith("  m: 2 media, first vague mcq vlm s/b: media:")
@@ -44,12 +44,12 @@ def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None
 
 
 def test_row_that_a_later_part_answers_has_not_failed(out: Store) -> None:
-    write(out, "0001-a", ("a", "media"), ("b", "media"))
-    write(out, "0002-b", ("a", ""))
+    write(out, "a" * 24, ("a", "media"), ("b", "media"))
+    write(out, "b" * 24, ("a", ""))
     assert [(reason.rows, reason.example) for reason in failure_reasons(out, [count(1)])] == [(1, "vague mcq vlm s/b")]
 
 
 def test_run_without_failed_rows_reads_nothing(out: Store) -> None:
-    write(out, "0001-a", ("a", "media"))
+    write(out, "a" * 24, ("a", "media"))
     assert failure_reasons(out, [count(0)]) == []
     assert failure_lines([]) == []
