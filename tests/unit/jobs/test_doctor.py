@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_unavailable_models_that_no_flag_names_are_notes(
     assert "GB free" in checks[str(tmp_path)]["detail"]
     assert checks["decoders"]["state"] == "ok"
     assert checks["random"]["state"] == "ok"
+
+
+def test_without_models_the_machine_is_shown_and_models_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine(monkeypatch)
+    assert run(["doctor", "--out", str(tmp_path)]) == 0
+    *checks, last = capsys.readouterr().out.splitlines()
+    assert len(checks) == 4
+    assert re.fullmatch(rf"\d+ of {len(load_models())} models can run here; -v or .* says which, and why not", last)
 
 
 def test_model_of_a_hub_out_of_reach_runs_only_from_the_cache(
