@@ -36,24 +36,24 @@ def fitted(headers: _Row, rows: Sequence[_Row], width: int, main: int) -> str:
     from tabulate import tabulate
 
     lines: list[str] = []
-    kept = list(range(len(headers)))
-    widths = [max(len(row[index]) for row in (headers, *rows)) for index in kept]
+    shown = list(range(len(headers)))
+    widths = [max(len(row[index]) for row in (headers, *rows)) for index in shown]
 
     def total() -> int:
-        return sum(widths[index] + _GAP for index in kept) - _GAP
+        return sum(widths[index] + _GAP for index in shown) - _GAP
 
     if width and total() > width and len(rows) > 1:
-        constant = [index for index in kept if len({row[index] for row in rows}) == 1]
-        kept = [index for index in kept if index not in constant]
+        constant = [index for index in shown if len({row[index] for row in rows}) == 1]
+        shown = [index for index in shown if index not in constant]
         lines += [f"{headers[index]}: {rows[0][index]}" for index in constant if rows[0][index] not in ("", "-")]
     left_out: list[str] = []
-    while width and total() > width and kept and kept[-1] >= main:
-        left_out.insert(0, headers[kept.pop()])
-    heads, columns = [headers[index] for index in kept], [[row[index] for index in kept] for row in rows]
-    limits = _column_limits([widths[index] for index in kept], width) if width and total() > width else []
+    while width and total() > width and shown and shown[-1] >= main:
+        left_out.insert(0, headers[shown.pop()])
+    heads, columns = [headers[index] for index in shown], [[row[index] for index in shown] for row in rows]
+    limits = _column_limits([widths[index] for index in shown], width) if width and total() > width else []
     if limits is None:
         lines += _blocks(heads, columns)
-    elif kept:
+    elif shown:
         text = tabulate(columns, headers=heads, disable_numparse=True, maxcolwidths=limits or None)
         lines += [line.rstrip() for line in str(text).splitlines()] if width else [str(text)]
     if left_out:

@@ -49,9 +49,7 @@ def doctor(
         print_line("\n".join(f"{result.state:>4}  {result.what}: {result.detail}" for result in shown))
         if len(shown) < len(results):
             able = sum(result.state == "ok" for result in results if result.what in chosen)
-            print_line(
-                f"{able} of {len(chosen)} models can run here; -v or `vlmsweep list models` says which, and why not"
-            )
+            print_line(f"{able} of {len(chosen)} models can run here; `vlmsweep list models` says which, and why not")
     return 0 if ok(results) else 3
 
 

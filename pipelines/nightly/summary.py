@@ -30,7 +30,8 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     other_shifts = [shift for shift in night.shifts if not shift.is_alarm]
     returned = [change for change in night.comparison.changes if not change.is_alarm]
     lines = [f"# Nightly {_day(night.name)}: {_verdict(night, gone)}", ""]
-    counts = f"{len(ran)} pair{'' if len(ran) == 1 else 's'} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
+    pairs = "pair" if len(ran) == 1 else "pairs"
+    counts = f"{len(ran)} {pairs} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
     counts += f", {len(waiting)} wait for the budget. " if waiting else ". "
     counts += f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
     lines += [counts, ""]
