@@ -126,7 +126,11 @@ class _ModelRuns:
     def _run_together(self, names: Sequence[str], progress: ProgressListener | _SharedProgress) -> None:
         """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
         jobs = {name: self.jobs[name] for name in names}
-        capacity = None if all(_runs_in_driver(job, self.cluster) for job in jobs.values()) else self.cluster.connect()
+        capacity = None
+        if not all(_runs_in_driver(job, self.cluster) for job in jobs.values()):
+            if not isinstance(progress, _SharedProgress):
+                progress.phase("start Ray" if self.cluster.is_embedded else "ask the cluster", 0)
+            capacity = self.cluster.connect()
         nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
         if capacity and can_run_concurrently(len(jobs), nodes, self.costs.limit):
             workloads = [model_workload(name, self.plans[name], job.spec) for name, job in jobs.items()]
