@@ -213,23 +213,14 @@ def _kept_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Close standard error to native code while Ray starts: it announces its own settings there, past any logger.
-
-    This program's own lines, such as the progress of a start that takes long, are still written.
-    """
-    stream = sys.stderr
-    stream.flush()
+    """Close standard error to native code while Ray starts: it announces its own settings there, past any logger."""
+    sys.stderr.flush()
     original = os.dup(2)
     null = os.open(os.devnull, os.O_WRONLY)
-    own = open(original, "w", encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115
     try:
         os.dup2(null, 2)
-        if stream is sys.__stderr__:
-            sys.stderr = own
         yield
     finally:
-        sys.stderr = stream
-        own.close()
         os.dup2(original, 2)
         os.close(original)
         os.close(null)

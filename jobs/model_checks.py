@@ -77,7 +77,7 @@ def refuse_unable(models: Mapping[str, ModelSpec], checks: ModelChecks) -> None:
         ((name, reason),) = reasons.items()
         raise UsageError(f"model {name!r}: {reason}")
     if reasons:
-        raise UsageError(f"{len(reasons)} of the named models cannot run:{_by_reason(reasons)}")
+        raise UsageError(f"{len(reasons)} of the named models cannot run:{by_reason(reasons)}")
 
 
 def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
@@ -120,13 +120,13 @@ def _warn_of_group(group: str, members: Sequence[str], reasons: Mapping[str, str
     if not members:
         raise UsageError(f"{group}: no model is in this group; see `vlmsweep list models`")
     if len(reasons) == len(members):
-        raise UsageError(f"{group}: none of these models can run; see `vlmsweep list models`{_by_reason(reasons)}")
+        raise UsageError(f"{group}: none of these models can run; see `vlmsweep list models`{by_reason(reasons)}")
     if reasons:
         count = f"{len(reasons)} of {len(members)} models"
-        _log.warning("%s leaves out %s, which cannot run here:%s", group, count, _by_reason(reasons))
+        _log.warning("%s leaves out %s, which cannot run here:%s", group, count, by_reason(reasons))
 
 
-def _by_reason(reasons: Mapping[str, str]) -> str:
+def by_reason(reasons: Mapping[str, str]) -> str:
     """Return a line for each reason with the models that have it."""
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():

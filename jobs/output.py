@@ -31,24 +31,45 @@ class TextFormatter(logging.Formatter):
 
 
 class LiveLines:
-    """Lines at the end of a terminal's standard error that are drawn again; what else is printed clears them first."""
+    """Lines at the end of a terminal's standard error that are drawn again; what else is printed clears them first.
+
+    They have a descriptor of their own: standard error is closed for seconds while Ray starts.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._height = 0
+        self._stream: TextIO | None = None
+
+    def open(self) -> None:
+        """Take the terminal that standard error is."""
+        with self._lock, contextlib.suppress(OSError, ValueError):  # a stream in memory has no descriptor
+            if self._stream is None:
+                stream = sys.stderr
+                self._stream = os.fdopen(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors)
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        with self._lock:
+            if self._stream:
+                self._stream.close()
+            self._stream = None
 
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the lines, none of which is wider than the terminal."""
         with self._lock:
-            write_error(self._erasure() + "\n".join(lines))
+            self._write(self._erasure() + "\n".join(lines))
             self._height = len(lines)
 
     def end(self, *, is_left: bool = False) -> None:
         """Erase the lines, or leave them and begin the next line, which Ctrl-C's `^C` would be a part of."""
         with self._lock:
             if self._height:
-                write_error("\n" if is_left else self._erasure())
+                self._write("\n" if is_left else self._erasure())
             self._height = 0
+
+    def _write(self, text: str) -> None:
+        write_text(self._stream or sys.stderr, text)
 
     def _erasure(self) -> str:
         return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (self._height - 1) if self._height else ""
@@ -139,10 +160,15 @@ def print_error(text: str) -> None:
 
 
 def write_error(text: str) -> None:
-    """Write to standard error as it is. Where that cannot be written, such as a log on a full disk, work goes on."""
+    """Write to standard error as it is."""
+    write_text(sys.stderr, text)
+
+
+def write_text(stream: TextIO, text: str) -> None:
+    """Write to a stream as it is. Where that cannot be written, such as a log on a full disk, work goes on."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        stream.write(text)
+        stream.flush()
 
 
 def terminal_width(stream: TextIO) -> int:

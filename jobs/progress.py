@@ -39,6 +39,8 @@ class Progress:
         self._note, self._logged = "", float("-inf")
 
     def __enter__(self) -> Self:
+        if self._live:
+            LIVE_LINES.open()
         return self
 
     def __exit__(
@@ -48,6 +50,7 @@ class Progress:
             self.finish()
         else:
             self._stop(is_left=True)
+        LIVE_LINES.close()
 
     def phase(self, title: str, total: int) -> None:
         """Begin a phase of `total` rows."""

@@ -19,15 +19,15 @@ from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = (
-    *("verdict", "benchmark", "task", "setting", "score", "value A", "value B", "B - A", "95%", "p, Holm"),
+    *("verdict", "benchmark", "task", "setting", "score", "B - A", "95%", "value A", "value B", "p, Holm"),
     *("n", "clusters", "A", "B", "effect", "test", "p", "p, McNemar", "answers changed"),
 )
-_MAIN_DIFFERENCE_COLUMNS = 9
+_MAIN_DIFFERENCE_COLUMNS = 7
 _CELL_HEADERS = (
-    *("verdict", "benchmark", "model", "number", "ours", "95%", "published", "ours - published"),
+    *("verdict", "benchmark", "model", "number", "ours", "published", "95%", "ours - published"),
     *("published as", "table", "why"),
 )
-_MAIN_CELL_COLUMNS = 7
+_MAIN_CELL_COLUMNS = 6
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
 _MESSAGE_LENGTH = 200
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
@@ -59,7 +59,7 @@ def _difference_row(row: Difference) -> list[Any]:
     interval = "-" if row.ci_low is None or row.ci_high is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
     return [
         *(row.verdict, row.benchmark, row.task, row.setting, _score_name(row)),
-        *(f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", f"{row.delta:+.3f}", interval, _p_value(row.p_holm)),
+        *(f"{row.delta:+.3f}", interval, f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", _p_value(row.p_holm)),
         *(row.n, row.clusters, row.model_a, row.model_b),
         *("-" if row.effect is None else f"{row.effect_name} {row.effect:+.2f}", row.test),
         *(_p_value(row.p), _p_value(row.p_mcnemar), row.changed),
@@ -122,7 +122,7 @@ def _cell_row(cell: ReproductionCell) -> list[Any]:
     interval = "-" if cell.ci_low is None or cell.ci_high is None else f"[{cell.ci_low:.6g}, {cell.ci_high:.6g}]"
     return [
         *(cell.verdict, cell.benchmark, cell.model, " ".join(filter(None, names))),
-        *("-" if cell.ours is None else f"{cell.ours:.6g}", interval, f"{cell.published:.6g}"),
+        *("-" if cell.ours is None else f"{cell.ours:.6g}", f"{cell.published:.6g}", interval),
         "-" if cell.difference is None else f"{cell.difference:+.4g}",
         *(cell.published_model, cell.table, "; ".join((*cell.reasons, *cell.own_rows))),
     ]

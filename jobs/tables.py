@@ -12,7 +12,7 @@ from pipelines.clean_text import one_line
 
 _GAP = 2
 """Blanks between columns."""
-_MIN_WIDTH = 8
+_MIN_WIDTH = 6
 """Narrowest column that text is wrapped in."""
 
 _Row = Sequence[str]

@@ -39,12 +39,16 @@ def list_(
     if json:
         print_json([dict(zip(headers, row, strict=True)) for row in rows])
         return
-    # Reasons are sentences, too long for a column.
-    has_reasons = headers[-1] == "why not"
-    print_line(table(headers[:-1], [row[:-1] for row in rows]) if has_reasons else table(headers, rows))
-    for row in rows if has_reasons else []:
-        if row[-1]:
-            print_line(f"{row[0]}: {row[-1]}")
+    if what != "models":
+        print_line(table(headers, rows))
+        return
+    from jobs.dry_run.gpu_memory import MAIN_MODEL_HEADS
+    from jobs.model_checks import by_reason
+
+    print_line(table(headers[:-1], [row[:-1] for row in rows], main=MAIN_MODEL_HEADS))
+    # Reasons are sentences, too long for a column, and many models share one.
+    if reasons := {row[0]: row[-1] for row in rows if row[-1]}:
+        print_line(f"why not:{by_reason(reasons)}")
 
 
 def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:

@@ -19,9 +19,11 @@ _ASSUMED_GPUS = 16
 """GPUs of a cluster that is not connected yet."""
 
 MODEL_HEADS = (
-    *("model", "engine", "checkpoint", "revision", "gpus a replica"),
-    *("weights GB", "license", "papers", "runs here", "why not"),
+    *("model", "runs here", "weights GB", "gpus a replica", "papers"),
+    *("engine", "license", "checkpoint", "revision", "why not"),
 )
+MAIN_MODEL_HEADS = 3
+"""Of them, those that a narrow terminal shows too."""
 
 
 def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:
@@ -36,14 +38,14 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
     size = measured_size(spec)
     return [
         name,
+        "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
+        f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.1f}" if size else "",
+        str(spec.tensor_parallel) if spec.runs_locally else "0",
+        ", ".join(spec.papers),
         spec.engine,
+        spec.license or "",
         spec.model,
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
-        str(spec.tensor_parallel) if spec.runs_locally else "0",
-        f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.1f}" if size else "",
-        spec.license or "",
-        ", ".join(spec.papers),
-        "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
         "" if check.state == "ok" else check.detail,
     ]
 

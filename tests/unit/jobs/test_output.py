@@ -98,7 +98,8 @@ def test_streams_that_the_shell_closed_change_nothing(redirection: str, tmp_path
 @pytest.mark.parametrize("arguments", ["list benchmarks", "list models", "--help"])
 def test_standard_output_on_a_full_disk_ends_with_3(arguments: str) -> None:
     program = Path(sys.executable).with_name("vlmsweep")
-    process = subprocess.run(f"{program} {arguments} >/dev/full", shell=True, capture_output=True, text=True)
+    shell = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    process = subprocess.run(f"{program} {arguments} >/dev/full", shell=True, env=shell, capture_output=True, text=True)
     assert process.stderr == "vlmsweep: standard output cannot be written: No space left on device\n"
     assert process.returncode == 3
 

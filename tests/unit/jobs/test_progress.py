@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -163,6 +164,22 @@ def test_interrupt_leaves_the_state_and_begins_a_line(monkeypatch: pytest.Monkey
     terminal.truncate(0)
     LIVE_LINES.end()
     assert "predict" not in terminal.getvalue(), "nothing is drawn after the end"
+
+
+def test_terminal_is_drawn_while_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's start closes it for seconds."""
+    master, slave = os.openpty()
+    with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as screen:
+        monkeypatch.setattr("sys.stderr", terminal)
+        monkeypatch.setattr(progress_module, "TICK_S", 0.01)
+        with Progress() as progress:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, slave)
+            os.close(null)
+            progress.phase("start Ray", 0)
+            text = b""
+            while text.count(b"start Ray: 0s") < 3:
+                text += screen.read(100)
 
 
 def test_lines_fit_the_terminal() -> None:

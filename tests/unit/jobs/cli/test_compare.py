@@ -33,7 +33,7 @@ def test_a_line_a_paper_stands_above_the_cells(out: str, capsys: pytest.CaptureF
     assert first == "vague: 1 of 1 cells reproduced; 1 not comparable (other items 1)"
     row = next(line for line in rest if "mcq vlm VCR accuracy" in line)
     assert row.split() == [
-        "reproduced", "vague", "gpt-4o", "mcq", "vlm", "VCR", "accuracy", "0.651", "[0.62,", "0.68]", "0.66", "-0.009",
+        "reproduced", "vague", "gpt-4o", "mcq", "vlm", "VCR", "accuracy", "0.651", "0.66", "[0.62,", "0.68]", "-0.009",
         "GPT-4o", "Table", "1",
     ]  # fmt: skip
     assert any("not comparable" in line and "--limit 8" in line for line in rest)

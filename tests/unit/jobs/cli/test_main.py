@@ -362,6 +362,7 @@ def test_model_too_large_for_this_machine_is_not_listed_as_runnable(
         "huge: {engine: transformers, model: x, parameters_b: 72}\nodd: {engine: transformers, model: y}\n"
     )
     monkeypatch.setattr("jobs.doctor.local_gpus", list)
+    monkeypatch.setattr("jobs.doctor.ask_hub", lambda questions, deadline_s: dict.fromkeys(questions))
     monkeypatch.setattr("jobs.doctor.local_memory", lambda: (24 * 10**9, 0))
     assert run(["list", "models", "--json", "--models-file", str(tmp_path / "m.yaml")]) == 0
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
