@@ -115,4 +115,8 @@ def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachab
         remedy = "give an existing folder or a hub id"
     else:
         remedy = "check that the hub is reachable and the id and revision exist, or give a local folder"
+        if "/" not in model.source:
+            remedy = (
+                f"no folder {model.source} is beside the models file or in the working directory; for a hub id {remedy}"
+            )
     return EngineUnreachableError(f"the model {model.source} cannot be loaded: {first_line} ({remedy})")

@@ -59,6 +59,14 @@ def test_pickles_at_the_hub_are_refused_without_advice_that_no_entry_can_follow(
     assert "use_safetensors" not in message
 
 
+def test_name_without_an_owner_may_be_a_folder_that_is_not_here() -> None:
+    launched = LaunchedModel.as_named(ModelSpec(engine="transformers", model="my-checkpoint"))
+    message = str(unreachable_error(launched, OSError("We couldn't connect to the hub")))
+    assert (
+        "no folder my-checkpoint is beside the models file or in the working directory; for a hub id check" in message
+    )
+
+
 def test_remote_code_is_not_run_unless_the_entry_allows_it(folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "other")
     config = json.loads((copy / "config.json").read_text())
