@@ -94,7 +94,7 @@ def stress(flags: StressFlags) -> int:
 
 
 def _run_stages(flags: SweepFlags, *names: str) -> int:
-    from jobs.spec_builder import build_run_spec, checked_location
+    from jobs.spec_builder import build_run_spec
     from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.run_spec import Stage
     from pipelines.storage.store import Store
@@ -103,11 +103,11 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
     prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
     with _checking(as_json=flags.json) as progress:
-        if Stage.PREDICT not in stages:
-            load_existing_run(Store(checked_location(flags.out, "--out")))
         spec = build_run_spec(flags, stages)
         if flags.dry_run:
             return _show_stages(spec, stages, as_json=flags.json)
+        if Stage.PREDICT not in stages:
+            load_existing_run(Store(spec.out))
         with results_only_on_stdout():
             result = run_sweep(spec, stages=stages, progress=progress)
     return print_result(result, spec, as_json=flags.json)
