@@ -41,6 +41,8 @@ def generated_pages() -> Mapping[str, str]:
 def write_pages(folder: Path) -> None:
     """Write all pages of the site as Markdown: those of docs/, two of the root, and the generated ones."""
     shutil.copytree(ROOT / "docs", folder, dirs_exist_ok=True)
+    (folder / "javascripts").mkdir()
+    shutil.copy(CONFIG.with_name("iframe-worker.js"), folder / "javascripts")
     for name, target in _COPIED.items():
         (folder / target).write_text(
             (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "]("), encoding="utf-8"

@@ -6,6 +6,7 @@ import fnmatch
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from pipelines.benchmarks.published import load_published
 from pipelines.report.model import METRIC_KEYS
 from pipelines.schemas import PREDICTIONS, SCORES
 from tests.support import docs
+from tests.support.browser import CHROMIUM, browser
 from tests.support.paths import ROOT
 
 PAGES = {name: (ROOT / name).read_text().replace("\\\n", " ") for name in ("README.md", "docs/operations.md")}
@@ -88,15 +90,39 @@ def test_links_of_pages_outside_the_site_lead_to_files() -> None:
         assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_site_is_built_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as a site; a warning would end its build."""
+    folder = tmp_path_factory.mktemp("site")
     result = subprocess.run(
-        [sys.executable, "-m", "infra.docs.build", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "infra.docs.build", str(folder)], cwd=ROOT, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
-    pages = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    return folder
+
+
+def test_site_has_all_pages_and_fetches_nothing(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): path.read_text() for path in site.rglob("*.html")}
     assert {f"reference/benchmarks/{name}.html" for name in explanations("benchmarks")} <= set(pages)
     fetched = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=[\"']?(?:https?:)?//[^>]*", re.IGNORECASE)
     assert {name: links for name, page in pages.items() if (links := fetched.findall(page))} == {}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
+def test_search_works_where_the_site_is_opened_as_a_file(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path) as page:
+        page.open(site / "index.html")
+        page.evaluate("document.querySelector('[data-md-toggle=search]').click()")
+        page.evaluate(
+            "window.field = document.querySelector('.md-search__input'); field.focus(); field.value = 'captioner'"
+        )
+        page.evaluate("field.dispatchEvent(new KeyboardEvent('keyup'))")
+        deadline = time.monotonic() + 60
+        while not page.evaluate("document.querySelectorAll('.md-search-result__item').length"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert "captioners.html" in page.evaluate("document.querySelector('.md-search-result').innerHTML")
+        assert page.evaluate("performance.getEntriesByType('resource').every((each) => each.name.startsWith('file:'))")
 
 
 def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:

@@ -167,3 +167,17 @@ def test_nightly_is_an_array_of_all_benchmarks(job: Job) -> None:
         assert words[:3] == ["nightly", "--config", "infra/nightly.yaml"]
         assert {f"o/{runs[-1]}", f"h/{runs[-1]}"} <= {*words}
     assert sorted(runs) == sorted(names)
+
+
+def test_apptainer_recipe_installs_what_the_dockerfile_does() -> None:
+    recipe, dockerfile = (FOLDER / "vlmsweep.def").read_text(), (ROOT / "infra" / "docker" / "Dockerfile").read_text()
+    assert recipe.partition("From: ")[2].split()[0] == dockerfile.partition("ARG PYTHON_IMAGE=")[2].split()[0]
+    copied = [line.split()[0] for line in recipe.partition("%files\n")[2].partition("\n\n")[0].splitlines()]
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    cuda = dockerfile.partition("AS build-cuda")[2].partition("\nFROM")[0]
+    assert all(Path(name).name in cuda or name.startswith(("requirements", "infra")) for name in copied)
+    script = recipe.partition("%post\n")[2].partition("\n%")[0]
+    assert subprocess.run(["sh", "-n"], input=script.encode(), check=False).returncode == 0
+    commands = {line.strip().removesuffix(" \\").removeprefix("RUN ").removeprefix("&& ") for line in cuda.splitlines()}
+    shared = {line.strip() for line in script.splitlines()} & commands
+    assert len(shared) == 4, shared
