@@ -55,7 +55,7 @@ _UNREACHABLE = (
 def is_of_machine(error: Exception) -> bool:
     """Return whether a disk or memory is full, a place is read-only, or too many files are open: never a bug."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-    is_out_of_memory = isinstance(error, MemoryError) or str(error) == _NO_THREAD
+    is_out_of_memory = isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
     return is_out_of_memory or (isinstance(error, OSError) and error.errno in full)
 
 
@@ -89,19 +89,21 @@ def describe(error: Exception) -> str:
         return f"{name}: {text}; check the variables AWS_* and the files that AWS_CONFIG_FILE and others name"
     if code in _REMEDIES:
         return f"{code} ({text}); {_REMEDIES[code]}{_RESUME}"
+    name = "MemoryError" if any(part in str(error) for part in _NO_MEMORY) else name
     cause = next((cause for keys, cause in _CAUSES if name in keys or number in keys or text in keys), "")
     return cause.format(text=text) if cause else f"{name}: {text}"
 
 
 _BAD_SETTINGS = ("InvalidRegionError", "InvalidDefaultsMode", "InvalidConfigError", "InvalidRetryConfigurationError")
-_NO_THREAD = "can't start new thread"
+_NO_MEMORY = ("can't start new thread", "failed to map segment from shared object", "can't allocate memory")
+"""What Python, the loader of libraries and torch say under a limit, without a number or a class of their own."""
 _RESUME = ". Run the same command again to resume"
 _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
     ((errno.ENOSPC, errno.EDQUOT), f"the disk is full ({{text}}); free some space{_RESUME}"),
     ((errno.EROFS,), f"the place is read-only ({{text}}); make it writable, or give another{_RESUME}"),
     ((errno.EMFILE, errno.ENFILE), f"too many open files ({{text}}); raise the limit, `ulimit -n 4096`{_RESUME}"),
     (
-        ("MemoryError", "_ArrayMemoryError", "ArrowMemoryError", _NO_THREAD, errno.ENOMEM),
+        ("MemoryError", "_ArrayMemoryError", "ArrowMemoryError", errno.ENOMEM),
         f"no memory is left; raise the limits, `ulimit -v` and `ulimit -u`, or use a larger machine{_RESUME}",
     ),
     (("PermissionError",), "no permission ({text}); grant this user the right to read and write there"),

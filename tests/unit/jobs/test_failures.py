@@ -29,7 +29,12 @@ def test_what_the_machine_lacks_is_a_sentence(number: int, remedy: str, capsys: 
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), RuntimeError("can't start new thread")]
+    "error",
+    [
+        *(MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), RuntimeError("can't start new thread")),
+        OSError("ray/_raylet.so: failed to map segment from shared object"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:128] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+    ],
 )
 def test_memory_that_is_used_up_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     assert report_failure(error) == 3
