@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +36,14 @@ def generate(
     origin: Annotated[
         str, typer.Option("--from", help="For table: benchmark whose drawn scenes the rows ask about: mate.")
     ] = "mate",
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            help="For mate: ingested data (a folder or s3://bucket/key) whose MATE gets a fresh twin, scene by scene; "
+            "--examples takes the first ones.",
+        ),
+    ] = None,
     objects: Annotated[str, typer.Option("--objects", help="Objects per scene: A-B, taken in turn, or one number.")] = (
         "3-10"
     ),
@@ -59,6 +69,9 @@ def generate(
         raise unknown_name("origin of a table", origin, ["mate"])
     if benchmark == "table":
         _sample_table(Path(out), 20 if examples is None else examples, seed, as_json=json)
+        return
+    if like is not None:
+        _twin(Path(out), like, examples, seed, workers, as_json=json)
         return
     if examples is None:
         raise UsageError("generate mate: give the number of scenes, such as --examples 100")
@@ -87,6 +100,26 @@ def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
         print_json({"out": str(out), "rows": rows, "pictures": pictures, "seed": seed})
     else:
         print_line(f"{rows} rows, {pictures} pictures -> {out}")
+
+
+def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:
+    from pipelines.benchmarks.mate.generator.twin import generate_twin
+    from pipelines.ingest.dataset import Dataset
+    from pipelines.storage.store import Store
+
+    dataset = Dataset.open(Store(like), "mate")
+    samples = islice(dataset.samples(), examples)
+    try:
+        summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror or error}") from error
+    if as_json:
+        print_json({**asdict(summary), "out": str(out), "seed": seed})
+    else:
+        print_line(
+            f"{summary.scenes} scenes, {sum(summary.rows.values())} rows -> {out}; as many linking attributes in "
+            f"{summary.equal_links}, the same wording in {summary.equal_wording}"
+        )
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from jobs.cli.view import view
 from jobs.decisions.gate import gate
 from jobs.decisions.items import items
 from jobs.decisions.power import power
+from jobs.decisions.twin import twin
 from jobs.finetune.command import finetune
 from jobs.site.command import site
 
@@ -43,6 +44,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (gate, "gate out --policy policy.yaml --baseline last-release"),
     (power, "power out --difference 0.02"),
     (stress, f"stress {_SWEEP} --conditions order,letters"),
+    (twin, "twin out twin-out"),
     (items, "items out other-out --to items"),
     (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
     (leaderboard, "leaderboard out --to leaderboard"),

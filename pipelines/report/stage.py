@@ -37,6 +37,7 @@ from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.repeats import tries_table, variance_table
 from pipelines.report.tables.reproduction import summary_table
+from pipelines.report.twin import twin_section
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
@@ -155,7 +156,12 @@ def publish(
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else ""), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
-        across=(*_reproduction(reproduction), *stress_section(stressed), *_across(names, shown, baselines)),
+        across=(
+            *_reproduction(reproduction),
+            *stress_section(stressed),
+            *(twin_section(out, run.datasets["mate"].fingerprint) if "mate" in names else ()),
+            *_across(names, shown, baselines),
+        ),
         stress=tuple(stressed),
         reproduction=tuple(reproduction),
         benchmarks=tuple(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
+from pipelines.benchmarks.mate.results import is_generated_sample
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
 from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY, HEADS, LINK_TYPES, rows_with_facts
 from pipelines.benchmarks.metrics_kernel.definitions import (
@@ -111,7 +112,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     metrics = [*with_intervals(estimates(measures)), *counts]
     if {"2-shot", COT} <= by_setting.keys():
         metrics += with_intervals(_cot(*(by_setting[name].where(kind="crossmodal") for name in ("2-shot", COT))))
-    generated = sum(bool(sample.data.get("generated")) for sample in samples.values())
+    generated = sum(map(is_generated_sample, samples.values()))
     if generated:
         note = "made by a generator: these numbers stand beside no published ones"
         metrics.append(

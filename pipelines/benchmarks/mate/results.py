@@ -8,6 +8,7 @@ from typing import Final
 
 from pipelines.benchmarks.layout import coverage_notes
 from pipelines.benchmarks.mate.rows import COT
+from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.results import Key, Results
 
 CLOSED_MODELS: Final = frozenset(
@@ -25,6 +26,11 @@ _OBJECT_COUNT: Final = re.compile(r"(\d+) objects")
 def accuracy(task: str, category: str = "", setting: str = "") -> Key:
     """Return the key of an accuracy, without model."""
     return Key("exact_match", task, setting, category=category)
+
+
+def is_generated_sample(sample: Sample) -> bool:
+    """Return whether a scene is generated."""
+    return bool(sample.data.get("generated"))
 
 
 def is_generated(results: Results) -> bool:

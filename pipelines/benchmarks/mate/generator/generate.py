@@ -15,7 +15,7 @@ from pipelines.benchmarks.mate.generator.parameters import Objects, Options, Pla
 from pipelines.benchmarks.mate.generator.picture import draw_picture
 from pipelines.benchmarks.mate.generator.processes import Processes
 from pipelines.benchmarks.mate.generator.questions import KINDS, Balance, QuestionItem, ask, choose_shots, pools_of
-from pipelines.benchmarks.mate.generator.rows import BLANK_IMAGE, Example, example_id, file_names, render_rows
+from pipelines.benchmarks.mate.generator.rows import BLANK_IMAGE, Example, file_names, render_rows
 from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
 from pipelines.benchmarks.mate.generator.strata import Search
 from pipelines.benchmarks.mate.linking import linking
@@ -76,14 +76,20 @@ def generate(
     with Processes(min(workers, examples)) as processes:
         layouts = processes.map(partial(make_layout, plan), range(examples))
         balance, requests = ask_all(plan, layouts)
-        _refuse_mixture(out, plan, requests)
-        images = out / "img"
-        images.mkdir(parents=True, exist_ok=True)
-        rows = _write(out, plan, processes.map(partial(_make, plan, images), requests))
-    blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
-    if any(item.question.task == "txt2txt" for example in requests for _, item in example.questions):
-        blank.save(images / BLANK_IMAGE, format="PNG")
+        rows = store_examples(out, plan, requests, processes)
     return _summary(out, plan, balance, rows)
+
+
+def store_examples(out: Path, plan: Plan, examples: Sequence[Example], processes: Processes) -> dict[str, int]:
+    """Write scenes, their pictures and questions; return the rows by file. UsageError if another data set is there."""
+    _refuse_mixture(out, plan, examples)
+    images = out / "img"
+    images.mkdir(parents=True, exist_ok=True)
+    rows = _write(out, plan, processes.map(partial(_make, plan, images), examples))
+    blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
+    if any(item.question.task == "txt2txt" for example in examples for _, item in example.questions):
+        blank.save(images / BLANK_IMAGE, format="PNG")
+    return rows
 
 
 def ask_all(plan: Plan, layouts: Iterable[Layout]) -> tuple[Balance, list[Example]]:
@@ -125,7 +131,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
 
 def _make(plan: Plan, images: Path, example: Example) -> dict[str, str]:
     picture = draw_picture(example.layout.solids, example.layout.camera)
-    picture.save(images / f"{example_id(example.layout)}.png", format="PNG")
+    picture.save(images / f"{example.example_id}.png", format="PNG")
     return render_rows(plan, example)
 
 
@@ -147,7 +153,7 @@ def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[st
 
 
 def _refuse_mixture(out: Path, plan: Plan, examples: Sequence[Example]) -> None:
-    ours = {f"{example_id(example.layout)}.png" for example in examples} | {BLANK_IMAGE}
+    ours = {f"{example.example_id}.png" for example in examples} | {BLANK_IMAGE}
     ours |= {f"{name}.jsonl" for name in file_names(plan.options)}
     existing = [*out.glob("*.jsonl"), *(out / "img").glob("*.png")]
     foreign = sorted(str(path.relative_to(out)) for path in existing if path.name not in ours)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines.benchmarks.mate.answers import gold_json
@@ -9,6 +10,7 @@ from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Op
 from pipelines.benchmarks.mate.generator.questions import KINDS, QuestionItem, pools_of
 from pipelines.benchmarks.mate.generator.scenes import Layout
 from pipelines.benchmarks.mate.linking import linking_attributes
+from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import TEXTUAL, VISUAL
 from pipelines.benchmarks.mate.wording.own import build_prompt, scene_text
 
@@ -21,6 +23,18 @@ class Example:
 
     layout: Layout
     questions: tuple[tuple[str, QuestionItem], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
+    name: str = ""  # of the scene in all files; '': a digest of its data
+    build: Callable[..., str] = build_prompt  # writes the prompts
+    settings: frozenset[tuple[str, str]] | None = None  # kinds and settings of its rows; None: all of the plan
+
+    @property
+    def example_id(self) -> str:
+        """The name of the scene in all files."""
+        return self.name or example_id(self.layout)
+
+    def has(self, kind: str, setting: str) -> bool:
+        """Return whether it has a row of this kind and setting."""
+        return self.settings is None or (kind, setting) in self.settings
 
 
 def file_names(options: Options) -> list[str]:
@@ -40,9 +54,10 @@ def render_rows(plan: Plan, example: Example) -> dict[str, str]:
     lines = {}
     for kind, item in example.questions:
         for shots in plan.options.shots:
-            lines[f"{kind}_{shots}shot"] = _row(plan, example.layout, item, shots, cot=False)
-        if kind == "mm" and plan.options.cot:
-            lines["mm_2shot_cot"] = _row(plan, example.layout, item, 2, cot=True)
+            if example.has(kind, SETTINGS[shots]):
+                lines[f"{kind}_{shots}shot"] = _row(plan, example, item, shots, cot=False)
+        if kind == "mm" and plan.options.cot and example.has(kind, COT):
+            lines["mm_2shot_cot"] = _row(plan, example, item, 2, cot=True)
     return lines
 
 
@@ -50,15 +65,16 @@ def _kinds(options: Options) -> list[str]:
     return [kind for kind, tasks in KINDS.items() if set(tasks) & set(options.tasks)]
 
 
-def _row(plan: Plan, layout: Layout, item: QuestionItem, shots: int, *, cot: bool) -> str:
-    scene, question = layout.scene, item.question
+def _row(plan: Plan, example: Example, item: QuestionItem, shots: int, *, cot: bool) -> str:
+    layout, question = example.layout, item.question
+    scene = layout.scene
     examples = item.shots[:shots]
-    object_index, gold, name = question.object_index(scene), question.gold(scene), example_id(layout)
+    object_index, gold, name = question.object_index(scene), question.gold(scene), example.example_id
     pools = pools_of(scene, layout.object_set)
     row = {
         "example_id": name,
         "task": question.task,
-        "input_str": build_prompt(scene, question, examples, cot=cot),
+        "input_str": example.build(scene, question, examples, cot=cot),
         "gold_reference": gold_json(gold),
         "image": BLANK_IMAGE if question.task == "txt2txt" else f"{name}.png",
         "scene": _scene_json(layout),

@@ -53,7 +53,11 @@ class Layout:
 
 def make_layout(plan: Plan, index: int) -> Layout:
     """Make the scene at one position of a data set, in any order; UsageError where the objects have no room."""
-    count, turn = plan.scene_at(index)
+    return draw_layout(plan, *plan.scene_at(index))
+
+
+def draw_layout(plan: Plan, count: int, turn: int) -> Layout:
+    """Draw a scene by its number of objects and its number among those; UsageError where the objects have no room."""
     options = plan.options
     rng = stream(plan.seed, count, turn)
     camera = camera_for(count, options.width, options.height)

@@ -33,12 +33,18 @@ class Search:
 
     def run(self) -> tuple[Layout, Question]:
         """Return the question for the emptiest stratum in reach, with the scene that serves it."""
+        result = self.first()
+        assert result is not None, "the unchanged scene serves one of the strata"
+        return result
+
+    def first(self) -> tuple[Layout, Question] | None:
+        """Return the same; None where the strata are not all that there are, and none is in reach."""
         for link_count in self.balance.next_strata(self.layout.count, self.task):
             for layout in self._scenes(link_count):
                 question = self._question(layout, link_count)
                 if question is not None and (layout is self.layout or self._stands(layout)):
                     return layout, question
-        raise AssertionError("the unchanged scene serves one of the strata")
+        return None
 
     def _scenes(self, link_count: int) -> Iterator[Layout]:
         yield self.layout

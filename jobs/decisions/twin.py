@@ -1,0 +1,50 @@
+"""`vlmsweep twin`: what a fresh twin of MATE says."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+import typer
+
+from jobs.config_file import ConfigFile
+from jobs.flags import Json, ReportFlags, Verbose
+from jobs.output import prepare, print_json, print_line, table
+
+_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
+
+
+def twin(
+    out: Annotated[str, typer.Argument(help="The --out of a run on published MATE.")],
+    fresh: Annotated[
+        str, typer.Argument(metavar="TWIN_OUT", help="The --out of a run of the same models on its twin.")
+    ],
+    config: ConfigFile = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
+    from jobs.spec_builder import report_spec
+    from pipelines.decisions.twin import measure_twin
+    from pipelines.report.twin import MEANING, save_twin
+    from pipelines.storage.store import Store
+    from pipelines.sweep.run import report_again
+
+    del config  # read by its callback before the other flags
+    prepare(verbose=verbose)
+    record = measure_twin(Store(out), Store(fresh))
+    save_twin(Store(out), record)
+    report_again(report_spec(ReportFlags(out=out)))
+    if json:
+        print_json({**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]})
+        return
+    rows = [
+        [
+            *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),
+            *(f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]", f"{row.n:,}", "yes" if row.is_paired else "no", row.reading),
+        ]
+        for row in record.gaps
+    ]
+    print_line(table(_HEADS, rows))
+    for sentence in MEANING:
+        print_line(sentence)

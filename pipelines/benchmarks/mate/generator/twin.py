@@ -1,0 +1,244 @@
+"""A fresh twin of a MATE data set: for each of its scenes a new one about which the same kind of question is asked.
+
+A twin has the id of its scene, so that runs on both pair by row. Equal are the number of objects, task, pointer and
+target attribute, the number of attributes that link the object in the question with the most solved examples, and the
+wording where it is the paper's or ours. Colors, shapes, positions, values and the answer are drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.benchmarks.mate.generator.generate import store_examples
+from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
+from pipelines.benchmarks.mate.generator.processes import Processes
+from pipelines.benchmarks.mate.generator.questions import (
+    KINDS,
+    Balance,
+    Pair,
+    Pools,
+    QuestionItem,
+    ask,
+    choose_shots,
+    pools_of,
+)
+from pipelines.benchmarks.mate.generator.rows import Example
+from pipelines.benchmarks.mate.generator.scenes import Layout, draw_layout
+from pipelines.benchmarks.mate.generator.strata import Search
+from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of, shots_of
+from pipelines.benchmarks.mate.scene import Question, parse_scene
+from pipelines.benchmarks.mate.wording.own import build_prompt
+from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
+from pipelines.benchmarks.records import Sample
+from pipelines.errors import UsageError
+from pipelines.hashing import stable_id
+
+_ATTEMPTS: Final = 40
+"""Scenes that are drawn for one that allows all its parameters; then the number of links may differ."""
+WORDINGS: Final = {"paper": build_paper_prompt, "own": build_prompt}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a twin shares with a scene."""
+
+    example_id: str
+    objects: int
+    pairs: Mapping[str, tuple[str, Pair, int]]
+    """First part of a file's name -> task, (target, pointer), and attributes that link the object."""
+    settings: frozenset[tuple[str, str]]
+    """Kind and setting of its rows."""
+    wording: str = "own"
+    """Of `WORDINGS`."""
+    is_worded_alike: bool = False
+    """Whether that wording gives its prompts byte for byte."""
+    may_show_target: bool = False
+
+    @classmethod
+    def of(cls, sample: Sample) -> Parameters:
+        """Return those of an ingested scene."""
+        rows = {(row["task"], row["setting"]): row for row in sample.data["rows"]}
+        scene = parse_scene(sample.data["scene"])
+        pairs, settings = {}, set()
+        for kind, tasks in KINDS.items():
+            of_kind = [row for (task, _), row in rows.items() if task in tasks]
+            settings |= {(kind, row["setting"]) for row in of_kind}
+            if of_kind:
+                question = question_of(max(of_kind, key=lambda row: (row["setting"] != COT, row["setting"])))
+                links = linking(scene, question.object_index(scene), question.hidden).k
+                pair = (question.target_attribute, question.pointer_attribute)
+                pairs[kind] = (question.task, pair, links)
+        wording, is_alike = _wording(sample)
+        return cls(
+            example_id=sample.sample_id,
+            objects=len(scene.objects),
+            pairs=pairs,
+            settings=frozenset(settings),
+            wording=wording,
+            is_worded_alike=is_alike,
+            may_show_target=any(row["shot_shows_target"] for row in rows.values()),
+        )
+
+
+def _wording(sample: Sample) -> tuple[str, bool]:
+    """Return whose wording a scene's prompts have, and whether it gives them byte for byte.
+
+    Solved examples that ask for their own pointer, whose target is not known, are not looked at.
+    """
+    texts = [row for row in sample.data["rows"] if row["text"] is not None]
+    if not texts:  # built by us
+        return "own", True
+    scene = parse_scene(sample.data["scene"])
+    comparable = [
+        row for row in texts if row["shots"] is not None and row["target"] not in {name for name, _ in row["shots"]}
+    ]
+    for name, build in WORDINGS.items():
+        if comparable and all(
+            build(scene, question_of(row), _shots(row), cot=row["setting"] == COT) == row["text"] for row in comparable
+        ):
+            return name, True
+    return "paper", False
+
+
+def _shots(row: Mapping[str, Any]) -> tuple[Question, ...]:
+    return shots_of({**row, "shot_targets": [row["target"]] * len(row["shots"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinPlan(Plan):
+    """The parameters of a twin, as every row records them."""
+
+    twin_of: str
+    """Fingerprint of the data."""
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Return the plan as every row records it."""
+        return {**Plan.parameters.fget(self), "twin_of": self.twin_of}  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinSummary:
+    """The contents of a twin."""
+
+    out: Path
+    scenes: int
+    rows: dict[str, int]
+    """File name without ending -> rows."""
+    equal_links: int
+    """Scenes whose cross-modal question has the same number of linking attributes."""
+    equal_wording: int
+    """Scenes whose prompts have the same words."""
+
+
+def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: int, workers: int = 1) -> TwinSummary:
+    """Write a twin of ingested scenes, as `generate.generate` writes a data set; its errors."""
+    wanted = [Parameters.of(sample) for sample in samples]
+    shots = {SETTINGS.index(setting) for each in wanted for _, setting in each.settings if setting != COT}
+    has_steps = any(setting == COT for each in wanted for _, setting in each.settings)
+    plan = TwinPlan(
+        counts=tuple(sorted({each.objects for each in wanted})),
+        examples=len(wanted),
+        seed=seed,
+        options=Options(
+            shots=tuple(sorted(shots | ({2} if has_steps else set()))),
+            cot=has_steps,
+            shots_may_show_target=any(each.may_show_target for each in wanted),
+        ),
+        twin_of=fingerprint,
+    )
+    plan.check()
+    with Processes(min(workers, len(wanted))) as processes:
+        examples = list(processes.map(partial(draw_twin, plan), wanted))
+        rows = store_examples(out, plan, examples, processes)
+    return TwinSummary(
+        out=out,
+        scenes=len(wanted),
+        rows=rows,
+        equal_links=sum(map(_has_equal_links, wanted, examples)),
+        equal_wording=sum(each.is_worded_alike for each in wanted),
+    )
+
+
+def draw_twin(plan: Plan, wanted: Parameters) -> Example:
+    """Draw one scene with its questions; UsageError where no scene allows a pair of attributes."""
+    first = int(stable_id({"twin": wanted.example_id})[:9], 16) * _ATTEMPTS
+    fallback: Example | None = None
+    for turn in range(first, first + _ATTEMPTS):
+        example = _drawn(plan, wanted, draw_layout(plan, wanted.objects, turn))
+        if example and _has_equal_links(wanted, example):
+            return example
+        fallback = fallback or example
+    if fallback is None:
+        raise UsageError(
+            f"{wanted.example_id}: no scene of {wanted.objects} objects in {_ATTEMPTS} attempts allows its questions"
+        )
+    return fallback
+
+
+def _drawn(plan: Plan, wanted: Parameters, layout: Layout) -> Example | None:
+    """Return the questions about a scene, whose appearances may change for them; None where it does not allow one."""
+    rng = stream(plan.seed, layout.count, layout.turn, "questions")
+    questions = []
+    for kind, (task, pair, links) in wanted.pairs.items():
+        pools = pools_of(layout.scene, layout.object_set)
+        if not all(pools[attribute] for attribute in pair):
+            return None
+        if kind == "mm":
+            balance = _Wanted((task,), pair=pair, links=links)
+            result = Search(rng=rng, layout=layout, task=task, balance=balance, options=plan.options).first()
+            layout, question = result or (layout, ask(rng, task, pair, pools[pair[1]]))
+            pools = pools_of(layout.scene, layout.object_set)
+        else:
+            question = ask(rng, task, pair, pools[pair[1]])
+        may_show_target = plan.options.shots_may_show_target
+        shots = choose_shots(
+            rng, layout.scene, question, pools, count=max(plan.options.shots), may_show_target=may_show_target
+        )
+        questions.append((kind, QuestionItem(question, shots)))
+    return Example(
+        layout, tuple(questions), name=wanted.example_id, build=WORDINGS[wanted.wording], settings=wanted.settings
+    )
+
+
+@dataclass(slots=True)
+class _Wanted(Balance):
+    """Asks for one pair of attributes and one number of links."""
+
+    pair: Pair = ("", "")
+    links: int = 0
+
+    def next_pairs(self, count: int, task: str, pools: Pools) -> list[Pair]:
+        del count, task
+        return [self.pair] if all(pools[attribute] for attribute in self.pair) else []
+
+    def next_strata(self, count: int, task: str) -> list[int]:
+        del count, task
+        return [self.links]
+
+
+def _has_equal_links(wanted: Parameters, example: Example) -> bool:
+    questions, scene = dict(example.questions), example.layout.scene
+    if "mm" not in questions:
+        return True
+    question = questions["mm"].question
+    return linking(scene, question.object_index(scene), question.hidden).k == wanted.pairs["mm"][2]
+
+
+def shared_parameters(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, tuple[int, int]]:
+    """Return in how many scenes of both each parameter is equal, and in how many it could be; by what it is."""
+    pairs = [(Parameters.of(sample), Parameters.of(b[name])) for name, sample in a.items() if name in b]
+    asked = [(x.pairs[kind], y.pairs[kind], kind) for x, y in pairs for kind in x.pairs if kind in y.pairs]
+    crossmodal = [(x, y) for x, y, kind in asked if kind == "mm"]
+    return {
+        "number of objects": (sum(x.objects == y.objects for x, y in pairs), len(pairs)),
+        "task": (sum(x[0] == y[0] for x, y, _ in asked), len(asked)),
+        "target and pointer attribute": (sum(x[1] == y[1] for x, y, _ in asked), len(asked)),
+        "attributes that link the object": (sum(x[2] == y[2] for x, y in crossmodal), len(crossmodal)),
+        "wording": (sum(x.wording == y.wording and x.is_worded_alike for x, y in pairs), len(pairs)),
+    }
