@@ -2,95 +2,115 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.generator.twin import shared_parameters
 from pipelines.benchmarks.mate.results import is_generated_sample
-from pipelines.benchmarks.records import Sample, is_person
-from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
+from pipelines.benchmarks.metrics_kernel.repeats import first_repeats, right_answers
+from pipelines.benchmarks.records import is_person
+from pipelines.decisions.paired_gap import ScoredEntry
 from pipelines.errors import UsageError
+from pipelines.metrics.intervals import DIFFERENCE, Term, interval
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
-from pipelines.report.measured import Measured, MetricKey
-from pipelines.report.metrics_file import load_metrics
 from pipelines.report.twin import Gap, TwinRecord
 from pipelines.storage.store import Store
 
-BENCHMARK = "mate"
-_METRIC = "exact_match"
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BENCHMARK: Final = "mate"
+_CELL: Final = ["task", "setting"]
 
 
 def measure_twin(out: Store, twin: Store) -> TwinRecord:
-    """Return the gap of each model that both outputs have, in each task and setting.
+    """Return the gap in exact match of each model that both outputs have, in each task and setting.
 
-    Raises UsageError where an output has no MATE, the second none of generated scenes, or they share no number.
+    Raises UsageError where an output has no MATE, the second none of generated scenes, or they share no answers.
     """
     published, fresh = (_entries(store) for store in (out, twin))
-    numbers, others = ({(n.model, n.key): n for n in load_metrics(store) or ()} for store in (out, twin))
     gaps: list[Gap] = []
     shared: Mapping[str, tuple[int, int]] = {}
     for model in (model for model in published if model in fresh and not is_person(model)):
         old, new = ScoredEntry.read(out, published[model]), ScoredEntry.read(twin, fresh[model])
-        _check(new.samples, twin)
+        if not all(map(is_generated_sample, new.samples.values())):
+            raise UsageError(
+                f"{twin.uri}: its scenes are not generated; make a twin with `vlmsweep generate mate --like DATA --out "
+                "DIR`, ingest and run it, and name that output second"
+            )
         shared = shared or shared_parameters(old.samples, new.samples)
-        keys = [key for name, key in numbers if name == model and key.metric == _METRIC]
-        for key in keys:
-            pair = numbers[model, key], others.get((model, key))
-            if numbers[model, key].is_whole and key.task and pair[1] is not None:
-                gaps += _gap(old, new, key, (pair[0], pair[1]))
+        gaps += _gaps(model, _answers(old.frame), _answers(new.frame))
     if not gaps:
         raise UsageError(
-            f"{out.uri} and {twin.uri} share no model with {_METRIC} in one task and setting; run both with the same "
+            f"{out.uri} and {twin.uri} share no model with answers in one task and setting; run both with the same "
             "models and settings, then `vlmsweep twin` again"
         )
-    first = next(iter(published.values()))
-    return TwinRecord(fingerprint=first.prompts.dataset_fingerprint, gaps=tuple(gaps), shared=shared)
+    fingerprint = next(iter(published.values())).prompts.dataset_fingerprint
+    return TwinRecord(fingerprint=fingerprint, gaps=tuple(gaps), shared=shared)
 
 
 def _entries(out: Store) -> dict[str, ManifestEntry]:
-    entries = {entry.model: entry for entry in load_existing_run(out).entries if entry.benchmark == BENCHMARK}
+    entries = {entry.model: entry for entry in load_existing_run(out).entries if entry.benchmark == _BENCHMARK}
     if not entries:
-        raise UsageError(f"{out.uri} holds no {BENCHMARK}; a twin is of that benchmark")
+        raise UsageError(f"{out.uri} holds no {_BENCHMARK}; a twin is of that benchmark")
     return entries
 
 
-def _check(new: Mapping[str, Sample], twin: Store) -> None:
-    if not all(map(is_generated_sample, new.values())):
-        raise UsageError(
-            f"{twin.uri}: its scenes are not generated; make a twin with `vlmsweep generate mate --like DATA --out "
-            "DIR`, ingest and run it, and name that output second"
-        )
+def _answers(frame: pd.DataFrame) -> pd.DataFrame:
+    rows = first_repeats(frame)
+    rows = rows.assign(right=right_answers(rows))
+    return rows[rows["right"].notna()]
 
 
-def _gap(old: ScoredEntry, new: ScoredEntry, key: MetricKey, pair: tuple[Measured, Measured]) -> Iterator[Gap]:
-    if old.samples.keys() & new.samples.keys():
-        evidence, published = paired_gap(new, old, key)
+def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[Gap]:
+    """Yield the gap of each task, and of the means over two, in each setting that both have."""
+    definition = benchmark(_BENCHMARK)
+    tasks = {**{task: (task,) for task in definition.tasks}, **definition.derived_tasks}
+    settings = dict.fromkeys(setting for of_task in definition.tasks.values() for setting in of_task)
+    is_paired = bool({*published["sample_id"]} & {*twin["sample_id"]})
+    sides = [dict(frame.groupby(_CELL)) for frame in (published, twin)]
+    for (task, parts), setting in product(tasks.items(), settings):
+        cells = [(part, setting) for part in parts]
+        if not all(cell in side for side in sides for cell in cells):
+            continue
+        frames = [[side[cell] for side in sides] for cell in cells]
+        if is_paired:
+            frames = [
+                [a[a["sample_id"].isin(b["sample_id"])], b[b["sample_id"].isin(a["sample_id"])]] for a, b in frames
+            ]
+        if all(len(frame) for pair in frames for frame in pair):
+            yield from _gap(model, (task, setting), frames, is_paired=is_paired)
+
+
+def _gap(model: str, cell: tuple[str, str], frames: list[list[pd.DataFrame]], *, is_paired: bool) -> Iterator[Gap]:
+    """Yield the gap of the mean over the parts of a task; scenes, of both sides where paired, are the clusters."""
+    terms = [
+        _term(frame, weight / len(frames), "" if is_paired else f"{weight:g}/")
+        for pair in frames
+        for frame, weight in zip(pair, (-1, 1), strict=True)
+    ]
+    published, twin = (float(np.mean([frame["right"].mean() for frame in side])) for side in zip(*frames, strict=True))
+    ends = interval(terms, DIFFERENCE)
+    if ends is not None:
         yield Gap(
-            model=pair[0].model,
-            task=key.task,
-            setting=key.setting,
-            n=evidence.n,
+            model=model,
+            task=cell[0],
+            setting=cell[1],
+            n=sum(len(frame) for _, frame in frames),
             published=published,
-            twin=published + evidence.value,
-            gap=evidence.value,
-            ci_low=evidence.low,
-            ci_high=evidence.high,
-            is_paired=True,
+            twin=twin,
+            gap=twin - published,
+            ci_low=ends.low,
+            ci_high=ends.high,
+            is_paired=is_paired,
         )
-        return
-    ends = [(n.value, n.ci_low, n.ci_high) for n in pair]
-    if any(end is None for of_side in ends for end in of_side):
-        return
-    (a, low_a, high_a), (b, low_b, high_b) = ((float(v or 0), float(lo or 0), float(hi or 0)) for v, lo, hi in ends)
-    yield Gap(
-        model=pair[0].model,
-        task=key.task,
-        setting=key.setting,
-        n=pair[1].n,
-        published=a,
-        twin=b,
-        gap=b - a,
-        ci_low=b - a - math.hypot(b - low_b, high_a - a),
-        ci_high=b - a + math.hypot(high_b - b, a - low_a),
-        is_paired=False,
-    )
+
+
+def _term(frame: pd.DataFrame, weight: float, prefix: str) -> Term:
+    right = frame["right"].to_numpy(np.float64)
+    clusters = np.array([f"{prefix}{name}" for name in frame["sample_id"]])
+    return Term(np.stack([right, np.ones(len(right))], axis=1), clusters, weight=weight)

@@ -13,8 +13,8 @@ from pipelines.storage.store import Store
 
 PATH: Final = "twin.json"
 _GAP: Final = (
-    "Gap: twin minus published; in brackets its 95% interval, paired: by scene, from the delete-a-group jackknife over "
-    "scenes; not paired: of two independent numbers (Newcombe)."
+    "Gap: twin minus published, of exact match; in brackets its 95% interval: jackknife over scenes with Student's t. "
+    "Paired: a scene and its twin have one id and are one cluster; else all scenes are independent."
 )
 _MAY_MEAN: Final = (
     "A model that does worse on the twin may know published scenes or their answers: that is what a twin is for. It "
@@ -119,7 +119,7 @@ def _shared(record: TwinRecord) -> Iterator[Table]:
             ),
             style="percent1",
             notes=(
-                "Scenes of both data sets with one id. Attributes that link: of the cross-modal question with the most "
-                "solved examples; other settings of the published data may ask about another object.",
+                ("Scenes of both data sets with one id. Attributes that link: of the cross-modal question with the most "
+                "solved examples; other settings of the published data may ask about another object."),
             ),
         )
