@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BENCHMARK: Final = "mate"
-_CELL: Final = ["task", "setting"]
 
 
 def measure_twin(out: Store, twin: Store) -> TwinRecord:
@@ -72,7 +71,10 @@ def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[G
     tasks = {**{task: (task,) for task in definition.tasks}, **definition.derived_tasks}
     settings = dict.fromkeys(setting for of_task in definition.tasks.values() for setting in of_task)
     is_paired = bool({*published["sample_id"]} & {*twin["sample_id"]})
-    sides = [dict(frame.groupby(_CELL)) for frame in (published, twin)]
+    sides = [
+        {(str(task), str(setting)): rows for (task, setting), rows in frame.groupby(["task", "setting"])}
+        for frame in (published, twin)
+    ]
     for (task, parts), setting in product(tasks.items(), settings):
         cells = [(part, setting) for part in parts]
         if not all(cell in side for side in sides for cell in cells):

@@ -28,6 +28,10 @@ _CANNOT_MEAN: Final = (
     "interval says, on questions of this kind. Equal parameters are no equal difficulty: what the table below does not "
     "name, such as positions, may differ."
 )
+_SHARED: Final = (
+    "Scenes of both data sets with one id. Attributes that link: of the cross-modal question with the most solved "
+    "examples; in other settings the published data may ask about another object."
+)
 MEANING: Final = (_MAY_MEAN, _CANNOT_MEAN)
 
 
@@ -118,8 +122,5 @@ def _shared(record: TwinRecord) -> Iterator[Table]:
                 for name, (equal, total) in record.shared.items()
             ),
             style="percent1",
-            notes=(
-                ("Scenes of both data sets with one id. Attributes that link: of the cross-modal question with the most "
-                "solved examples; other settings of the published data may ask about another object."),
-            ),
+            notes=(_SHARED,),
         )

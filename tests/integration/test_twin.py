@@ -32,7 +32,11 @@ def scored(folder: Path, data: Path, *, is_published: bool) -> str:
     """Write the answers of both models, and score them."""
     rows = [
         {
-            "benchmark": "mate", "model": model, "task": row["task"], "setting": row["setting"], "variant": "",
+            "benchmark": "mate",
+            "model": model,
+            "task": row["task"],
+            "setting": row["setting"],
+            "variant": "",
             "sample_id": name,
             "output": answer(model, number, gold_json(row["gold"]), is_published=is_published),
         }
