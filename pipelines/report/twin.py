@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.json_records import dump_checked, load_checked, read_record
+from pipelines.errors import StoreError
+from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.report.model import Section
 from pipelines.storage.store import Store
 
@@ -77,14 +78,15 @@ def save_twin(out: Store, record: TwinRecord) -> None:
 
 
 def twin_section(out: Store, fingerprint: str) -> tuple[Section, ...]:
-    """Return the page of an output's record; none where it has none, or of other data.
-
-    Raises MalformedError for a damaged file.
-    """
+    """Return the page of an output's record; none without one, or with one of other data. StoreError if damaged."""
     try:
         record = read_record(TwinRecord, load_checked(out.get(PATH)))
     except FileNotFoundError:
         return ()
+    except MalformedError as error:
+        raise StoreError(
+            f"{out.uri}/{PATH}: damaged ({error}); move it away, `vlmsweep twin` writes it again"
+        ) from error
     if record.fingerprint != fingerprint:
         return ()
     return (Section(name="twin", title="Fresh twin of MATE", summary=(_gaps(record),), tables=(*_shared(record),)),)
