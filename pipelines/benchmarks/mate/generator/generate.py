@@ -69,15 +69,20 @@ def generate(
     """
     plan = Plan(counts=counts_of(objects), examples=examples, seed=seed, options=options or Options())
     plan.check()
-    if workers < 1:
-        raise UsageError(f"workers: 1 or more (got {workers})")
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"out: {out} is a file, give a folder")
+    check_place(out, workers)
     with Processes(min(workers, examples)) as processes:
         layouts = processes.map(partial(make_layout, plan), range(examples))
         balance, requests = ask_all(plan, layouts)
         rows = store_examples(out, plan, requests, processes)
     return _summary(out, plan, balance, rows)
+
+
+def check_place(out: Path, workers: int) -> None:
+    """Raise UsageError for no workers, and for a place that is a file."""
+    if workers < 1:
+        raise UsageError(f"workers: 1 or more (got {workers})")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"out: {out} is a file, give a folder")
 
 
 def store_examples(out: Path, plan: Plan, examples: Sequence[Example], processes: Processes) -> dict[str, int]:

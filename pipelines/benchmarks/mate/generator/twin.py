@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.benchmarks.mate.generator.generate import store_examples
+from pipelines.benchmarks.mate.generator.generate import check_place, store_examples
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
 from pipelines.benchmarks.mate.generator.processes import Processes
 from pipelines.benchmarks.mate.generator.questions import (
@@ -138,59 +138,60 @@ class TwinSummary:
 
 def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: int, workers: int = 1) -> TwinSummary:
     """Write a twin of ingested scenes, as `generate.generate` writes a data set; its errors."""
-    wanted = [Parameters.of(sample) for sample in samples]
-    shots = {SETTINGS.index(setting) for each in wanted for _, setting in each.settings if setting != COT}
-    has_steps = any(setting == COT for each in wanted for _, setting in each.settings)
+    parameters = [Parameters.of(sample) for sample in samples]
+    shots = {SETTINGS.index(setting) for each in parameters for _, setting in each.settings if setting != COT}
+    has_steps = any(setting == COT for each in parameters for _, setting in each.settings)
     plan = TwinPlan(
-        counts=tuple(sorted({each.objects for each in wanted})),
-        examples=len(wanted),
+        counts=tuple(sorted({each.objects for each in parameters})),
+        examples=len(parameters),
         seed=seed,
         options=Options(
             shots=tuple(sorted(shots | ({2} if has_steps else set()))),
             cot=has_steps,
-            shots_may_show_target=any(each.may_show_target for each in wanted),
+            shots_may_show_target=any(each.may_show_target for each in parameters),
         ),
         twin_of=fingerprint,
     )
     plan.check()
-    with Processes(min(workers, len(wanted))) as processes:
-        examples = list(processes.map(partial(draw_twin, plan), wanted))
+    check_place(out, workers)
+    with Processes(min(workers, len(parameters))) as processes:
+        examples = list(processes.map(partial(draw_twin, plan), parameters))
         rows = store_examples(out, plan, examples, processes)
     return TwinSummary(
         out=out,
-        scenes=len(wanted),
+        scenes=len(parameters),
         rows=rows,
-        equal_links=sum(map(_has_equal_links, wanted, examples)),
-        equal_wording=sum(each.is_worded_alike for each in wanted),
+        equal_links=sum(map(_has_equal_links, parameters, examples)),
+        equal_wording=sum(each.is_worded_alike for each in parameters),
     )
 
 
-def draw_twin(plan: Plan, wanted: Parameters) -> Example:
+def draw_twin(plan: Plan, parameters: Parameters) -> Example:
     """Draw one scene with its questions; UsageError where no scene allows a pair of attributes."""
-    first = int(stable_id({"twin": wanted.example_id})[:9], 16) * _ATTEMPTS
+    first = int(stable_id({"twin": parameters.example_id})[:9], 16) * _ATTEMPTS
     fallback: Example | None = None
     for turn in range(first, first + _ATTEMPTS):
-        example = _drawn(plan, wanted, draw_layout(plan, wanted.objects, turn))
-        if example and _has_equal_links(wanted, example):
+        example = _drawn(plan, parameters, draw_layout(plan, parameters.objects, turn))
+        if example and _has_equal_links(parameters, example):
             return example
         fallback = fallback or example
     if fallback is None:
         raise UsageError(
-            f"{wanted.example_id}: no scene of {wanted.objects} objects in {_ATTEMPTS} attempts allows its questions"
+            f"{parameters.example_id}: no scene of {parameters.objects} objects in {_ATTEMPTS} attempts allows its questions"
         )
     return fallback
 
 
-def _drawn(plan: Plan, wanted: Parameters, layout: Layout) -> Example | None:
+def _drawn(plan: Plan, parameters: Parameters, layout: Layout) -> Example | None:
     """Return the questions about a scene, whose appearances may change for them; None where it does not allow one."""
     rng = stream(plan.seed, layout.count, layout.turn, "questions")
     questions = []
-    for kind, (task, pair, links) in wanted.pairs.items():
+    for kind, (task, pair, links) in parameters.pairs.items():
         pools = pools_of(layout.scene, layout.object_set)
         if not all(pools[attribute] for attribute in pair):
             return None
         if kind == "mm":
-            balance = _Wanted((task,), pair=pair, links=links)
+            balance = _OnePair((task,), pair=pair, links=links)
             result = Search(rng=rng, layout=layout, task=task, balance=balance, options=plan.options).first()
             layout, question = result or (layout, ask(rng, task, pair, pools[pair[1]]))
             pools = pools_of(layout.scene, layout.object_set)
@@ -202,12 +203,16 @@ def _drawn(plan: Plan, wanted: Parameters, layout: Layout) -> Example | None:
         )
         questions.append((kind, QuestionItem(question, shots)))
     return Example(
-        layout, tuple(questions), name=wanted.example_id, build=WORDINGS[wanted.wording], settings=wanted.settings
+        layout,
+        tuple(questions),
+        name=parameters.example_id,
+        build=WORDINGS[parameters.wording],
+        settings=parameters.settings,
     )
 
 
 @dataclass(slots=True)
-class _Wanted(Balance):
+class _OnePair(Balance):
     """Asks for one pair of attributes and one number of links."""
 
     pair: Pair = ("", "")
@@ -222,23 +227,23 @@ class _Wanted(Balance):
         return [self.links]
 
 
-def _has_equal_links(wanted: Parameters, example: Example) -> bool:
+def _has_equal_links(parameters: Parameters, example: Example) -> bool:
     questions, scene = dict(example.questions), example.layout.scene
     if "mm" not in questions:
         return True
     question = questions["mm"].question
-    return linking(scene, question.object_index(scene), question.hidden).k == wanted.pairs["mm"][2]
+    return linking(scene, question.object_index(scene), question.hidden).k == parameters.pairs["mm"][2]
 
 
 def shared_parameters(a: Mapping[str, Sample], b: Mapping[str, Sample]) -> dict[str, tuple[int, int]]:
     """Return in how many scenes of both each parameter is equal, and in how many it could be; by what it is."""
     pairs = [(Parameters.of(sample), Parameters.of(b[name])) for name, sample in a.items() if name in b]
-    asked = [(x.pairs[kind], y.pairs[kind], kind) for x, y in pairs for kind in x.pairs if kind in y.pairs]
-    crossmodal = [(x, y) for x, y, kind in asked if kind == "mm"]
+    questions = [(x.pairs[kind], y.pairs[kind], kind) for x, y in pairs for kind in x.pairs if kind in y.pairs]
+    crossmodal = [(x, y) for x, y, kind in questions if kind == "mm"]
     return {
         "number of objects": (sum(x.objects == y.objects for x, y in pairs), len(pairs)),
-        "task": (sum(x[0] == y[0] for x, y, _ in asked), len(asked)),
-        "target and pointer attribute": (sum(x[1] == y[1] for x, y, _ in asked), len(asked)),
+        "task": (sum(x[0] == y[0] for x, y, _ in questions), len(questions)),
+        "target and pointer attribute": (sum(x[1] == y[1] for x, y, _ in questions), len(questions)),
         "attributes that link the object": (sum(x[2] == y[2] for x, y in crossmodal), len(crossmodal)),
         "wording": (sum(x.wording == y.wording and x.is_worded_alike for x, y in pairs), len(pairs)),
     }
