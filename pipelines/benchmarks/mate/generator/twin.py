@@ -177,7 +177,7 @@ def draw_twin(plan: Plan, parameters: Parameters) -> Example:
         fallback = fallback or example
     if fallback is None:
         raise UsageError(
-            f"{parameters.example_id}: no scene of {parameters.objects} objects in {_ATTEMPTS} attempts allows its questions"
+            f"{parameters.example_id}: no scene of {parameters.objects} objects in {_ATTEMPTS} attempts allows what it asks"
         )
     return fallback
 
