@@ -177,7 +177,7 @@ def draw_twin(plan: Plan, parameters: Parameters) -> Example:
         fallback = fallback or example
     if fallback is None:
         raise UsageError(
-            f"{parameters.example_id}: no scene of {parameters.objects} objects in {_ATTEMPTS} attempts allows what it asks"
+            f"{parameters.example_id}: none of {_ATTEMPTS} scenes of {parameters.objects} objects allows its questions"
         )
     return fallback
 
