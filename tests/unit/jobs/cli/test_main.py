@@ -24,7 +24,7 @@ COMMANDS = {
     | {"data", "from"},
     "demo": {"out", "all"},
     "doctor": {"eyes", "models", "models-file", "data", "out", "address"},
-    "generate": {"from", "examples", "out", "objects", "seed", "workers"},
+    "generate": {"like", "from", "examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},
     "power": {"difference", "metric"},
