@@ -30,7 +30,8 @@ def show_plan(
     helper_plan_rows = helper_rows(helpers)
     times = schedule_summary(spec, plans)
     if as_json:
-        print_json({"plan": rows, "helpers": helper_plan_rows, "schedule": times})
+        until = {"until": str(spec.until)} if spec.until else {}
+        print_json({"plan": rows, "helpers": helper_plan_rows, "schedule": times, **until})
         return
     for row in rows:
         names = [row["prompts"]] if "prompts" in row else []
@@ -68,6 +69,11 @@ def show_plan(
         time = format_hours(hours)
         print_line(f"{model}: moving offloaded weights takes {time} or more in all, which no time above includes.")
     _print_dollars([*rows, *helper_plan_rows])
+    if spec.until:
+        print_line(
+            f"--until {spec.until}: this is the whole plan, the most that is asked; the run stops earlier where "
+            "its answers suffice."
+        )
     print_line(
         "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
     )

@@ -75,8 +75,8 @@ def predict(
     plans: Mapping[str, Sequence[ModelPlan]],
     status: StatusWriter,
     costs: CostTracker,
-) -> list[str]:
-    """Run every model on all its benchmarks with the same replicas; return why models are unavailable, a sentence each.
+) -> dict[str, str]:
+    """Run every model on all its benchmarks with the same replicas; return why models are unavailable, by name.
 
     On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
     except with a cost limit: what one may spend depends on what the one before has left.
@@ -102,8 +102,8 @@ class _ModelRuns:
     jobs: Mapping[str, Job]
     status: StatusWriter
     costs: CostTracker
-    problems: list[str] = field(default_factory=list)
-    """Why models are unavailable."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why models are unavailable, by name."""
     tried: dict[str, float] = field(default_factory=dict)
     """When models that share the cluster were first tried."""
 
@@ -161,7 +161,7 @@ class _ModelRuns:
         except ModelUnavailableError as error:
             if len(self.jobs) > 1:  # the others go on; an only one's reason is that of the run's end
                 log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
-            self.problems.append(str(error))
+            self.problems[name] = str(error)
         finally:
             self.status.end(name)
 

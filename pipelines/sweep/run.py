@@ -66,11 +66,12 @@ def _run(sweep: Sweep) -> SweepResult:
     prune_plans(context, run.entries)
     status = StatusWriter(out, plans, is_new=sweep.earlier.is_new)
     try:
-        unavailable: list[str] = []
+        problems: dict[str, str] = {}
         if Stage.PREDICT in stages and context.spec.until:
-            run, unavailable = predict_until(sweep, run, plans, status)
+            run, problems = predict_until(sweep, run, plans, status)
         elif Stage.PREDICT in stages:
-            unavailable = predict(context, cluster, plans, status, costs)
+            problems = predict(context, cluster, plans, status, costs)
+        unavailable = list(problems.values())
         if len(unavailable) == len(models):
             raise ModelUnavailableError("; ".join(unavailable))
         run, human_entries = add_human_entries(context, run)

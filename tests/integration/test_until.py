@@ -155,6 +155,20 @@ def test_a_ranking_stops_a_run(quiz: str, tmp_path: Path) -> None:
         assert len(endpoint.requests) == 2 * stops(tmp_path)[0]["reached"] < 240
 
 
+@pytest.mark.slow
+def test_an_unavailable_model_leaves_the_others_their_stop(quiz: str, tmp_path: Path, closed_port: str) -> None:
+    gone = ModelSpec(engine="openai", model="m", base_url=f"http://{closed_port}/v1", retries=0)
+    models = {"a": ModelSpec(engine="random", seed=1), "gone": gone}
+    run_sweep(sweep(quiz, tmp_path / "alone", models={"a": models["a"]}))
+    result = run_sweep(sweep(quiz, tmp_path / "both", models=models))
+    assert len(result.unavailable) == 1
+    (alone,), (stop, none) = stops(tmp_path / "alone"), stops(tmp_path / "both")
+    assert (stop, none) == (alone, None)
+    assert stop["reached"] < stop["clusters"]
+    assert {row["model"] for row in rows(tmp_path / "both")} == {"a"}
+    assert answered(tmp_path / "both") == answered(tmp_path / "alone")
+
+
 def test_refusals(quiz: str, tmp_path: Path, cli: Cli) -> None:
     with pytest.raises(UsageError, match="share one clip, picture or scene"):
         run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))

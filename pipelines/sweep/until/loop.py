@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -39,6 +40,8 @@ from pipelines.sweep.until.numbers import Cell, Number, headlines, is_exact_enou
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _REASON = ["excluded", STOPPED]
 
 
@@ -56,6 +59,11 @@ class _BenchmarkRun:
     """By model, of the last look."""
     is_over: bool = False
 
+    def leave_out(self, models: Container[str]) -> None:
+        """Decide without these models from now on."""
+        self.entries = [entry for entry in self.entries if entry.model not in models]
+        self.numbers = _without(models, self.numbers)
+
     @property
     def sample_ids(self) -> frozenset[str]:
         """The samples asked so far."""
@@ -64,32 +72,41 @@ class _BenchmarkRun:
 
 def predict_until(
     sweep: Sweep, run: RunManifest, plans: Mapping[str, Sequence[ModelPlan]], status: StatusWriter
-) -> tuple[RunManifest, list[str]]:
-    """Predict and score until all numbers are exact enough; return `run.json`, and why models are unavailable.
+) -> tuple[RunManifest, dict[str, str]]:
+    """Predict and score until all numbers are exact enough; return `run.json`, and why models are unavailable, by name.
 
-    Raises UsageError where a benchmark has one cluster only.
+    A model that becomes unavailable is left out from then on: the others stop without it, and what it was not asked
+    stays to be asked. Raises UsageError where a benchmark has one cluster only.
     """
     context = sweep.context
     until = context.spec.until
     assert until is not None
     runs = _benchmark_runs(sweep, plans)
+    unavailable: dict[str, str] = {}
     while any(not each.is_over for each in runs):
         for each in runs:
             if not each.is_over:
                 each.reached = next(size for size in looks(len(each.clusters)) if size > each.reached)
         within = {each.name: each.sample_ids for each in runs}
-        unavailable = predict(context, sweep.cluster, plan_sweep(context, within=within), status, sweep.costs)
-        if unavailable:
+        planned = _without(unavailable, plan_sweep(context, within=within))
+        unavailable |= predict(context, sweep.cluster, planned, status, sweep.costs)
+        if unavailable.keys() >= plans.keys():
             return run, unavailable
         for each in runs:
+            each.leave_out(unavailable)
             if not each.is_over:
                 _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
     entries = [_with_stop(e, stops.get((e.benchmark, e.model)), context.spec) for e in run.entries]
     run = replace(run, entries=tuple(entries))
     context.out.put(PATH, dump_checked(run.to_dict()))
-    _record_stopped(sweep, {each.name for each in runs if each.reached < len(each.clusters)}, status)
-    return run, []
+    names = {each.name for each in runs if each.reached < len(each.clusters)}
+    _record_stopped(sweep, names, _without(unavailable, plan_sweep(context)) if names else {}, status)
+    return run, unavailable
+
+
+def _without(models: Container[str], plans: Mapping[str, T]) -> dict[str, T]:
+    return {model: of_model for model, of_model in plans.items() if model not in models}
 
 
 def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> list[_BenchmarkRun]:
@@ -151,11 +168,13 @@ def _cells_behind(entry: ManifestEntry, number: StoppedNumber) -> Iterator[TaskS
     return (TaskSetting(task, number.setting) for task in tasks)
 
 
-def _record_stopped(sweep: Sweep, names: set[str], status: StatusWriter) -> None:
+def _record_stopped(
+    sweep: Sweep, names: Container[str], planned: Mapping[str, Sequence[ModelPlan]], status: StatusWriter
+) -> None:
     """Write a row for each request of these benchmarks that was not asked: excluded, with the reason."""
     context = sweep.context
     reader = PlanReader(context.out)
-    for model, plans in plan_sweep(context).items() if names else ():
+    for model, plans in planned.items():
         for plan in plans:
             for unit in plan.units if plan.prompts.benchmark_name in names else ():
                 if not unit.retried:

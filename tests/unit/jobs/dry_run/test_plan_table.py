@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -10,6 +12,7 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.stopping.until import Until
 from tests.support.requests import target_of
 
 TARGET = target_of(
@@ -81,6 +84,16 @@ def test_plan_counts_what_an_engine_pays_for_again(
     plan_table.show_plan(spec, {"m": [plan]}, as_json=False)
     sentence = "clips and pictures are paid for with every question: vllm keeps no state of qwen3_5"
     assert (sentence in capsys.readouterr().out) is is_said
+
+
+def test_plan_of_a_run_that_may_stop_says_that_it_is_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    models = {"m": ModelSpec(engine="random")}
+    spec = RunSpec(models=models, benchmarks=("vague",), data="d", out="o", until=Until.parse("ranking"))
+    for until, is_said in ((spec.until, True), (None, False)):
+        plan_table.show_plan(replace(spec, until=until), {"m": [ModelPlan(target=TARGET)]}, as_json=False)
+        assert ("--until ranking: this is the whole plan" in capsys.readouterr().out) is is_said
+        plan_table.show_plan(replace(spec, until=until), {"m": [ModelPlan(target=TARGET)]}, as_json=True)
+        assert json.loads(capsys.readouterr().out).get("until") == ("ranking" if is_said else None)
 
 
 def test_plan_states_the_hours_of_offloading_over_all_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
