@@ -46,6 +46,8 @@ def load_completed(out: Store, benchmark: str, model: str, kind: str = "predicti
 
 def ids_of_other_prompt_sets(out: Store, entry: ManifestEntry, path: str) -> set[str]:
     """Return the requests of a prediction part that are in another set of prompts than the entry's first."""
+    if not (entry.other_prompt_sets or entry.has_stress or entry.prompts.has_captions):
+        return set()
     rows = read_part(out, path, ["request_id", "prompt_version", "captioner"]).to_pylist()
     return {
         row["request_id"]

@@ -76,6 +76,8 @@ class ManifestEntry:
     """Sets of prompts reported in addition to the target's."""
     stop: Stop | None = None
     """Where a run with `--until` stopped."""
+    has_stress: bool = False
+    """Whether the output has answers of a stress test, reported or not."""
 
     @property
     def prompts(self) -> PromptPlan:
@@ -167,8 +169,9 @@ class ManifestEntry:
         del raw["target"]
         if not self.prompt_set and not self.other_prompt_sets:  # the form of runs in one set of prompts
             del raw["prompt_set"], raw["other_prompt_sets"]
-        if self.stop is None:
-            del raw["stop"]
+        for name in ("stop", "has_stress"):
+            if not raw[name]:
+                del raw[name]
         return {**raw, "asker": self.target.to_json()}
 
     @classmethod

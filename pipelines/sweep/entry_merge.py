@@ -42,6 +42,7 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         earlier=tuple(selections),
         prompt_set=new.prompt_set or old.prompt_set,
         stop=new.stop or old.stop,
+        has_stress=new.has_stress or old.has_stress,
         other_prompt_sets=joined_prompt_sets(old, new),
     )
 

@@ -47,6 +47,7 @@ def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[Manifes
                 sample_ids=spec.sample_ids,
                 prompt_set=names[0],
                 other_prompt_sets=tuple(sets),
+                has_stress=bool(stressed),
             )
         )
     return entries
