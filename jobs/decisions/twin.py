@@ -9,7 +9,8 @@ import typer
 
 from jobs.config_file import ConfigFile
 from jobs.flags import Json, ReportFlags, Verbose
-from jobs.output import prepare, print_json, print_line, table
+from jobs.output import prepare, print_json, print_line
+from jobs.tables import table
 
 _HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 
