@@ -207,6 +207,13 @@ class NightlyFlags(SweepFlags):
         Option("--history", help="Location of the nights' records: a folder or s3://bucket/key. [OUT/history]"),
     ] = None
     summary: Annotated[Path | None, Option("--summary", help="Write the Markdown summary to this file as well.")] = None
+    policy: Annotated[
+        Path | None,
+        Option("--policy", help="Decide by this policy, as `gate` does of all nights' output: its exit codes count."),
+    ] = None
+    baseline: Annotated[
+        str | None, Option("--baseline", help="The --out of a run that the policy's lines compare with.")
+    ] = None
     gpu_hour_usd: Annotated[float | None, Option("--gpu-hour-usd", min=0, help="Price of one GPU for an hour.")] = None
     budget_usd: Annotated[
         float | None,

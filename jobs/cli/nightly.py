@@ -15,6 +15,7 @@ from jobs.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from pipelines.decisions.gate import GateResult
     from pipelines.nightly.budget import PlannedPair
     from pipelines.nightly.records import NightlyResult
     from pipelines.plan.run_spec import RunSpec
@@ -27,14 +28,19 @@ def nightly(flags: NightlyFlags) -> int:
     All nights share one output, whose report shows every model on every benchmark as it was last measured.
 
     Exit codes: 0 all is well; 1 a score moved, a model failed, or more rows failed than --fail-on-error allows; 2 wrong
-    configuration; 3 nothing could be run; 130 interrupted.
+    configuration; 3 nothing could be run; 130 interrupted. With --policy, those of `gate` take the
+    place of moved scores: 0 GO, 1 NO-GO, 4 INCONCLUSIVE.
     """
+    from pipelines.decisions.gate import EXIT_CODES, gate
+    from pipelines.decisions.policy import read_policy
     from pipelines.nightly.budget import Budget
     from pipelines.nightly.history import PAGE, History
     from pipelines.nightly.run import planned_pairs, run_night
+    from pipelines.storage.store import Store
 
     prepare(verbose=flags.verbose)
     specs = _specs(flags)
+    policy = read_policy(flags.policy) if flags.policy else None  # before the night, which an unusable one would waste
     history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")
     budget = Budget(usd=flags.budget_usd, hours=flags.budget_hours, gpu_hour_usd=flags.gpu_hour_usd)
     if flags.dry_run:
@@ -42,11 +48,16 @@ def nightly(flags: NightlyFlags) -> int:
         return 0
     with Progress(quiet=flags.json) as progress, results_only_on_stdout():
         night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
-    _show_night(night, flags.summary, as_json=flags.json)
+    decision = None
+    if policy is not None and not night.all_failed:
+        decision = gate(Store(specs[0].out), policy, Store(flags.baseline) if flags.baseline else None)
+    _show_night(night, decision, flags.summary, as_json=flags.json)
     if not flags.json:
         print_line(f"History: {history.store.uri}/{PAGE}")
     if night.all_failed:
         raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
+    if decision is not None:
+        return EXIT_CODES[decision.decision] or int(bool(night.pairs_in("failed") or night.over_budget))
     return 1 if night.has_alarm else 0
 
 
@@ -80,15 +91,19 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     return [replace(spec, models=models), text_spec]
 
 
-def _show_night(night: NightlyResult, summary: Path | None, *, as_json: bool) -> None:
+def _show_night(night: NightlyResult, decision: GateResult | None, summary: Path | None, *, as_json: bool) -> None:
     if summary is not None:
         _write(summary, night.summary)
     for warning in night.warnings:
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        print_json(_to_json(night))
-    else:
-        print_line(night.summary.rstrip())
+        print_json({**_to_json(night), **({"decision": decision.decision} if decision else {})})
+        return
+    print_line(night.summary.rstrip())
+    if decision:
+        from jobs.decisions.render import show_gate
+
+        show_gate(decision, as_json=False)
 
 
 def _write(path: Path, text: str) -> None:

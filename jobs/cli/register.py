@@ -65,7 +65,7 @@ _GROUPS = {
     "Data": "data benchmarks tasks settings sample_ids prompts prompt_versions human column_map",
     "Judging": "judge judge_checks scorers predictions tool",
     "Limits": "limit repeats until conditions fail_on_error cost_limit budget_usd budget_hours refresh_days "
-    "gpu_hour_usd idle_s",
+    "policy baseline gpu_hour_usd idle_s",
     "Cluster": "address env submission_id pending_timeout wait_for_nodes entrypoint_num_cpus entrypoint_memory code "
     "follow stop host port",
     "Output": "out dry_run json verbose history summary to",

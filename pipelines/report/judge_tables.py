@@ -25,6 +25,7 @@ from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
 
 _REACH: Final = 0.02  # half width for which the table has the labels needed
+_NOT_EVEN: Final = "not even with all labelled"
 _SAME_FAMILY: Final = "the judge is of the model's family"
 
 
@@ -77,7 +78,7 @@ def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
                 with_interval(results.find(of_judge._replace(metric=of)))
                 for of in (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY)
             ),
-            results.find(needed),
+            _NOT_EVEN if (more := count_of(results.find(needed))) is None else more,
         )
         group = ", ".join(filter(None, (key.setting, key.subset, key.category)))
         rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells)))
@@ -128,14 +129,13 @@ def _checks(results: Results) -> Table:
             cells = (
                 key.setting,
                 key.category,
-                number.n,
                 *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))),
             )
             rows.append(TableRow(label=key.model, cells=cells))
     return Table(
         id=f"{results.benchmark}_judge_checks",
         title="Position and length bias of the judge",
-        columns=("Setting", "Question", "Answers", "Verdict changes", "Accepts more often by"),
+        columns=("Setting", "Question", "Verdict changes", "Accepts more often by"),
         rows=tuple(rows),
         style="percent1",
         notes=(

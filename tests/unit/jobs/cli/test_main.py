@@ -36,7 +36,7 @@ COMMANDS = {
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
         "batch", "trust-remote-code", "prompt-version", "history",
         "cost-limit", "wait-for-nodes", "summary", "gpu-hour-usd", "human", "judge-checks", "repeats", "until",
-        "budget-usd", "budget-hours", "refresh-days",
+        "budget-usd", "budget-hours", "refresh-days", "policy", "baseline",
         "text-models",
     },
     "run": {

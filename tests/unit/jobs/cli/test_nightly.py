@@ -155,3 +155,20 @@ def test_damage_to_nights_ends_the_next_one_before_it_is_recorded(
         assert (f"{kind}/{path.name} is missing: nothing is compared with it" in message) == bool(is_compared), where
         assert ("is of an incomplete night" in message) == bool(place and kind == "pairs"), where
         assert "maia" in (root / "out/history/index.html").read_text(), where
+
+
+@pytest.mark.parametrize(("least", "code", "decision"), [(0.01, 0, "GO"), (0.99, 1, "NO-GO"), (0.5, 4, "INCONCLUSIVE")])
+def test_a_policy_decides_how_a_night_ends(
+    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], least: float, code: int, decision: str
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"- {{benchmark: maia, task: vsv, metric: statement_accuracy, at_least: {least}}}\n")
+    flags = ["--tasks", "vsv", "--settings", "1-frame", "--policy", str(policy), "--json"]
+    assert run(arguments(maia_data, tmp_path, *flags)) == code
+    assert json.loads(capfd.readouterr().out.splitlines()[-1])["decision"] == decision
+
+
+def test_an_unusable_policy_wastes_no_night(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments(maia_data, tmp_path, "--policy", str(tmp_path / "absent.yaml"))) == 2
+    assert "--policy" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
