@@ -113,7 +113,7 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
             raise
         remedy = (
-            "run again when this machine is less busy"
+            "run again when this machine is less busy, or with more memory (`ulimit -v`)"
             if is_embedded
             else "check the address (--address, RAY_ADDRESS) and that it runs"
         )
