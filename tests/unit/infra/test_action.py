@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 import yaml
 
-from jobs.cli.main import run
+from jobs.cli.main import app, run
 from tests.support.paths import ROOT
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -86,9 +87,21 @@ def test_examples_use_inputs_of_the_action_and_have_few_rights(path: Path) -> No
     workflow = yaml.safe_load(path.read_text())
     assert workflow["permissions"] == {"contents": "read"}
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    (step,) = [step for step in steps if step["uses"].startswith("OWNER/vlmsweep@")]
+    (step,) = [step for step in steps if step.get("uses", "").startswith("OWNER/vlmsweep@")]
     assert {*step["with"]} <= {*ACTION["inputs"]}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+
+
+def test_pages_publishes_the_site_of_the_results() -> None:
+    (path,) = [path for path in EXAMPLES if path.name == "pages.yml"]
+    steps = yaml.safe_load(path.read_text())["jobs"]["report"]["steps"]
+    (command,) = [step["run"] for step in steps if "run" in step]
+    _, name, out, *flags = command.replace('"', "").split()
+    assert (name, out) == ("site", ACTION["inputs"]["out"]["default"])
+    options = {option for each in typer.main.get_command(app).commands[name].params for option in each.opts}
+    options |= {option for each in typer.main.get_command(app).commands[name].params for option in each.secondary_opts}
+    assert {flag for flag in flags if flag.startswith("--")} <= options
+    assert steps[-1]["with"]["path"] == "${{ runner.temp }}/site"
 
 
 @pytest.mark.parametrize(
