@@ -78,7 +78,9 @@ def decode(
         remaining = [at for at, index in enumerate(live) if index not in finished]
         if not remaining:
             break
-        if 4 * len(remaining) <= 3 * len(live):
+        if step == 1:
+            remaining = rows.by_path(remaining)
+        if remaining != [*range(len(live))] and (step == 1 or 4 * len(remaining) <= 3 * len(live)):
             rows.keep(remaining)
             live, tokens = [live[at] for at in remaining], [tokens[at] for at in remaining]
         logits = model.step(rows, tokens)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -40,6 +40,13 @@ def attend(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: b
     return kernel(query, key, value, scale, causal=causal)
 
 
+def attend_biased(query: Tensor, key: Tensor, value: Tensor, scale: float, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute as `attend` does, with `bias` [batch, 1, 1, keys] in the query's type added to the scores."""
+    if pick_kernel(query.device.type, query.dtype, query.shape[-1]) is _flash_cpu:  # CUDA's take no bias of any length
+        return _flash_cpu(query, key, value, scale, causal=False, bias=bias)
+    return plain_attention(query, key, value, scale, causal=False, bias=bias)
+
+
 def merge(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Combine attention over two disjoint sets of keys, given output and log-sum-exp of each."""
     (out_a, lse_a), (out_b, lse_b) = a, b
@@ -48,13 +55,17 @@ def merge(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, T
     return out, torch.logaddexp(lse_a, lse_b)
 
 
-def plain_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+def plain_attention(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Compute attention by definition, with scores in float32: for devices without a kernel, and to verify kernels."""
     block = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []
     for start in range(0, query.shape[2], block):
         part = query[:, :, start : start + block]
         scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
+        if bias is not None:
+            scores += bias
         if causal:
             rows = torch.arange(start, start + part.shape[2], device=query.device)
             later = torch.arange(key.shape[2], device=query.device) > rows[:, None]
@@ -85,9 +96,11 @@ def masked_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, ma
     return torch.cat(outs, 2), torch.cat(sums, 2)
 
 
-def _flash_cpu(query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+def _flash_cpu(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     out, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001  # only it returns the sums
-        query, key, value, 0.0, causal, scale=scale
+        query, key, value, 0.0, causal, attn_mask=bias, scale=scale
     )
     return out, total
 
@@ -120,18 +133,21 @@ def pick_kernel(device: str, dtype: torch.dtype, width: int) -> Kernel:
 
 
 def _agrees(kernel: Kernel, device: str, dtype: torch.dtype, width: int) -> bool:
-    """Return whether kernel and definition differ by no more than the type's rounding, causal and not."""
+    """Return whether kernel and definition agree within rounding: causal, not causal, and biased where it can be."""
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(2, 3, 37, width, generator=generator).to(device, dtype) for _ in range(3))
     tolerance = {torch.float32: 1e-4, torch.float16: 5e-3}.get(dtype, 4e-2)
-    for causal in (False, True):
-        keys = slice(None) if causal else slice(0, 29)
+    bias = torch.zeros(2, 1, 1, 29, dtype=dtype, device=device)
+    bias[1, :, :, 20:] = float("-inf")
+    cases: list[dict[str, Any]] = [{"causal": False}, {"causal": True}]
+    for case in [*cases, {"causal": False, "bias": bias}] if kernel is _flash_cpu else cases:
+        keys = slice(None) if case["causal"] else slice(0, 29)
         try:
-            actual = kernel(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+            actual = kernel(query, key[:, :, keys], value[:, :, keys], width**-0.5, **case)
         except (RuntimeError, AttributeError, TypeError) as error:  # absent, or of other arguments, in this torch
             _log.info("%s is unavailable here: %s", kernel.__name__, error)
             return False
-        expected = plain_attention(query, key[:, :, keys], value[:, :, keys], width**-0.5, causal=causal)
+        expected = plain_attention(query, key[:, :, keys], value[:, :, keys], width**-0.5, **case)
         for a, b in zip(actual, expected, strict=True):
             if a.shape != b.shape or (a.float() - b.float()).abs().max().item() > tolerance:
                 return False

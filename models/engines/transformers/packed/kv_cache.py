@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -9,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from models.engines.transformers.packed.attention import attend, masked_attention, merge
+from models.engines.transformers.packed.attention import attend, attend_biased, masked_attention, merge
 from models.errors import PrefixSharingUnsupportedError
 
 _GROWTH = 64  # tokens by which the capacity grows when an answer needs more
@@ -35,7 +36,7 @@ class SharedSegment:
         return sum(int(t.nbytes) for t in (*self.keys.values(), *self.values.values())) + _state_bytes(self.states)
 
 
-SegmentQueries: TypeAlias = tuple[SharedSegment, int, Tensor | None]
+SegmentQueries: TypeAlias = tuple[SharedSegment, int, Tensor | slice | None]
 """A segment, the index of its first token, and the tokens of a pass that attend to it; None for all."""
 
 
@@ -83,10 +84,11 @@ class PackedSequences:
                 start += segment.length
         queries: list[SegmentQueries] = []
         for segment, indices in users.items():
-            is_of_all = len(indices) == len(rows)
-            tokens = (
-                None if is_of_all else torch.isin(row, torch.tensor(indices, device=row.device)).nonzero().flatten()
-            )
+            tokens: Tensor | slice | None = None
+            if is_step and indices[-1] - indices[0] + 1 == len(indices) < len(rows):
+                tokens = slice(indices[0], indices[-1] + 1)
+            elif len(indices) < len(rows):
+                tokens = torch.isin(row, torch.tensor(indices, device=row.device)).nonzero().flatten()
             queries.append((segment, starts[segment], tokens))
         self.step_segments = queries if is_step else None
         return queries
@@ -132,8 +134,15 @@ class PackedSequences:
                 new[:, :, : old.shape[2]] = old
                 store[layer] = new
 
+    def by_path(self, rows: Sequence[int]) -> list[int]:
+        """Return these rows with those of each segment in succession, which a step then reads as views."""
+        ranks: dict[SharedSegment, int] = {}
+        for segment in itertools.chain.from_iterable(self.paths):
+            ranks.setdefault(segment, len(ranks))
+        return sorted(rows, key=lambda row: [ranks[segment] for segment in self.paths[row]])
+
     def keep(self, rows: Sequence[int]) -> None:
-        """Drop all rows but these."""
+        """Drop all rows but these, and take their order."""
         self.paths = [self.paths[row] for row in rows]
         self.lengths = [self.lengths[row] for row in rows]
         self.shifts = [self.shifts[row] for row in rows]
@@ -168,6 +177,7 @@ class AttentionPass:
     highest: int
     sources: Mapping[int, int]  # layer -> the earlier layer whose keys and values it reads, where not its own
     layers: set[int] = field(default_factory=set)
+    biases: dict[tuple[int | None, torch.dtype], Tensor] = field(default_factory=dict)
 
     @property
     def pass_rows(self) -> slice:
@@ -203,12 +213,12 @@ class AttentionPass:
                 out, total = merge(part, (out, total))
             else:
                 merged = merge(part, (out[:, :, tokens], total[:, :, tokens]))
-                out = out.float().index_copy_(2, tokens, merged[0])
-                total.index_copy_(2, tokens, merged[1])
+                out = out.float()
+                out[:, :, tokens], total[:, :, tokens] = merged
         return out.to(query.dtype).transpose(1, 2)
 
     def _window_mask(
-        self, segment: SharedSegment, layer: int, start: int, tokens: Tensor | None, window: int | None
+        self, segment: SharedSegment, layer: int, start: int, tokens: Tensor | slice | None, window: int | None
     ) -> Tensor | None:
         """Return [tokens, stored keys]: which of a segment's keys are in each token's window; None when all are."""
         stored = segment.keys[layer].shape[2]
@@ -249,19 +259,23 @@ class AttentionPass:
         value = self.rows.values[layer][:, :, : self.longest]
         rows, kv_heads = key.shape[:2]
         folded = query[0].transpose(0, 1).reshape(rows, kv_heads, -1, query.shape[3])
-        scores = torch.matmul(folded, key.transpose(-1, -2)).float() * scale
-        offsets = torch.arange(self.longest, device=query.device)
-        hidden = offsets > self.offset[:, None]
-        if window is not None:
-            hidden |= offsets <= self.offset[:, None] - window
-        scores = scores.masked_fill(hidden[:, None, None], float("-inf"))
-        total = scores.logsumexp(-1)
-        out = torch.matmul(torch.exp(scores - total.unsqueeze(-1)).to(value.dtype), value)
+        out, total = attend_biased(folded, key, value, scale, self._own_bias(window, query.dtype))
         shape = (rows, query.shape[1])
         return (
             out.reshape(*shape, -1).transpose(0, 1).unsqueeze(0),
             total.reshape(*shape).transpose(0, 1).unsqueeze(0),
         )
+
+    def _own_bias(self, window: int | None, dtype: torch.dtype) -> Tensor:
+        """Return [rows, 1, 1, keys], minus infinity at keys that a row's token must not see; made once a step."""
+        if (window, dtype) not in self.biases:
+            offsets = torch.arange(self.longest, device=self.offset.device)
+            hidden = offsets > self.offset[:, None]
+            if window is not None:
+                hidden |= offsets <= self.offset[:, None] - window
+            bias = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device).masked_fill_(hidden, float("-inf"))
+            self.biases[window, dtype] = bias[:, None, None]
+        return self.biases[window, dtype]
 
 
 def _attend_segment(

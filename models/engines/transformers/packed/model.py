@@ -335,7 +335,7 @@ def _empty_rows(paths: Sequence[tuple[SharedSegment, ...]], capacity: int, *, is
 def _read_at(ends: Tensor, queries: SegmentQueries) -> SegmentQueries:
     """Return a segment's queries without tokens whose logits nobody reads."""
     segment, start, tokens = queries
-    return segment, start, ends if tokens is None else ends[torch.isin(ends, tokens)]
+    return segment, start, ends[torch.isin(ends, tokens)] if isinstance(tokens, Tensor) else ends
 
 
 def _shift(positions: Sequence[Tensor], length: int) -> int:

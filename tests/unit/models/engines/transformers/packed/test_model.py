@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.engines.transformers.packed import attention
-from models.engines.transformers.packed.attention import attend, masked_attention, merge, pick_kernel, plain_attention
+from models.engines.transformers.packed.attention import (
+    attend,
+    attend_biased,
+    masked_attention,
+    merge,
+    pick_kernel,
+    plain_attention,
+)
 from models.engines.transformers.packed.model import PackedModel
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints
@@ -58,6 +65,24 @@ def test_plain_attention_in_blocks_equals_one_block(causal: bool, monkeypatch: p
         monkeypatch.setattr(attention, "_SCORES", max_scores)
         out, _ = plain_attention(query, key, value, 0.3, causal=causal)
         torch.testing.assert_close(out, expected, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bias_hides_keys_of_shorter_rows(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    query, key, value = (state.to(dtype) for state in _states(0, 4, 9))
+    bias = torch.zeros(2, 1, 1, 9, dtype=dtype)
+    bias[1, :, :, 5:] = float("-inf")
+    for kernels in ({"cpu": (attention._flash_cpu,)}, {}):
+        monkeypatch.setattr(attention, "_KERNELS", kernels)
+        pick_kernel.cache_clear()
+        out, total = attend_biased(query, key, value, 0.25, bias)
+        for row, keys in ((0, 9), (1, 5)):
+            parts = (state[row : row + 1, :, :count] for state, count in ((query, 4), (key, keys), (value, keys)))
+            expected, expected_total = plain_attention(*parts, 0.25, causal=False)
+            tolerance = 2e-6 if dtype == torch.float32 else 2e-2
+            torch.testing.assert_close(out[row], expected[0], atol=tolerance, rtol=1e-2)
+            torch.testing.assert_close(total[row], expected_total[0], atol=tolerance, rtol=1e-2)
+    pick_kernel.cache_clear()
 
 
 def test_wrong_or_broken_kernel_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +164,22 @@ def check_rows(model: Any, chunk: int) -> None:
     for at, (row, token) in enumerate([(3, 55), (1, 56)]):
         expected = reference_logits(model, prefixes[row] + TAILS[row] + generated[row] + [token])
         torch.testing.assert_close(logits[at], expected, atol=5e-5, rtol=1e-4)
+
+
+def test_steps_read_the_rows_of_a_branch_as_a_view_once_rows_are_in_order(model: Any) -> None:
+    packed = PackedModel(model, torch.device("cpu"))
+    root = packed.encode(PREFIX, {})[0]
+    branches = [packed.extend((root,), ids) for ids in ([7, 8, 9], [9, 8, 7])]
+    rows, _ = packed.start([(root, branches[row % 2]) for row in range(4)], TAILS, capacity=31, chunk=40)
+    order = rows.by_path(range(4))
+    assert order == [0, 2, 1, 3]
+    rows.keep(order)
+    logits = packed.step(rows, [55] * 4)
+    assert rows.step_segments is not None
+    assert [tokens for _, _, tokens in rows.step_segments] == [None, slice(0, 2), slice(2, 4)]
+    for at, row in enumerate(order):
+        expected = reference_logits(model, [*PREFIX, *([7, 8, 9], [9, 8, 7])[row % 2], *TAILS[row], 55])
+        torch.testing.assert_close(logits[at], expected, atol=2e-5, rtol=1e-4)
 
 
 def test_adopted_segments_continue_as_one_batch(model: Any) -> None:
