@@ -243,7 +243,7 @@ class TransformersEngine:
             while waiting:
                 new = max(prompt.call.generation.max_new_tokens for prompt in waiting)
                 beams = waiting[0].call.generation.num_beams
-                rows = self._memory.rows((len(waiting[-1].ids) + new) * beams)
+                rows = self._memory.rows((len(waiting[-1].ids) + new) * beams, is_padded=True)
                 batch, waiting = waiting[:rows], waiting[rows:]
                 yield from self._padded_batch(batch)
 

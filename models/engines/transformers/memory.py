@@ -14,6 +14,7 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 _MAX_ROWS = {"cuda": 256, "cpu": 256}  # rows beyond which a batch gains nothing
+_MAX_PADDED_ROWS = {"cpu": 64}  # the same where each row is a whole prompt, whose activations count too
 _CHUNK = {"cuda": 16_384, "cpu": 4_096}  # tokens prefilled in one pass
 
 
@@ -33,7 +34,7 @@ class Memory:
         self.chunk = _CHUNK.get(self._device.type, 4_096)  # tokens prefilled in one pass
         self.prefix_cache_bytes = free // 8  # for prefixes that later calls may share
 
-    def rows(self, tokens: int, state_bytes: int = 0) -> int:
+    def rows(self, tokens: int, state_bytes: int = 0, *, is_padded: bool = False) -> int:
         """Return the rows of a batch whose longest row has this many own tokens, its answer included.
 
         Each row also holds `state_bytes`, whatever its length.
@@ -48,7 +49,8 @@ class Memory:
                 "batches have %d questions, not %d: the state of each takes %.0f MiB besides keys and values",
                 max(1, fitting), self._rows, state_bytes / 2**20,
             )  # fmt: skip
-        return max(1, min(self._rows, fitting))
+        most = _MAX_PADDED_ROWS.get(self._device.type, self._rows) if is_padded else self._rows
+        return max(1, min(self._rows, most, fitting))
 
     def shrink(self, failed: int) -> None:
         """Lower the limit after a batch of this many rows did not fit."""

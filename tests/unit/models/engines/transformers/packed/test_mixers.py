@@ -154,6 +154,8 @@ def test_states_that_do_not_fit_make_smaller_batches_said_once(
     messages = [record.getMessage() for record in caplog.records]
     assert len(messages) == 1
     assert "batches have 2 questions, not 256: the state of each takes" in messages[0]
+    memory._budget = 1 << 40
+    assert (memory.rows(80), memory.rows(80, is_padded=True)) == (256, 64)
 
 
 def test_tokens_are_counted_in_layers_that_store_keys(checkpoint_of: Checkpoints) -> None:
