@@ -75,7 +75,7 @@ class Progress:
             if self._live:
                 self._draw()
             elif text and not self._quiet and time.monotonic() - self._logged >= LOG_EVERY_S:
-                self._log(text)
+                self._log(text if self._rate is None else f"{self._rate.title}: {text}")
 
     def finish(self) -> None:
         """End the phase."""

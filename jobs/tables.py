@@ -57,7 +57,7 @@ def fitted(headers: _Row, rows: Sequence[_Row], width: int, main: int) -> str:
         text = tabulate(columns, headers=heads, disable_numparse=True, maxcolwidths=limits or None)
         lines += [line.rstrip() for line in str(text).splitlines()] if width else [str(text)]
     if left_out:
-        sentence = f"Left out for the width of the terminal: {', '.join(left_out)}; --json has all."
+        sentence = f"Left out for the width of the terminal: {'; '.join(left_out)}; --json has all."
         lines += textwrap.wrap(sentence, width)
     return "\n".join(lines)
 

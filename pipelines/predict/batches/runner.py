@@ -171,9 +171,7 @@ class BatchRunner:
         done = sum(self._queue.done.get(record.key, 0) for record in followed)
         minutes = (time.time() - min(record.created for record in followed)) / 60
         batches = "1 batch" if len(followed) == 1 else f"{len(followed)} batches"
-        return (
-            f"{self._job.model}: {done:,} of {total:,} requests in {batches} answered, {minutes:.0f} min after sending"
-        )
+        return f"{done:,} of {total:,} requests in {batches} answered, {minutes:.0f} min after sending"
 
     def _explain_loss(self) -> None:
         """Raise where units wait for batches that the provider has lost; nothing else is in flight by then."""
@@ -194,7 +192,7 @@ class BatchRunner:
         if not self._queue.followed:
             return
         self._ready.clear()
-        self._note(f"{self._job.model}: the batches in flight are cancelled; finished answers are collected")
+        self._note("the batches in flight are cancelled; finished answers are collected")
         self._queue.cancel()
         deadline = time.monotonic() + CANCEL_S
         while self._queue.followed and time.monotonic() < deadline:

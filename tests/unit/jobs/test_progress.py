@@ -66,11 +66,11 @@ def test_notes_are_printed_at_most_once_a_while(
     with Progress() as progress:
         progress.phase("predict m", 4)
         for done in range(3):
-            progress.note(f"m: {done} of 4 requests answered")
-        assert capsys.readouterr().err == "m: 0 of 4 requests answered\n"
+            progress.note(f"{done} of 4 requests answered")
+        assert capsys.readouterr().err == "predict m: 0 of 4 requests answered\n"
         monkeypatch.setattr(progress_module, "LOG_EVERY_S", 0.0)
-        progress.note("m: 4 of 4 requests answered")
-        assert capsys.readouterr().err.startswith("m: 4 of 4 requests answered\n")
+        progress.note("4 of 4 requests answered")
+        assert capsys.readouterr().err.startswith("predict m: 4 of 4 requests answered\n")
 
 
 def test_quiet_progress_prints_no_note(capsys: pytest.CaptureFixture[str]) -> None:
