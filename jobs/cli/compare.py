@@ -72,6 +72,9 @@ def compare(
         )
         explain(out_a, out_b or "published", selection, as_json=json)
         return
+    flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
+    if ignored := [f"--{flag}" for flag, value in {**flags, "data": data, "from": tool}.items() if value]:
+        raise UsageError(f"{', '.join(ignored)}: only with --explain; without it all that both scored is compared")
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
         return

@@ -49,6 +49,11 @@ def test_json_has_counts_and_cells(out: str, capsys: pytest.CaptureFixture[str])
     assert [cell["verdict"] for cell in result["cells"]] == ["reproduced", "not comparable"]
 
 
+def test_flags_of_an_explanation_are_refused_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "A", "B", "--metric", "accuracy", "--tasks", "mcq"]) == 2
+    assert "--metric, --tasks: only with --explain" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["compare", "A"], ["compare", "A", "B", "--published"]])
 def test_one_output_needs_published_and_two_refuse_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2
