@@ -97,6 +97,7 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
     from jobs.spec_builder import build_run_spec
     from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.run_spec import Stage
+    from pipelines.storage.backend import is_remote
     from pipelines.storage.store import Store
     from pipelines.sweep.run import run_sweep
 
@@ -106,7 +107,7 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
         spec = build_run_spec(flags, stages)
         if flags.dry_run:
             return _show_stages(spec, stages, as_json=flags.json)
-        if Stage.PREDICT not in stages:
+        if Stage.PREDICT not in stages and not is_remote(spec.out):  # a bucket is tried for writing first
             load_existing_run(Store(spec.out))
         with results_only_on_stdout():
             result = run_sweep(spec, stages=stages, progress=progress)
