@@ -60,6 +60,8 @@ def _located(source: str) -> tuple[Folder, str]:
         source = str(snapshot_of_cache(Path(source).expanduser()))
     is_file = source.lower().endswith(ENDINGS) and (is_remote(source) or not Path(source).expanduser().is_dir())
     if not is_file:
+        if not is_remote(source) and Path(source).expanduser().is_file():
+            raise SourceError(f"{source}: no table that is read; give {', '.join(ENDINGS)}, or a folder")
         return Folder(source), ""
     path = source if is_remote(source) else str(Path(source).expanduser().absolute())
     parent, file = posixpath.split(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,8 @@ def is_remote(uri: str) -> bool:
 def location_problem(uri: str) -> str:
     """Return why a URI names neither a folder on a disk nor one in an object store, '' if it does."""
     if not is_remote(uri):
-        return "only local paths and s3:// are supported" if "://" in uri else ""
+        is_mistyped = re.match(r"(?:s3|gs|https?):", uri, re.IGNORECASE) is not None  # such as s3:/bucket
+        return "only local paths and s3:// are supported" if "://" in uri or is_mistyped else ""
     if "?" in uri:
         return "an address with a query names a version of one object; give s3://bucket/folder"
     has_bucket = uri.removeprefix(_S3).partition("/")[0].strip()

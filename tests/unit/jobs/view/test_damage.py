@@ -147,6 +147,7 @@ def test_new_replaced_and_deleted_parts_are_noticed(copied: str) -> None:
         ([], 2, "Missing argument"),
         ([".", "--port", "70000"], 2, "--port"),
         (["http://x/y"], 2, "only local paths and s3:// are supported"),
+        (["s3:/x/y"], 2, "only local paths and s3:// are supported"),
     ],
 )
 def test_unusable_command_lines_end_with_one_sentence(

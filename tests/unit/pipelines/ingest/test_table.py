@@ -376,3 +376,11 @@ def test_a_name_is_known_wherever_its_data_root_is(tmp_path: Path) -> None:
 def test_a_name_that_cannot_be(tmp_path: Path, name: str) -> None:
     with pytest.raises(PipelineError, match="--as"):
         ingest_table(str(tmp_path), Store(str(tmp_path / "data")), name=name)
+
+
+def test_file_of_another_form_is_refused_with_those_that_are_read(tmp_path: Path) -> None:
+    (tmp_path / "questions.yaml").write_text("a: 1")
+    with pytest.raises(
+        SourceError, match=r"yaml: no table that is read; give \.tsv, \.csv, .*, or a folder"
+    ):
+        ingest_table(str(tmp_path / "questions.yaml"), Store(str(tmp_path / "data")), name="mine")
