@@ -380,7 +380,5 @@ def test_a_name_that_cannot_be(tmp_path: Path, name: str) -> None:
 
 def test_file_of_another_form_is_refused_with_those_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "questions.yaml").write_text("a: 1")
-    with pytest.raises(
-        SourceError, match=r"yaml: no table that is read; give \.tsv, \.csv, .*, or a folder"
-    ):
+    with pytest.raises(SourceError, match=r"yaml: no table that is read; give \.tsv, \.csv, .*, or a folder"):
         ingest_table(str(tmp_path / "questions.yaml"), Store(str(tmp_path / "data")), name="mine")
