@@ -25,7 +25,12 @@ PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
 MAX_BYTES = 150_000
 REPORT_PAGES: Mapping[str, str] = {"report": "index.html", "benchmark": "benchmark-mate.html", "items": "items.html"}
+SITE_PAGES: Mapping[str, str] = {"site": "site/samples.html#benchmark=mate", "leaderboard": "board/leaderboard.html"}
 VIEWER_PAGES: Mapping[str, str] = {"viewer-list": "samples?benchmark=mate&task=img2img"}
+_SHOWN = """new Promise((resolve) => setTimeout(resolve, 500)).then(() => Promise.all([...document.images]
+  .filter((image) => image.getBoundingClientRect().top < innerHeight && image.getBoundingClientRect().left < innerWidth)
+  .map((image) => image.decode()))).then((images) => images.length)"""
+"""Wait until the pictures in the window are there: they are fetched when they come into it."""
 
 
 def take(page: Browser, address: str, file: Path, quality: int = 80) -> None:
@@ -36,6 +41,7 @@ def take(page: Browser, address: str, file: Path, quality: int = 80) -> None:
     while page.evaluate("document.body.innerText.includes('not yet complete')"):
         time.sleep(0.5)
         page.open_address(address)
+    page.evaluate(_SHOWN)
     while True:
         shot = page.call("Page.captureScreenshot", format="webp", quality=quality)
         content = base64.b64decode(shot["data"])
@@ -75,11 +81,15 @@ def own_questions(folder: Path) -> Path:
 
 
 def main(out: str) -> None:
-    """Take all pictures of an output's report and of the viewer."""
+    """Take all pictures of an output's report, site and leaderboard, and of the viewer."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder, browser(Path(folder)) as page:
         for name, file in REPORT_PAGES.items():
             take(page, (Path(out) / "report" / file).resolve().as_uri(), PICTURES / f"{name}.webp")
+        for arguments in (["site", out, "--to", f"{folder}/site"], ["leaderboard", out, "--to", f"{folder}/board"]):
+            subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], cwd=ROOT, check=True)
+        for name, file in SITE_PAGES.items():
+            take(page, f"{Path(folder).as_uri()}/{file}", PICTURES / f"{name}.webp")
         mine = own_questions(Path(folder)) / "report" / "benchmark-mine.html"
         take(page, mine.as_uri(), PICTURES / "own-questions.webp")
         with viewer(out) as address:
