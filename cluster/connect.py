@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 PING_S = 5.0
 START_S = 180
+CHECK_ADDRESS = "check the address (--address, RAY_ADDRESS) and that it runs"
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
 
@@ -115,7 +116,7 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
         remedy = (
             "run again when this machine is less busy, or with more memory (`ulimit -v`)"
             if is_embedded
-            else "check the address (--address, RAY_ADDRESS) and that it runs"
+            else CHECK_ADDRESS
         )
         reason = " ".join(str(error).split())
         if reason.startswith("Version mismatch"):  # Ray lists the versions on lines of their own
@@ -197,9 +198,7 @@ def check_reachable(address: str) -> None:
         with socket.create_connection((host, int(port)), timeout=PING_S):
             return
     except (OSError, ValueError) as error:
-        raise ClusterError(
-            f"the cluster at {address} cannot be reached ({error}); check the address and that it runs"
-        ) from error
+        raise ClusterError(f"the cluster at {address} cannot be reached ({error}); {CHECK_ADDRESS}") from error
 
 
 @contextlib.contextmanager

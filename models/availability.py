@@ -12,7 +12,7 @@ from pathlib import Path
 from models.environment import secret
 from models.errors import MissingSecretError, ShellSettingError
 from models.fingerprint import is_of_hub, is_plain_path
-from models.shell.connections import check_hub_numbers, http_options, hub_problem
+from models.shell.connections import check_hub_settings, http_options, hub_problem
 from models.spec import ModelSpec, TransformersEntry
 from models.weight_headers import gguf_file
 
@@ -49,7 +49,7 @@ def _check_shell(spec: ModelSpec) -> None:
         if spec.api_key_env:
             secret(spec.api_key_env)
     elif spec.runs_locally:
-        check_hub_numbers()
+        check_hub_settings()
         if is_of_hub(spec) and (problem := hub_problem()):
             raise ShellSettingError(problem)
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from models.errors import EngineUnreachableError
 from models.fingerprint import is_plain_path, local_weights
-from models.shell.connections import check_hub_numbers, hub_problem
+from models.shell.connections import check_hub_settings, hub_problem
 from models.spec import ModelSpec
 
 State: TypeAlias = Literal["known", "unknown model", "unknown revision", "unreachable"]
@@ -79,7 +79,7 @@ def adapter_folder(spec: ModelSpec) -> str:
     Raises:
         EngineUnreachableError: the hub cannot be reached, or has no such adapter in safetensors.
     """
-    check_hub_numbers()
+    check_hub_settings()
     import httpx2
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -138,7 +138,7 @@ def ask_hub(
 
 def cached_folder(model: str, revision: str | None, *, file: str = "config.json") -> Path | None:
     """Return the folder of a revision, `main` for None, in this machine's cache of the hub; None if it lacks a file."""
-    check_hub_numbers()
+    check_hub_settings()
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 

@@ -106,30 +106,37 @@ def connection_problem(client: HttpClient, address: str) -> str:
     return ""
 
 
-def check_hub_numbers() -> None:
-    """Raise `ShellSettingError` where the hub's library cannot be imported, because it reads a number that is none."""
+def check_hub_settings() -> None:
+    """Raise `ShellSettingError` where the hub's library cannot be imported: a number or address is none."""
     variables = connection_variables()
     for name in _HUB_NUMBERS:
         value = variables.get(name, "0")
         if not re.fullmatch(r"\s*[+-]?\d+(_\d+)*\s*", value):
             raise ShellSettingError(f"{name}={value!r} is no whole number of seconds; unset it or give one")
+    if not _is_web_address(hub_address()):
+        raise ShellSettingError(
+            "HF_ENDPOINT is no address of a hub; give one such as https://huggingface.co, or unset it"
+        )
 
 
 def check_object_store() -> None:
     """Raise `ShellSettingError` where a variable keeps the clients of object stores from opening a connection."""
     variable, named = object_store_address()
     address = named or "https://s3.amazonaws.com"
-    try:
-        parts = urlsplit(address)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
+    if not _is_web_address(address):
         raise ShellSettingError(f"{variable} is no address of a store; give one such as http://127.0.0.1:8333")
     token = connection_variables().get("AWS_WEB_IDENTITY_TOKEN_FILE", "")
     if token and not Path(token).is_file() and s3_settings().key is None:
         raise ShellSettingError(f"AWS_WEB_IDENTITY_TOKEN_FILE={token} does not exist; correct it or unset it")
     check_connection(BOTOCORE, address)
+
+
+def _is_web_address(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the host or the port
+        return False
 
 
 def hub_problem(address: str | None = None) -> str:
@@ -138,7 +145,7 @@ def hub_problem(address: str | None = None) -> str:
     Raises:
         ShellSettingError: the client cannot even be imported.
     """
-    check_hub_numbers()
+    check_hub_settings()
     problem = "" if hub_is_offline() else connection_problem(HTTPX, address or hub_address())
     return f"{problem}; HF_HUB_OFFLINE=1 uses the hub's cache alone" if problem else ""
 

@@ -187,7 +187,7 @@ def decode(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     return {"ok": True, "shape": list(pixels.shape), "bytes": int(pixels.nbytes), **header}, pixels
 
 
-def serve(lines: IO[str], out: IO[bytes]) -> None:
+def serve(lines: IO[bytes], out: IO[bytes]) -> None:
     """Serve requests until standard input closes."""
     for line in lines:
         try:
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
     most = min([MAX_MEMORY_BYTES, *limits])  # `ulimit -v` may be lower
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    serve(sys.stdin, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer)
 
 
 if __name__ == "__main__":

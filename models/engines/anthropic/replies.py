@@ -10,6 +10,7 @@ from models.engines.endpoints.replies import (
     NoCompletionError,
     ReportedFailure,
     decoded,
+    ended_failure,
     texts,
     token_counts,
     with_repairs,
@@ -47,6 +48,9 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
     reply, repairs = decoded(content)
     if reply.get("error") or reply.get("type") == "error":
         return reported_error(reply)
+    reason = reply.get("stop_reason")
+    if failure := ended_failure(reason, reply.get("message")):
+        return failure
     blocks = reply.get("content")
     if not isinstance(blocks, list):
         raise NoCompletionError("it holds no content")
@@ -54,7 +58,6 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
     parts = [part for kind, block in kinds if kind == "text" for part in texts(block)]
     thoughts = "\n".join(str(block.get("thinking") or "") for kind, block in kinds if kind == "thinking").strip()
     (fresh, cached, written, output), is_counted = token_counts(reply.get("usage"), _COUNTS)
-    reason = reply.get("stop_reason")
     return Answer(
         text="".join(part for part in parts if part),
         finish_reason=_REASONS.get(str(reason), str(reason)) if reason else "stop",

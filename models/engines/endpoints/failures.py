@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from models.engines.context_errors import is_too_long
+from models.engines.endpoints.replies import parsed
 from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fails where it asks for more
@@ -134,8 +135,8 @@ def is_content_filter(body: object) -> bool:
 def error_object(text: str) -> object:
     """Return the body of an error where it is JSON, else None."""
     try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+        return parsed(text)
+    except ValueError:
         return None
 
 
@@ -160,7 +161,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
             return seconds
     try:
         date = email.utils.parsedate_to_datetime(headers["retry-after"])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError):
         return None
     # A date without a zone is UTC by RFC 9110; Python would read it as local time.
     return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import codecs
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from models.messages import Answer
 
+FAILED_REASONS: Final = frozenset(
+    {"error", "abort", "aborted", "network_error", "insufficient_system_resource", "cancelled", "model_error"}
+)
+"""Finish reasons with which a provider ends a reply that it could not complete."""
 _MOST_TOKENS = 2**53
+_MOST_LEVELS = 100
 
 
 class NoCompletionError(ValueError):
@@ -36,12 +41,34 @@ def decoded(content: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the reply as an object, and what had to be repaired in its bytes."""
     text = content.decode("utf-8-sig", "replace")
     try:
-        reply = json.loads(text, strict=False)
-    except (ValueError, RecursionError) as error:
+        reply = parsed(text)
+    except ValueError as error:
         raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
     if not isinstance(reply, Mapping):
         raise NoCompletionError("it is no JSON object")
     return reply, with_repairs((), byte_order_mark=content.startswith(codecs.BOM_UTF8), bytes=not _is_utf8(content))
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text; ValueError where it is none, or so deep that no reader could walk it."""
+    try:
+        value = json.loads(text, strict=False)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        parts = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [item for part in parts for item in part]
+    if level:
+        raise ValueError("nested too deeply")
+    return value
+
+
+def ended_failure(reason: object, words: object, reasons: Collection[str] = ()) -> ReportedFailure | None:
+    """Return the failure that a finish reason tells, or None; `reasons` are a provider's own, in lower case."""
+    if not isinstance(reason, str) or reason.lower() not in {*FAILED_REASONS, *reasons}:
+        return None
+    return ReportedFailure(words or f"the reply ended with {reason!r}", reason.lower())
 
 
 def _is_utf8(content: bytes) -> bool:

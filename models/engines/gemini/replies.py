@@ -10,6 +10,7 @@ from models.engines.endpoints.replies import (
     NoCompletionError,
     ReportedFailure,
     decoded,
+    ended_failure,
     first_item,
     texts,
     token_counts,
@@ -23,7 +24,7 @@ _BLOCKED: Final = frozenset(
         *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "MODEL_ARMOR", "JAILBREAK"),
     }
 )
-_FAILED: Final = frozenset({"MALFORMED_RESPONSE", "MALFORMED_FUNCTION_CALL", "MISSING_THOUGHT_SIGNATURE"})
+_FAILED: Final = frozenset({"malformed_response", "malformed_function_call", "missing_thought_signature"})
 _REASONS: Final = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_BLOCKED, "content_filter")}
 _COUNTS: Final = ("promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
 
@@ -43,10 +44,8 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
         return Answer(text="", finish_reason="content_filter", input_tokens=prompt, cached_tokens=min(cached, prompt))
     candidate = first_item(candidates, "candidate")
     reason = candidate.get("finishReason")
-    if isinstance(reason, str) and reason in _FAILED:
-        return ReportedFailure(
-            candidate.get("finishMessage") or f"the reply ended with {reason!r}", str(reason).lower()
-        )
+    if failure := ended_failure(reason, candidate.get("finishMessage"), _FAILED):
+        return failure
     body = candidate.get("content")
     parts = body.get("parts") if isinstance(body, Mapping) else None
     blocks = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []

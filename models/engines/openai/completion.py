@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final
+from typing import Any
 
 from models.engines.endpoints.replies import (
     NoCompletionError,
     ReportedFailure,
     decoded,
+    ended_failure,
     first_item,
     texts,
     token_count,
@@ -22,10 +23,6 @@ from models.engines.endpoints.replies import (
 )
 from models.messages import Answer
 
-FAILED_REASONS: Final = frozenset(
-    {"error", "abort", "aborted", "network_error", "insufficient_system_resource", "cancelled", "model_error"}
-)
-"""Finish reasons with which a provider ends a reply that it could not complete."""
 _CACHED = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
 """Names of tokens read from a cache and written into it, in `usage` or its `prompt_tokens_details`."""
@@ -48,8 +45,8 @@ def read_reply(content: bytes) -> Answer | ReportedFailure:
     reason = choice.get("finish_reason")
     if choice.get("error"):
         return ReportedFailure(choice["error"])
-    if isinstance(reason, str) and reason.lower() in FAILED_REASONS:
-        return ReportedFailure(reply.get("message") or f"the reply ended with {reason!r}", reason.lower())
+    if failure := ended_failure(reason, reply.get("message")):
+        return failure
     message = choice.get("message")
     if message is None and reason == "content_filter":
         return Answer(text="", finish_reason="content_filter")

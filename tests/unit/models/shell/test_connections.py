@@ -20,7 +20,7 @@ from models.shell.connections import (
     HTTPX,
     REQUESTS,
     check_connection,
-    check_hub_numbers,
+    check_hub_settings,
     check_object_store,
     hub_problem,
     is_loopback,
@@ -109,13 +109,20 @@ def test_downloaded_pictures_need_readable_certificates(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("value", ["soon", "", "1.5", "0x10"])
 def test_numbers_that_the_hubs_client_cannot_read_are_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_hub_numbers()
+    check_hub_settings()
     monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", value)
     with pytest.raises(ValueError, match="invalid literal"):
         int(value)  # as the client does, when it is imported
     with pytest.raises(ShellSettingError, match=r"^HF_HUB_DOWNLOAD_TIMEOUT="):
-        check_hub_numbers()
+        check_hub_settings()
     assert unavailable_reason(ModelSpec(engine="transformers", model="/")).startswith("HF_HUB_DOWNLOAD_TIMEOUT")
+
+
+@pytest.mark.parametrize("value", ["not an address", "ftp://h", "http://[::", "http://h:port"])
+def test_address_of_the_hub_that_is_none_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", value)
+    with pytest.raises(ShellSettingError, match=r"^HF_ENDPOINT is no address of a hub"):
+        ask_hub([("owner/name", "main")])
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,14 @@ def test_stuck_child_is_replaced(picture: Path) -> None:
         assert decoder._child is None
 
 
+def test_encoding_of_the_shells_streams_does_not_reach_the_child(
+    picture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-16")
+    with Decoder() as decoder:
+        assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
+
+
 def test_picture_above_the_pixel_limit_is_refused(picture: Path) -> None:
     with Decoder(max_image_pixels=8) as decoder, pytest.raises(DecodeError, match="exceeds limit"):
         decoder.decode_file(picture, Media("image", ""))

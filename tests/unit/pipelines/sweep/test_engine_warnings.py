@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jobs.cli.main import run
-from tests.support.endpoint import ScriptedEndpoint
+from tests.support.endpoint import BatchEndpoint, ScriptedEndpoint
 from tests.support.endpoint_script import Status, always
+from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
 
 def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
@@ -41,3 +44,29 @@ def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
         assert not command or run(command) == 0
         text = (out / "report" / "report.md").read_text().replace("\\", "")
         assert all(sentence in text for sentence in expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parameters_refused_inside_batches_are_in_run_json_and_in_every_report(
+    engine: str, maia_data: str, tmp_path: Path, capsys: Any
+) -> None:
+    def script(request: Any) -> Any:
+        if "temperature" in request.body:
+            return Status(status=400, message="Unsupported parameter: 'temperature' is not supported with this model")
+        return "A"
+
+    out, models = tmp_path / "out", tmp_path / "models.yaml"
+    with BatchEndpoint(script, engine=engine) as endpoint:
+        address = f"{endpoint.address}{PATHS[engine]}"
+        models.write_text(f"picky: {{engine: {engine}, model: deployed, base_url: '{address}', batch_poll_s: 0.01}}\n")
+        flags = ["--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--data", maia_data, "--json"]
+        sweep = ["run", "--models", "picky", "--models-file", str(models), *flags, "--out", str(out), "--batch"]
+        assert run(sweep) == 0
+        bodies = [line["body"] for batch in endpoint.batches.batches for line in batch.lines]
+        assert endpoint.batches.billed.total() == sum("temperature" not in body for body in bodies)
+    expected = "deployed: the endpoint refuses temperature, which is not sent"
+    assert f"model picky: {expected}" in json.loads(capsys.readouterr().out)["warnings"]
+    assert json.loads((out / "run.json").read_text())["engine_warnings"] == {"picky": [expected]}
+    for command in ([], ["report", str(out), "--json"]):  # again, when no model runs
+        assert not command or run(command) == 0
+        assert f"model picky: {expected}" in (out / "report" / "report.md").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
@@ -203,41 +202,6 @@ def test_error_bodies_of_any_shape_fail_the_row(body: bytes, status: int) -> Non
     outcome = ENDPOINT.failed_status(status, error, body.decode("utf-8", "replace"))
     assert isinstance(outcome, FailedAttempt)
     assert outcome.failure.type == f"http_{status}"
-
-
-def mutated(draw: random.Random, value: Any) -> Any:
-    """Replace one node of a JSON value by something else."""
-    odd = draw.choice([None, 0, -1, 1e308, True, "", "x", [], [None], {}, {"text": 1}, "\ud800", float("nan"), [[]]])
-    if draw.random() < 0.3 or not isinstance(value, dict | list) or not value:
-        return odd
-    if isinstance(value, list):
-        index = draw.randrange(len(value))
-        return [*value[:index], mutated(draw, value[index]), *value[index + 1 :]]
-    key = draw.choice(sorted(value))
-    return {**value, key: mutated(draw, value[key])}
-
-
-def test_fuzzed_replies_end_as_an_answer_or_a_failure() -> None:
-    """None that holds an answer loses it, none that holds a failure becomes one: in structure, then in bytes."""
-    draw = random.Random(7)
-    full = {**reply_with(), "usage": {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}, "error": None}
-    for _ in range(5_000):
-        reply = mutated(draw, full)
-        outcome = read(reply)
-        choices = reply.get("choices") if isinstance(reply, dict) else None
-        is_answer = isinstance(choices, list) and choices and choices[0] == SAY_B and not reply.get("error")
-        assert isinstance(outcome, Answer if is_answer else Answer | FailedAttempt)
-        if is_answer:
-            assert isinstance(outcome, Answer)
-            assert outcome.text == "B"
-        if isinstance(reply, dict) and reply.get("error"):
-            assert isinstance(outcome, FailedAttempt)
-    content = json.dumps(full).encode()
-    for _ in range(5_000):
-        damaged = bytearray(content)
-        for _ in range(draw.randint(1, 4)):
-            damaged[draw.randrange(len(damaged))] = draw.randrange(256)
-        assert isinstance(read(bytes(damaged[: draw.randint(1, len(damaged))])), Answer | FailedAttempt)
 
 
 def test_a_failure_inside_200_is_retried() -> None:

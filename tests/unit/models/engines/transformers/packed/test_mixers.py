@@ -120,7 +120,7 @@ def test_unknown_state_is_not_shared(checkpoint_of: Checkpoints, monkeypatch: py
         monkeypatch.setattr(mixers, "_GATES", ("in_proj_ba",))
         with pytest.raises(PrefixSharingUnsupportedError, match="state of Qwen3_5GatedDeltaNet after a prefix"):
             PackedModel(model, torch.device("cpu")).encode(PREFIX, {})
-        monkeypatch.setattr(mixers, "_CACHES", ("cache",))
+        monkeypatch.setattr(mixers, "_CACHES", ("no_cache_of_that_name",))
         with pytest.raises(PrefixSharingUnsupportedError, match="takes no cache"):
             PackedModel(model, torch.device("cpu"))
         model.model.language_model.layers[0].linear_attn = torch.nn.Identity()
