@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from tests.chaos.endpoints import disturb_endpoint
 from tests.chaos.hosts import disturb_hosts
 from tests.chaos.kills import KINDS, kill_driver, kill_store, kill_worker
 from tests.chaos.nodes import Nodes
@@ -45,6 +46,7 @@ def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
         **{kind: worker(kind) for kind in KINDS},
         "rank of a tensor-parallel group": kill_rank,
         "node": nodes.kill,
+        "endpoint that fails, and driver": disturb_endpoint,
         HOSTS: disturb_hosts,
     }
 
