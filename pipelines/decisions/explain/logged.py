@@ -84,6 +84,7 @@ def _prediction(row: dict[str, Any]) -> dict[str, Any]:
         **row,
         "request_id": "/".join(row[name] for name in ("task", "setting", "sample_id", "variant")),
         "status": "error" if row["output"] is None else "ok",
+        "prompt_version": "",
         "finish_reason": "",
         "steps": (),
         "given": {},

@@ -30,7 +30,7 @@ def test_job_command_repeats_the_flags(tmp_path: Path) -> None:
     line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
     assert shlex.split(line) == [
         *("sh", "submitted/start.sh", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
-        *("--out", "s3://b/o p", "--fail-on-error", "true", "--seed", "42", "--repeats", "1"),
+        *("--out", "s3://b/o p", "--judge-checks", "0", "--fail-on-error", "true", "--seed", "42", "--repeats", "1"),
         *("--sample-id", "a'b", "--sample-id", "c"),
         *("--models-file", "submitted/models-0-my_models.yaml", "--prompts", "submitted/prompts"),
     ]
@@ -38,7 +38,7 @@ def test_job_command_repeats_the_flags(tmp_path: Path) -> None:
 
 def test_flags_without_a_value_are_sent_only_where_they_are_set() -> None:
     assert "--batch" not in shlex.split(entrypoint(flags()))
-    assert shlex.split(entrypoint(flags(batch=True)))[12:] == ["--batch", "--seed", "42", "--repeats", "1"]
+    assert shlex.split(entrypoint(flags(batch=True)))[14:] == ["--batch", "--seed", "42", "--repeats", "1"]
 
 
 def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:

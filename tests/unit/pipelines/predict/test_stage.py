@@ -85,7 +85,7 @@ def test_unavailable_model_stops_no_other(
         answer(job, on_receipt)
         ended.append(job.model)
 
-    assert sweep.predict(execute) == ["model 'a': no weights"]
+    assert sweep.predict(execute) == {"a": "model 'a': no weights"}
     assert sorted(ended) == ["b", "c"]
     assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
 
@@ -102,7 +102,7 @@ def test_models_run_concurrently_on_gpus_of_their_own(
             both.wait()
         answer(job, on_receipt)
 
-    assert sweep.predict(execute, max_gpu_nodes=max_gpu_nodes) == []
+    assert sweep.predict(execute, max_gpu_nodes=max_gpu_nodes) == {}
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
@@ -120,7 +120,7 @@ def test_dry_run_schedules_the_replicas_of_the_run(
         replicas[job.model] = _replicas(job, cluster)
         answer(job, on_receipt)
 
-    assert sweep.predict(execute) == []
+    assert sweep.predict(execute) == {}
     plans = plan_sweep(SweepContext.open(sweep.spec))
     works = [model_workload(name, plan, sweep.spec.models[name]) for name, plan in plans.items()]
     planned_schedule = schedule(works, Fleet(gpus=gpus))
@@ -139,7 +139,7 @@ def test_models_follow_one_another_without_gpus_or_with_a_cost_limit(
         answer(job, on_receipt)
         order.append(f"{job.model} ends")
 
-    assert sweep.predict(execute, limit) == []
+    assert sweep.predict(execute, limit) == {}
     assert order == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
     assert sweep.shares == dict.fromkeys("abc", float(gpus))
 

@@ -326,7 +326,7 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
         plans = plan_sweep(context)
         status, costs = StatusWriter(context.out, plans), CostTracker(None)
         with open_cluster(None) as cluster:
-            assert predict(context, cluster, plans, status, costs) == []
+            assert predict(context, cluster, plans, status, costs) == {}
         status.close()
     assert {cell["done"] == cell["requests"] for cell in status.cells()} == {True}
     assert {line["body"]["model"] for batch in server.batches for line in batch.lines} == {"m-1", "n-1"}
