@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from enum import StrEnum
 from types import FrameType
 from typing import Annotated
@@ -68,6 +69,8 @@ def main(arguments: list[str] | None = None) -> None:
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
     open_streams()
+    if sys.warnoptions:  # `PYTHONWARNINGS=error` is meant for code of one's own: libraries warn where they are imported
+        warnings.filterwarnings("default", module="(?!(cluster|jobs|models|pipelines)[.])")
     code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
     if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
         for number in (signal.SIGINT, signal.SIGTERM):

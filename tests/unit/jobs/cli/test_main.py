@@ -177,6 +177,15 @@ def test_shell_completes_commands() -> None:
     assert result.stdout.split() == ["leaderboard"], result.stderr
 
 
+def test_warning_of_a_library_is_no_error_where_the_shell_asks_for_errors() -> None:
+    """The hub's client warns of this variable where it is imported."""
+    variables = {"PYTHONWARNINGS": "error", "HF_HUB_ENABLE_HF_TRANSFER": "1", "HF_HUB_OFFLINE": "1"}
+    command = [Path(sys.executable).with_name("vlmsweep"), "list", "models"]
+    result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "HF_HUB_ENABLE_HF_TRANSFER" in result.stderr
+
+
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom jobs.cli.main import run\nassert run(['--help']) == 0\n"
