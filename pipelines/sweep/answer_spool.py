@@ -68,11 +68,12 @@ class AnswerSpool:
         cell = (row["benchmark"], row["model"], row["task"], row["setting"])
         file = without_surrogates(row.get("file") or "")
         values = (self._cells.setdefault(cell, len(self._cells)), row["sample_id"], row["variant"])
-        added = self._rows.execute(
-            "INSERT OR IGNORE INTO answers (cell, sample_id, variant, file, line, fields) VALUES (?, ?, ?, ?, ?, ?)",
+        added = self._rows.execute(  # `rowcount` depends on the locale: it is -1 where I is not lowered to i
+            "INSERT OR IGNORE INTO answers (cell, sample_id, variant, file, line, fields) VALUES (?, ?, ?, ?, ?, ?) "
+            "RETURNING place",
             (*values, file, line, json.dumps(_answer_fields(row))),
-        )
-        if added.rowcount:
+        ).fetchone()
+        if added:
             self._is_taken.append(False)
             self.counts[cell] += 1
         else:
