@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import check_ray, forget_token, nodes_found_by, printed_by
+from cluster.ray_private import check_ray, forget_token, nodes_found_by, printed_by, shut_down
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -93,7 +93,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         else:
             options["address"] = address
         _start(options, "a local Ray" if address is None else f"the cluster at {address}", verbose=verbose)
-        stack.callback(ray.shutdown)
+        stack.callback(shut_down)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray() if address is None else watch_head(head, check_reachable))
         _CONNECTED[address] = _inspect(address)

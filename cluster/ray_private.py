@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 from cluster.errors import ClusterError
 
 WRITTEN_FOR: Final = "2.60"
+REAP_S: Final = 30
 _NAMES: Final = (
     ("ray._private.worker", "_global_node"),
     ("ray._private.worker", "print_to_stdstream"),
@@ -42,6 +44,18 @@ def _has(module: str, name: str) -> bool:
 def embedded_node() -> Any:
     """Return the node of an embedded Ray, which knows its processes."""
     return _get("ray._private.worker", "_global_node")
+
+
+def shut_down() -> None:
+    """End the connection, and reap what ran an embedded Ray: Ray waits one second for each process that it killed."""
+    import ray
+
+    node = embedded_node()
+    processes = [info.process for infos in node.all_processes.values() for info in infos] if node else []
+    ray.shutdown()
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process in a call of the kernel cannot end
+            process.wait(REAP_S)
 
 
 @contextlib.contextmanager

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import pytest
+import ray
 import ray._private.services
 import ray._private.worker
 
 from cluster.connect import connect
 from cluster.errors import ClusterError
-from cluster.ray_private import WRITTEN_FOR, check_ray, nodes_found_by, printed_by
+from cluster.ray_private import WRITTEN_FOR, check_ray, nodes_found_by, printed_by, shut_down
 from tests.support.paths import ROOT
 
 PRIVATE = re.compile(r"ray\.(_private|_raylet|experimental\.internal_kv|\w+\._internal)|import _\w+ .*# ray")
@@ -47,3 +51,13 @@ def test_names_are_replaced_within_a_block_only() -> None:
         assert ray._private.worker.print_to_stdstream is print
         assert ray._private.services.get_node(1) == (before[1], (1,))
     assert (ray._private.worker.print_to_stdstream, ray._private.services.get_node) == before
+
+
+def test_processes_of_an_embedded_ray_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine, where a process is not gone when Ray no longer waits for it."""
+    process = subprocess.Popen(["sleep", "60"])
+    node = SimpleNamespace(all_processes={"raylet": [SimpleNamespace(process=process)]})
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    monkeypatch.setattr(ray, "shutdown", process.kill)
+    shut_down()
+    assert process.returncode == -signal.SIGKILL
