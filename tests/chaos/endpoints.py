@@ -27,7 +27,7 @@ FAULTS: tuple[Action, ...] = (
     Raw(b'{"choices": [{"message": {"content": "B"}}], "error": {"code": 503, "message": "overloaded"}}'),
     Raw(b"<html>busy</html>"),
 )
-"""Each is a failure that the engine repeats, some told inside a 200 beside a partial answer."""
+"""Failures that the engine retries; some are reported in a response with status 200 and a partial answer."""
 FAULT_SHARE = 0.3
 MOST_FAULTS = 2
 """Of a prompt: the engine repeats a failed call four times."""

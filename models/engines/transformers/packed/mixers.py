@@ -97,7 +97,8 @@ class Mixers:
         self._modules = {n: _mixer(decoder.layers[n], n) for n in states}
         self._cache_names = {n: _cache_name(module) for n, module in self._modules.items()}
         files = {type(module).__module__ for module in self._modules.values()}
-        self._namespaces = [vars(sys.modules[file]) for file in sorted(files) if _RULE in vars(sys.modules[file])]
+        namespaces = [vars(sys.modules[file]) for file in sorted(files)]
+        self._rules = [(names, names[_RULE]) for names in namespaces if _RULE in names]
 
     def state(self, layer: int, cached: Any) -> State:
         """Return the state that a prefix left in a layer of transformers' cache."""
@@ -115,20 +116,27 @@ class Mixers:
             module.forward = partial(_mix, step, layer, module, self._cache_names[layer])
         # On other devices the function may be a compiled one.
         is_replaced = not step.fresh and step.row.device.type == "cpu"
-        originals = [(names, names[_RULE]) for names in self._namespaces if is_replaced]
-        for names, _ in originals:
-            names[_RULE] = delta_rule_step
+        for names, original in self._rules:
+            names[_RULE] = delta_rule_step if is_replaced else original
         try:
             yield
         finally:
-            for names, original in originals:
+            for names, original in self._rules:
                 names[_RULE] = original
             for module in self._modules.values():
                 del module.forward  # the instance's: its class has the module's own
 
 
-def delta_rule_step(
-    query: Tensor, key: Tensor, value: Tensor, *, g: Tensor, beta: Tensor, initial_state: Tensor, **_: Any
+def delta_rule_step(  # noqa: PLR0913  arguments of the function that it stands in for
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor,
+    use_qk_l2norm_in_kernel: bool = False,
+    **_: Any,
 ) -> tuple[Tensor, Tensor]:
     """Compute the gated delta rule for one token of each row, with the states changed in place.
 
@@ -137,18 +145,16 @@ def delta_rule_step(
     and the states. The result is that of transformers with fewer passes over the states, the largest tensors by far.
     """
     repeats, width = value.shape[2] // key.shape[2], key.shape[-1]
-    unit_query, unit_key = (
-        (part[:, 0].float() * torch.rsqrt(part[:, 0].float().square().sum(-1, keepdim=True) + 1e-6))
-        .repeat_interleave(repeats, dim=1)
-        .flatten(0, 1)
-        for part in (query, key)
-    )
+    queries, keys = query[:, 0].float(), key[:, 0].float()
+    if use_qk_l2norm_in_kernel:
+        queries, keys = (p * torch.rsqrt(p.square().sum(-1, keepdim=True) + 1e-6) for p in (queries, keys))
+    queries, keys = (part.repeat_interleave(repeats, dim=1).flatten(0, 1) for part in (queries, keys))
     states = initial_state.float().flatten(0, 1)
     states *= g[:, 0].float().exp().reshape(-1, 1, 1)
-    recalled = torch.bmm(unit_key[:, None], states)
+    recalled = torch.bmm(keys[:, None], states)
     change = (value[:, 0].float().flatten(0, 1)[:, None] - recalled) * beta[:, 0].float().reshape(-1, 1, 1)
-    states.addcmul_(unit_key[:, :, None], change)
-    out = torch.bmm(unit_query[:, None] / width**0.5, states)
+    states.addcmul_(keys[:, :, None], change)
+    out = torch.bmm(queries[:, None] / width**0.5, states)
     return out.reshape(value.shape).to(query.dtype), states.view(initial_state.shape)
 
 

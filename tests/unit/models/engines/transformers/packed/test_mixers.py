@@ -183,14 +183,15 @@ def test_states_answer_the_questions_of_transformers_5_17() -> None:
     assert not mixers._RowStates(None, torch.tensor([1])).has_previous_state(0)
 
 
-def test_delta_rule_of_a_step_equals_that_of_transformers() -> None:
+@pytest.mark.parametrize("is_normalized", [True, False])
+def test_delta_rule_of_a_step_equals_that_of_transformers(is_normalized: bool) -> None:
     from transformers.models.qwen3_5.modeling_qwen3_5 import torch_recurrent_gated_delta_rule
 
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(3, 1, heads, 16, generator=generator) for heads in (2, 2, 8))
     gates = {"g": -torch.rand(3, 1, 8, generator=generator), "beta": torch.rand(3, 1, 8, generator=generator)}
     states = torch.randn(3, 8, 16, 16, generator=generator)
-    more = {"output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    more = {"output_final_state": True, "use_qk_l2norm_in_kernel": is_normalized}
     expected = torch_recurrent_gated_delta_rule(query, key, value, initial_state=states.clone(), **gates, **more)
     actual = delta_rule_step(query, key, value, initial_state=states, **gates, **more)
     torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-5)
