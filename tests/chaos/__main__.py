@@ -30,6 +30,7 @@ from tests.support.seaweed import unavailable_reason as seaweed_missing
 HOSTS = "one host, after another's network"
 MAX_HOSTS = 3
 """Seeds of the disturbances that take minutes each."""
+ENDPOINT = "endpoint that fails, and driver"
 ON_S3 = " (output and data in SeaweedFS)"
 
 Disturbance = Callable[[Scene, Path, int], Damage]
@@ -46,7 +47,7 @@ def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
         **{kind: worker(kind) for kind in KINDS},
         "rank of a tensor-parallel group": kill_rank,
         "node": nodes.kill,
-        "endpoint that fails, and driver": disturb_endpoint,
+        ENDPOINT: disturb_endpoint,
         HOSTS: disturb_hosts,
     }
 
