@@ -45,7 +45,8 @@ class ShownAnswer:
         outcome, judge = self.row["outcome"], self.row["judge"]
         if judge:
             verdict = {"accepted": "accepted", "rejected": "rejected"}.get(judge, f"did not judge ({judge})")
-            return f"The judge {verdict} it."
+            run = self.output.run()
+            return f"The judge {verdict} it{', tossing a coin' if run.sweep.first_judge in run.baselines else ''}."
         if outcome == "unread":
             return "Nothing could be read from it."
         if outcome in ("right", "wrong"):

@@ -10,6 +10,7 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import CellCount
+from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 from pipelines.report.stress.changes import StressedCell
@@ -133,6 +134,7 @@ class ReportData:
     warnings: tuple[str, ...] = ()  # what the reader of the numbers should know
     notes: tuple[str, ...] = ()  # what nobody asked for and was left out
     standings: tuple[Standing, ...] = ()  # the models on each benchmark's headline
+    judgings: tuple[Judging, ...] = ()  # who judged the answers, by benchmark
     baselines: frozenset[str] = frozenset()  # models that guess: compared with, never ranked
     cost: Table | None = None
     efficiency: tuple[Efficiency, ...] = ()

@@ -23,6 +23,7 @@ from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.judge_tables import judge_tables
 from pipelines.report.landing.build import build_standings
+from pipelines.report.landing.judges import judgings_of
 from pipelines.report.landing.tables import cost_table
 from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData, ReproductionCell, Section
@@ -186,6 +187,7 @@ def publish(
         items=tuple(items for results in reduced for items in results.items),
         efficiency=tuple(efficiency),
         standings=standings,
+        judgings=judgings_of(out, run, shown),
         baselines=baselines,
         cost=cost_table(efficiency, run.models, spending, {entry.model for entry in run.entries}),
     )

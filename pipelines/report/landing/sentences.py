@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import Final
 
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
-from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE
 from pipelines.predict.records import CellCount
 from pipelines.rendering.table_layout import format_number
 from pipelines.report.compare import CANNOT_CONCLUDE
+from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 
@@ -101,26 +101,21 @@ def _interval(at: Standing, low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" [{number(at, low)}, {number(at, high)}]"
 
 
-def doubts(standings: Sequence[Standing], numbers: Sequence[Measured], counts: Sequence[CellCount]) -> list[str]:
+def doubts(
+    standings: Sequence[Standing],
+    numbers: Sequence[Measured],
+    counts: Sequence[CellCount],
+    judgings: Sequence[Judging] = (),
+) -> list[str]:
     """Return what makes numbers of this report less worth than they look, a sentence each, the gravest first."""
     titles = {at.benchmark: at.title for at in standings}
     return [
-        *_missing(titles, numbers),
+        *(str(judging) for judging in judgings if judging.is_doubtful),
         *_unanswered(titles, counts),
         *_unreadable(titles, numbers),
         *_guesses(standings),
         *_few(standings),
     ]
-
-
-def _missing(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator[str]:
-    """Yield the metrics that have no value for want of a judge."""
-    without_judge: dict[str, dict[str, None]] = {}
-    for row in numbers:
-        if row.value is None and row.is_whole and row.note.startswith(NO_JUDGE) and row.benchmark in titles:
-            without_judge.setdefault(titles[row.benchmark], {})[metric_label(row.metric)] = None
-    for title, metrics in without_judge.items():
-        yield f"{title}: no judge (--judge NAME), so not measured: {', '.join(metrics)}"
 
 
 def _unanswered(titles: dict[str, str], counts: Iterable[CellCount]) -> Iterator[str]:

@@ -17,6 +17,7 @@ class Summary:
     """The answers of a report."""
 
     verdicts: Sequence[Verdict]
+    judges: Sequence[str]
     doubts: Sequence[str]
     matrix: Table | None
     figure: Bars | None
@@ -29,7 +30,8 @@ def summary_of(report: ReportData) -> Summary:
     counts = [count for count in report.counts if count.model not in report.baselines]
     return Summary(
         verdicts=[verdict_of(at) for at in standings],
-        doubts=[*doubts(standings, metrics, counts), *report.warnings],
+        judges=[f"{judging}." for judging in report.judgings if not judging.is_doubtful],
+        doubts=[*doubts(standings, metrics, counts, report.judgings), *report.warnings],
         matrix=matrix_table(standings, report.cost),
         figure=standing_figure(standings),
     )

@@ -96,6 +96,7 @@ def _landing(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, Any
             {"line": verdict, "metric": at.metric, "path": f"benchmark-{at.benchmark}.html"}
             for verdict, at in zip(summary.verdicts, report.standings, strict=True)
         ],
+        "judges": summary.judges,
         "doubts": summary.doubts[:SHOWN_DOUBTS],
         "more_doubts": summary.doubts[SHOWN_DOUBTS:],
         "matrix": _table(summary.matrix) if summary.matrix else None,
@@ -133,6 +134,7 @@ def _part(part: BenchmarkSection, report: ReportData, drawings: Mapping[str, byt
     headline = overview.headline_table(part, report.metrics)
     return {
         "measure": part.measure,
+        "judges": [f"{judging}." for judging in report.judgings if judging.benchmark == part.name],
         "headline": _table(headline, part.name) if headline else None,
         "figures": list(_figures(part.figures, drawings)),
         "tables": [_table(table, part.name) for table in part.tables],

@@ -28,6 +28,7 @@ def _blocks(report: ReportData) -> Iterator[str]:
     yield f"# {TITLE}"
     yield markdown(lead(report))
     yield "\n".join(f"- {markdown(verdict.text)}" for verdict in summary.verdicts)
+    yield from map(markdown, summary.judges)
     if summary.doubts:
         yield "## Read with care"
         yield "\n".join(f"- {markdown(doubt)}" for doubt in summary.doubts)

@@ -10,6 +10,7 @@ from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Rad
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
 from pipelines.report.compare import Difference
+from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
 from pipelines.report.measured import Measured
 from pipelines.report.model import Section
@@ -222,6 +223,10 @@ def report(text: str = "words") -> ReportData:
         warnings=(text,),
         notes=(text,),
         standings=(standing(text),),
+        judgings=(
+            Judging("maia", text, (text,), (Judge(name=text, version=text, verdicts=2),)),
+            Judging("maia", text, (text,)),
+        ),
         cost=Table(id="cost", title=text, columns=("Time", "Cost"), rows=(TableRow(label=text, cells=(text, text)),)),
     )
 

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from pipelines.report import CellCount
+from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.sentences import dollars, doubts, verdict_of
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
@@ -44,10 +45,11 @@ def test_verdict_has_people_chance_and_cost() -> None:
 
 
 def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None:
-    judge = "no judge: give one with --judge"
+    judgings = (
+        Judging("maia", "MAIA", ("oevqa_accuracy", "agg_acc")),
+        Judging("maia", "MAIA", ("agg_acc",), (Judge(name="strong", verdicts=3),)),
+    )
     numbers = [
-        metric(metric="oevqa_accuracy", value=None, note=judge),
-        metric(metric="agg_acc", value=None, note=judge),
         metric(metric="none_rate", value=0.2),
         metric(metric="none_rate", value=0.1, setting="1-frame"),
         metric(metric="none_rate", value=0.01, model="other"),
@@ -55,7 +57,7 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
     ]
     count = CellCount(benchmark="maia", model="m", task="t", setting="s", requests=10, ok=8, error=2)
     at = standing("MAIA", ranked=(metric(n=99),), chance=0.45)
-    assert doubts([at], numbers, [count]) == [
+    assert doubts([at], numbers, [count], judgings) == [
         "MAIA: no judge (--judge NAME), so not measured: open answers accepted, aggregate accuracy",
         "m, requests without an answer: MAIA 2 of 10 failed",
         "small, answers that cannot be read, in the worst setting: MAIA 20%",
