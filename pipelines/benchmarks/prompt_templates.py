@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from pipelines.errors import UsageError
 
 _FIELD = re.compile(r"\{(\w+)\}")
+
+
+def load_yaml(package: str, name: str) -> Any:
+    """Read a data file of a benchmark's package."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # every process reads them: the one in C takes no time
+    return yaml.load(files(package).joinpath(name).read_bytes(), Loader=loader)  # noqa: S506 - both are safe
+
+
+def load_texts(package: str) -> Mapping[str, str]:
+    """Read the wording of a benchmark's prompts by version: its package's `prompts.yaml`."""
+    texts: Mapping[str, str] = load_yaml(package, "prompts.yaml")
+    return texts
 
 
 def check_placeholders(text: str, original: str, where: str) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.benchmarks.records import Rejection, Source
-from pipelines.benchmarks.vflute.prompts import WHITE, fill_claim, solved_answer
+from pipelines.benchmarks.vflute.prompts import PAPER_TEMPLATES, WHITE, fill_claim, solved_answer
 from pipelines.benchmarks.vflute.source_hub import hub_files, hub_rows
-from pipelines.benchmarks.vflute.templates import PAPER_TEMPLATES
 from pipelines.errors import SourceError
 from pipelines.finetune.records import ExampleRow
 

@@ -1,4 +1,4 @@
-"""VAGUE's prompts: our own wording, composed of the same sentences in all settings, ordered as in the paper.
+"""VAGUE's prompts: our own wording (`prompts.yaml`), of the same sentences in all settings, ordered as in the paper.
 
 Prompts of a task and setting share a prefix with and without reasoning, so that an engine can reuse it.
 """
@@ -9,75 +9,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from models.messages import Generation, Media, Part, Step, StepOutput, user
-from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
 from pipelines.benchmarks.records import Prompt, Sample
-from pipelines.benchmarks.vague.facts import SETTINGS
 from pipelines.errors import DatasetError
 
 LETTERS: Final = ("A", "B", "C", "D")
 READINGS: Final = ("correct", "fs", "su", "ne")
 """Kinds of readings, in the order in which the data's `ordering` assigns letters to them."""
 CAPTION: Final = "vague-caption-v1"
-
-_EVIDENCE: Final[Mapping[str, str]] = {"vlm": "image", "sm": "scene description", "lm": ""}
-_LISTENER: Final[Mapping[str, str]] = {
-    "vlm": "a person in the image",
-    "sm": "a person in the scene described below",
-    "lm": "a listener",
-}
-
-
-def _instructions(task: str, source: str, *, cot: bool) -> str:
-    evidence = _EVIDENCE[source]
-    situation = f"The utterance below is addressed to {_LISTENER[source]}"
-    intention = "underlying intention" if evidence else "intention"
-    basis = f", judged by the {evidence}" if evidence else ""
-    if task == "mcq":
-        question = f"{situation}; pick the reading that accounts best for the speaker's {intention}{basis}."
-    else:
-        question = f"{situation}; say what the speaker's {intention} is{basis}."
-    sentences = [question]
-    if evidence:
-        sentences.append(f"Weigh ONLY WHAT THE {evidence.upper()} SHOWS and NOTHING BEYOND IT.")
-    suitable = ", one that is apt for the situation" if evidence else ""
-    sentences.append(f"Take it that the speaker expects one definite act of the listener{suitable}.")
-    if cot:
-        sentences.append("Explain your reasoning as well.")
-    elif task == "freeform":
-        sentences.append("Answer in at most 15 words.")
-    return " ".join(sentences)
-
-
-def _cue(task: str, *, cot: bool) -> str:
-    reasoning = 'Answer 1 (reasoning): 2-3 sentences that open with "Let\'s think step by step".\n'
-    opener = '"The speaker wants {addressee} to"'
-    if task == "mcq":
-        if cot:
-            return f"{reasoning}Answer 2 (intention): only the letter, one of A, B, C, D."
-        return "Your answer (only the letter, one of A, B, C, D):"
-    if cot:
-        return f"{reasoning}Answer 2 (intention): at most 15 words that begin with {opener}."
-    return f"Begin your answer with {opener}.\nYour answer:"
-
-
-def _template(task: str, setting: str) -> str:
-    source, cot = setting.removesuffix("-cot"), setting.endswith("-cot")
-    scene = "Scene description: {caption}\n" if source == "sm" else ""
-    choices = "Readings:\nA: {A}\nB: {B}\nC: {C}\nD: {D}\n" if task == "mcq" else ""
-    return (
-        f"{_instructions(task, source, cot=cot)}\n\n{scene}Utterance: {{utterance}}\n{choices}\n{_cue(task, cot=cot)}"
-    )
+PROMPT_TEXTS: Final = load_texts(__package__)
 
 
 def prompt_version(task: str, setting: str) -> str:
     """Return the version name of the wording of a task in a setting."""
     return f"vague-{task}-{setting}-v1"
-
-
-PROMPT_TEXTS: Final[Mapping[str, str]] = {
-    CAPTION: "Describe the image in 2-3 sentences.",
-    **{prompt_version(task, setting): _template(task, setting) for task in ("mcq", "freeform") for setting in SETTINGS},
-}
 
 
 def addressee(solution: str) -> str:

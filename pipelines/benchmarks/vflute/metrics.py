@@ -31,6 +31,7 @@ from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.explanation_score import ROBUST
 from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
+from pipelines.benchmarks.vflute.prompts import template_name
 from pipelines.benchmarks.vflute.setting_rows import (
     every,
     f1_columns,
@@ -40,7 +41,6 @@ from pipelines.benchmarks.vflute.setting_rows import (
     setting_rows,
 )
 from pipelines.benchmarks.vflute.source_text import label_leaks
-from pipelines.benchmarks.vflute.templates import template_name
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
 

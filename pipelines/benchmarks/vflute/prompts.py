@@ -1,4 +1,8 @@
-"""V-FLUTE's prompts: the instruction of the row, in six settings."""
+"""V-FLUTE's prompts: the instruction of the row, in six settings, and the names of instructions.
+
+The data assign one of the paper's instructions to each row. `--prompt-version
+vflute-instruction-data-v1=vflute-instruction-paper-07` gives all rows one of them instead.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from models.messages import Generation, Media, Step, StepOutput, Text, Turn, blank, user
-from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vflute.answers import stage1_question
 from pipelines.benchmarks.vflute.source import shot_role
 from pipelines.benchmarks.vflute.source_text import CLAIM_TOKEN
-from pipelines.benchmarks.vflute.templates import PAPER_TEXTS
 from pipelines.errors import DatasetError
 
 GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)
@@ -24,34 +27,13 @@ WHITE: Final = blank("FFFFFF", 336, 336)
 _FROM_DATA, _OWN_WORDING = "vflute-instruction-data-v1", "vflute-instruction-own-v1"
 _GRAPH, _ANSWER, _LABEL = "vflute-scene-graph-v1", "vflute-scene-graph-answer-v1", "vflute-label-only-v1"
 
-TEXTS: Final[Mapping[str, str]] = {
-    _FROM_DATA: "{instruction}",
-    **PAPER_TEXTS,
-    _OWN_WORDING: (
-        "Is what the picture shows in favour of the caption {claim} or at odds with it? "
-        "Say why you think so, and finish with one word as your verdict: entailment or contradiction."
-    ),
-    _GRAPH: (
-        "Question: {question}\n"
-        "Look at the picture with this question in mind and write down, as JSON, a scene graph that holds\n"
-        "1. the objects that matter for an answer\n"
-        "2. those attributes of the objects that matter for an answer\n"
-        "3. those relations between the objects that matter for an answer\n"
-        "Scene Graph:"
-    ),
-    _ANSWER: (
-        "Scene Graph:\n{graph}\n\n"
-        "Take the picture together with this scene graph as your context and answer what follows.\n\n"
-        "Question:\n{instruction}"
-    ),
-    _LABEL: (
-        "The caption {claim} stands beside this picture. Write exactly one of the two words entailment and "
-        "contradiction, entailment where the caption follows from the picture, contradiction where it clashes with it, "
-        "and nothing else."
-    ),
+TEXTS: Final = load_texts(__package__)
+PAPER_TEMPLATES: Final[Mapping[str, str]] = {
+    name: text.replace("{claim}", CLAIM_TOKEN) for name, text in TEXTS.items() if "-paper-" in name
 }
+"""The 21 instructions that the paper prints (Table 8) by version, in its order, with `CLAIM_TOKEN` for the claim."""
 PROMPT_SETS: Final[Mapping[str, Mapping[str, str]]] = {
-    name.removeprefix("vflute-instruction-"): {_FROM_DATA: name} for name in PAPER_TEXTS
+    name.removeprefix("vflute-instruction-"): {_FROM_DATA: name} for name in PAPER_TEMPLATES
 }
 """`paper-01` to `paper-21` -> the instruction used in place of the data's."""
 _CHOICES: Final = ("entailment", "contradiction")
@@ -126,3 +108,17 @@ def _media(sample: Sample, role: str) -> Media:
     if ref is None:
         raise DatasetError(f"{sample.sample_id}: no medium {role!r}; ingest again")
     return Media(ref.kind, ref.sha256)
+
+
+def template_name(instruction: str) -> str:
+    """Return `template 07` for the seventh of the paper's table, else the instruction itself on one line."""
+    number = _NUMBERS.get(_letters(instruction))
+    return " ".join(instruction.split()) if number is None else f"template {number:02}"
+
+
+def _letters(instruction: str) -> str:
+    """Drop what editions differ in: kinds of apostrophes, blanks, the final full stop."""
+    return " ".join(instruction.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split()).removesuffix(".").casefold()
+
+
+_NUMBERS: Final = {_letters(text): number for number, text in enumerate(PAPER_TEMPLATES.values(), start=1)}

@@ -12,9 +12,8 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
 from pipelines.benchmarks.vflute.metrics import reduce_scores
-from pipelines.benchmarks.vflute.prompts import build_prompt
+from pipelines.benchmarks.vflute.prompts import PAPER_TEMPLATES, build_prompt, template_name
 from pipelines.benchmarks.vflute.tables import make_tables
-from pipelines.benchmarks.vflute.templates import PAPER_TEMPLATES, template_name
 from tests.support import vflute_rows
 from tests.support.many_samples import many
 from tests.support.vflute_rows import Scored

@@ -13,8 +13,7 @@ import pytest
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Rejection
-from pipelines.benchmarks.vflute.prompts import WHITE
-from pipelines.benchmarks.vflute.templates import PAPER_TEMPLATES, template_name
+from pipelines.benchmarks.vflute.prompts import PAPER_TEMPLATES, WHITE, template_name
 from pipelines.errors import SourceError
 from pipelines.finetune.evil_rows import evil_rows
 from pipelines.finetune.example_store import ExampleSet

@@ -13,9 +13,8 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.prompts import GENERATION, TEXTS
+from pipelines.benchmarks.vflute.prompts import GENERATION, PAPER_TEMPLATES, TEXTS
 from pipelines.benchmarks.vflute.source_hub import EXEMPLARS
-from pipelines.benchmarks.vflute.templates import PAPER_TEXTS
 from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import TEMPLATES
 
@@ -262,6 +261,6 @@ def test_default_prompts_do_not_contain_the_published_templates() -> None:
 
     with real.open(newline="", encoding="utf-8") as file:
         sentences = {piece.strip() for row in csv.DictReader(file) for piece in row["prompt"].split("?")}
-    ours = [text for name, text in TEXTS.items() if name not in PAPER_TEXTS]
+    ours = [text for name, text in TEXTS.items() if name not in PAPER_TEMPLATES]
     assert len(ours) < len(TEXTS)
     assert not any(sentence in text for text in ours for sentence in sentences if sentence)
