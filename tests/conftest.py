@@ -51,6 +51,14 @@ def unknown_tables() -> Iterator[None]:
     _KNOWN.update(before)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_keys_left() -> Iterator[None]:
+    """Fail a module whose fixtures leave keys of an object store to the tests that happen to follow."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    yield
+    assert {name: value for name, value in os.environ.items() if name.startswith("AWS_")} == before
+
+
 @pytest.fixture(scope="session")
 def maia_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two clips of 40 numbered frames, 48 questions."""

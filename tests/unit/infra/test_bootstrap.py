@@ -25,7 +25,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     caches = [
         variable for module in (config, utils) for variable in vars(module).values() if hasattr(variable, "cache_clear")
     ]
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
+    with mock_aws(), pytest.MonkeyPatch.context() as patch:  # undone before moto takes its own keys away
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patch.setenv(name, "none")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
