@@ -7,16 +7,19 @@
         rows=[Rows("1-Frame", [Key(setting="1-frame")])],
     ).lay_out(results)
 
-A column's key leaves open what its rows have in common; a row's key and model fill it in.
+A column's key leaves open what its rows have in common; a row's key and model fill it in. `table_def` takes
+what is words from a package's `tables.yaml`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.results import Key, Results, Source, section, without_interval
+from pipelines.benchmarks.prompt_templates import load_yaml
+from pipelines.benchmarks.results import Key, Results, Source, count_of, section, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 
 BOTH: Final[Sequence[Source]] = ("published", "ours")
@@ -198,3 +201,53 @@ def if_ours(*texts: str) -> Note:
 def coverage_notes(sizes: Iterable[int], full: int, words: str) -> tuple[str, ...]:
     """Return a note for each number of items that is less than all; `words` has places for `size` and `full`."""
     return tuple(words.format(size=size, full=full) for size in sorted(sizes) if size < full)
+
+
+def table_def(
+    package: str,
+    name: str,
+    rows: Sequence[Rows | Fixed | Lines],
+    *,
+    functions: Mapping[str, Callable[..., TableCell]] | None = None,
+    notes: Sequence[Note] = (),
+    **fields: Any,
+) -> TableDef:
+    """Return a table of a package's `tables.yaml`, which has the fields of `TableDef` that are words.
+
+    Args:
+        package: with the file.
+        name: id of the table.
+        rows: all rows; where a head of the file has no column, they bring its cells.
+        functions: what the file's columns may name, by name: `show`, from a number to its cell, and `cell`, from the
+            row's view and the key of the column. `count` shows a number as a count.
+        notes: further ones, behind those of the file.
+        fields: further ones, or other ones than in the file.
+    """
+    entry: dict[str, Any] = {key: _frozen(value) for key, value in _entries(package)[name].items()}
+    heads = entry.pop("columns", {})
+    pairs = heads.items() if isinstance(heads, Mapping) else [(h, None) if isinstance(h, str) else h for h in heads]
+    columns = [(head, _column(column, {"count": count_of, **(functions or {})})) for head, column in pairs]
+    entry |= {"id": name, "columns": columns, "notes": (*entry.get("notes", ()), *notes)}
+    return TableDef(rows=rows, **{**entry, **fields})
+
+
+@cache
+def _entries(package: str) -> Mapping[str, Mapping[str, Any]]:
+    entries: Mapping[str, Mapping[str, Any]] = load_yaml(package, "tables.yaml")
+    return entries
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _column(entry: Any, functions: Mapping[str, Callable[..., TableCell]]) -> Column:
+    """Read a column: the name of its metric, or the fields of its key with `show`, `change` or `cell`."""
+    if entry is None:
+        return None
+    named = {"metric": entry} if isinstance(entry, str) else dict(entry)
+    cell, show, change = (named.pop(field, "") for field in ("cell", "show", "change"))
+    key = Key(**named)
+    if cell:
+        return lambda view: functions[cell](view, key)
+    return Shown(key, functions[show] if show else None, change) if show or change else key

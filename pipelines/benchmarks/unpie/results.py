@@ -7,7 +7,6 @@ from typing import Final
 
 from pipelines.benchmarks.layout import View, coverage_notes
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.tables import TableCell
 from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 
@@ -25,11 +24,6 @@ HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 """Task -> headline metric and subsets."""
 MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ours to be compared with the published
 _FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
-
-
-def input_type(view: View) -> TableCell:
-    """Return the words for the setting of a row."""
-    return TYPES[view.key.setting]
 
 
 def has_low_coverage(view: View) -> bool:

@@ -1,6 +1,7 @@
 """UNPIE's tables: 4 to 6 as in the paper (arXiv 2410.01023), ours next to the published ones, then further ones.
 
-Where more than 1% of our requests are excluded, our rows are in a table of their own without published numbers.
+Where more than 1% of our requests are excluded, our rows are in a table of their own without published numbers. The
+paper's tables on its data and its metrics, 1, 2, 3, 7, 8 and 9, come last. The columns of all are in `tables.yaml`.
 """
 
 from __future__ import annotations
@@ -10,26 +11,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.layout import BOTH, Cell, Column, Rows, Shown, TableDef, View
+from pipelines.benchmarks.layout import BOTH, Column, Fixed, Rows, TableDef, View, table_def
+from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
-from pipelines.benchmarks.unpie.published_tables import published_tables
-from pipelines.benchmarks.unpie.results import (
-    HEADLINES,
-    INPUTS,
-    PAIRS,
-    TYPES,
-    has_low_coverage,
-    input_type,
-    subset_notes,
-)
+from pipelines.benchmarks.unpie.people.agreement import VERDICT_METRICS
+from pipelines.benchmarks.unpie.results import HEADLINES, INPUTS, PAIRS, TYPES, has_low_coverage, subset_notes
 
-_CATEGORIES: Final = (*KINDS, ALL)
-_COMPARED: Final = (
-    "The paper's Vicuna is 13B in its text and 7B in its appendix; its GPT-4 rows with pictures name no endpoint.",
-    "Human scores on the three tasks: not published.",
-)
 _ONE_PICTURE: Final = (
     "all printed values are multiples of 0.2, as with 500 rows: these may rest on one picture a pun, ours on both"
 )
@@ -37,13 +26,17 @@ _NO_ENDPOINT: Final = "the endpoint that the paper names takes no pictures"
 _LOW_COVERAGE: Final = (
     "More than 1% of the requests lack a picture or a caption, so they are not compared with published numbers."
 )
+_COMPARISON_NOTES: Final = 2  # the last ones of each compared table, on published numbers
+_DATA_SETS: Final = ("Multi30k", "CoMMuTE", "UNPIE")  # rows of Table 1
+_FREQUENCIES: Final = ("Freq↑", "Freq↓")
+_SAMPLES: Final = "100 samples"
 
 
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 4 to 6, then tables that the paper does not have, then those without any number of ours."""
     compared = [table for definition in (_TABLE_4, _TABLE_5, _TABLE_6) for table in _by_coverage(results, definition)]
     further = with_our_rows(table.lay_out(results) for table in (_STRICT, _TRANSLATIONS, _READING))
-    return [*compared, *further, *published_tables(results)]
+    return [*compared, *further, *(table.lay_out(results) for table in _OF_THE_PAPER)]
 
 
 def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
@@ -57,7 +50,7 @@ def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
         title=f"{table.title}, of rows with low coverage",
         rows=[replace(row, sources=["ours"], where=has_low_coverage) for row in rows],
         better=table.better,
-        notes=(*definition.notes[: -len(_COMPARED)], _LOW_COVERAGE),
+        notes=(*definition.notes[:-_COMPARISON_NOTES], _LOW_COVERAGE),
         coverage=lambda _results: (),
     )
     yield from with_our_rows([low.lay_out(results)])
@@ -78,10 +71,6 @@ def _row_note(view: View) -> str:
     return _ONE_PICTURE if is_single else ""
 
 
-def _inputs(view: View) -> TableCell:
-    return INPUTS.get(view.key.setting, "")
-
-
 def _random_phrase(results: Results) -> list[TableRow]:
     """Return the row of a blind guess of one word, which depends on the sentences and not on the model."""
     for key in results.ours:
@@ -92,168 +81,170 @@ def _random_phrase(results: Results) -> list[TableRow]:
     return []
 
 
-def _meteor(category: str) -> Cell:
-    def cell(view: View) -> TableCell:
-        number, value = (view.find(Key(metric, category=category)) for metric in ("meteor", "meteor_nowordnet"))
-        if number is None and value is not None and value.value is not None:
-            return TableValue(value=value.value, note="METEOR without WordNet's synonyms")
-        return without_interval(number)
-
-    return cell
+def _type(view: View, _key: Key) -> TableCell:
+    return TYPES[view.key.setting]
 
 
-_TABLE_4: Final = TableDef(
-    id="unpie_table4",
-    title="UNPIE Table 4: exact match of the pun's phrase",
-    columns={"Inputs": _inputs, **{kind: Shown(Key(category=kind), change="delta_vs_lm") for kind in KINDS}},
-    rows=[
+def _inputs(view: View, _key: Key) -> TableCell:
+    return INPUTS.get(view.key.setting, "")
+
+
+def _meteor(view: View, key: Key) -> TableCell:
+    number, value = (view.find(key._replace(metric=metric)) for metric in ("meteor", "meteor_nowordnet"))
+    if number is None and value is not None and value.value is not None:
+        return TableValue(value=value.value, note="METEOR without WordNet's synonyms")
+    return without_interval(number)
+
+
+def _whole(view: View, key: Key) -> TableCell:
+    """Show the mean of both kinds, or the pooled value where there is one kind only."""
+    for category in (ALL, ""):
+        number = view.find(key._replace(category=category))
+        if number is not None:
+            return replace(number, note=number.note if number.value is None else "")
+    return None
+
+
+_define: Final = partial(
+    table_def,
+    __package__,
+    functions={
+        "type": _type,
+        "inputs": _inputs,
+        "meteor": _meteor,
+        "whole": _whole,
+        "n": lambda number: number and number.n,
+        "value": lambda number: number and number.value,
+    },
+)
+_TABLE_4: Final = _define(
+    "unpie_table4",
+    [
         _random_phrase,
         *(_rows(4, label, Key("exact_match", "grounding", setting)) for setting, label in TYPES.items()),
     ],
-    style="percent1",
-    better=("", "higher", "higher"),
-    notes=("Percent; in brackets the change against LM.", *_COMPARED),
     coverage=partial(subset_notes, task="grounding"),
 )
-_TABLE_5: Final = TableDef(
-    id="unpie_table5",
-    title="UNPIE Table 5: translations closer to the meaning that the picture shows",
-    columns=[
-        ("Inputs", _inputs),
-        *((name, Key(subset=pair, category=name)) for pair in PAIRS["disambiguation"] for name in _CATEGORIES),
-    ],
-    groups=(("", 1), *((pair, len(_CATEGORIES)) for pair in PAIRS["disambiguation"])),
-    rows=[
+_TABLE_5: Final = _define(
+    "unpie_table5",
+    [
         Rows(keys=[Key("accuracy", "disambiguation")], sources=["published"], models=["Random"], baseline=True),
         *(_rows(5, TYPES[setting], Key("accuracy", "disambiguation", setting)) for setting in ("sm", "vlm")),
     ],
-    style="percent1",
-    better=("", *("higher",) * 9),
-    second="table",
-    notes=(
-        "Percent; ties are wrong. All is the mean of Homo and Hetero.",
-        "BERTScore F1 of bert-base-multilingual-cased, layer 9, is our choice: the paper names no model.",
-        *_COMPARED,
-    ),
     coverage=partial(subset_notes, task="disambiguation"),
 )
-
-
-def _reconstruction(category: str) -> list[tuple[str, Column]]:
-    return [
-        ("Correct %", Key("correct_pct", category=category)),
-        ("Change", Key("delta_vs_lm", category=category)),
-        ("BLEU-4", Key("bleu4", category=category)),
-        ("METEOR", _meteor(category)),
-    ]
-
-
-_TABLE_6: Final = TableDef(
-    id="unpie_table6",
-    title="UNPIE Table 6: puns reconstructed from one translation",
-    columns=[
-        ("Type", input_type),
-        ("Inputs", _inputs),
-        *(column for category in _CATEGORIES for column in _reconstruction(category)),
-    ],
-    groups=(("", 2), *((category, 4) for category in _CATEGORIES)),
-    rows=[
+_TABLE_6: Final = _define(
+    "unpie_table6",
+    [
         _rows(6, pair, *(Key("", "reconstruction", setting, pair) for setting in TYPES))
         for pair in PAIRS["reconstruction"]
     ],
-    style="percent1",
-    better=("", "", *("", "higher", "", "") * len(_CATEGORIES)),
-    best_of="block",
-    notes=(
-        "Percent. Change: of Correct % against LM, the largest gain of each block in bold.",
-        "All is the mean of Homo and Hetero, of BLEU-4, too.",
-        (
-            "Other judge: the published Correct % are gpt-4-0613's by an unpublished prompt, ours those "
-            "of the run's judge. The paper names no variant of BLEU and METEOR."
-        ),
-        *_COMPARED,
-    ),
     coverage=partial(subset_notes, task="reconstruction"),
 )
-
-
-_COUNTS: Final[Mapping[str, str]] = {
-    "errors": "Failed",
-    "invalid": "Invalid",
-    "truncated": "Truncated",
-    "extra_text": "More lines",
-    "untranslated": "Untranslated",
-    "wrong_script": "Wrong script",
-    "refusal": "Refusals",
-    "judge_invalid": "Judge unread",
-    "judged_by_rule": "Judged by rule",
-}
-
-
-def _whole(metric: str) -> Cell:
-    """Show the mean of both kinds, or the pooled value where there is one kind only."""
-
-    def cell(view: View) -> TableCell:
-        for category in (ALL, ""):
-            number = view.find(Key(metric, category=category))
-            if number is not None:
-                return replace(number, note=number.note if number.value is None else "")
-        return None
-
-    return cell
-
-
-_STRICT: Final = TableDef(
-    id="unpie_strict",
-    title="UNPIE: exact match with and without normalisation",
-    columns={
-        "Type": input_type,
-        "Normalised": _whole("exact_match"),
-        "As it came": _whole("exact_match_strict"),
-    },
-    rows=[Rows(keys=[Key("", "grounding", setting) for setting in TYPES])],
-    style="percent1",
-    notes=("The paper does not specify whether case and a final full stop count.",),
-)
-_TRANSLATIONS: Final = TableDef(
-    id="unpie_translations",
-    title="UNPIE: translations by both pictures of a pun",
-    columns={
-        "Type": input_type,
-        "Accuracy": Key("accuracy"),
-        "Both right": Key("pair_accuracy"),
-        "Ties": Key("tie_rate"),
-        "Same output": Key("same_output_rate"),
-        "Margin": Key("margin"),
-    },
-    rows=[
+_STRICT: Final = _define("unpie_strict", [Rows(keys=[Key("", "grounding", setting) for setting in TYPES])])
+_TRANSLATIONS: Final = _define(
+    "unpie_translations",
+    [
         Rows(pair, [Key("", "disambiguation", setting, pair) for setting in ("sm", "vlm")], measured=True)
         for pair in PAIRS["disambiguation"]
     ],
-    styles=(*("percent1",) * 5, "fraction4"),
-    notes=(
-        (
-            "Both right: both meanings of a pun, by chance about 25%. Same output: both pictures gave one text, so "
-            "the picture was ignored. Margin: BERTScore to the wanted translation minus that to the other."
-        ),
-    ),
 )
-_READING_COLUMNS: Final[Mapping[str, Column]] = {
-    "Type": input_type,
-    "Answers": Shown(Key("invalid"), lambda number: number and number.n),
-    "Coverage": Shown(Key("coverage"), lambda number: number and number.value),
-    **{head: Key(metric) for metric, head in _COUNTS.items()},
-}
-_READING: Final = TableDef(
-    id="unpie_reading",
-    title="UNPIE: parsing of answers",
-    columns=_READING_COLUMNS,
-    rows=[Rows(task.capitalize(), [Key("", task, setting) for setting in TYPES]) for task in HEADLINES],
-    style="percent1",
-    notes=(
-        (
-            "Coverage: share of the requests with their picture, caption and text. Invalid answers are wrong; "
-            "other flags change no score. Judge unread: verdicts that could not be read, which count as no."
-        ),
+_READING: Final = _define(
+    "unpie_reading", [Rows(task.capitalize(), [Key("", task, setting) for setting in TYPES]) for task in HEADLINES]
+)
+
+
+def _sizes(results: Results) -> Iterator[TableRow]:
+    facts = load_dataset_facts("unpie")
+    generative = facts["generative"].split("; ")
+    for name in _DATA_SETS:
+        ambiguous = float(facts[f"ambiguous_pct/{name}"]) / 100
+        cells = (int(facts[f"size/{name}"]), ambiguous, name in generative)
+        yield TableRow(label=name, cells=cells, origin="published")
+    largest = max(results.models(), key=lambda model: results.value(Key("puns", model=model)) or 0, default="")
+    if (puns := results.value(Key("puns", model=largest))) is not None:
+        share = results.value(Key("ambiguous", model=largest))
+        yield TableRow(label="UNPIE, puns of this sweep", cells=(int(puns), share, True))
+
+
+_FREQUENCY_COLUMNS: Final[list[Column]] = [
+    lambda view: TYPES[view.key.setting],
+    *(Key(subset=pair, category=name) for pair in ("De-En", "Fr-En") for name in _FREQUENCIES),
+]
+_BY_FREQUENCY: Final = [
+    Rows(keys=[Key("correct_pct", "", setting) for setting in TYPES], sources=["published"], measured=True),
+    Rows(
+        keys=[Key("correct_pct", "reconstruction", setting) for setting in TYPES],
+        columns=_FREQUENCY_COLUMNS,
+        measured=True,
     ),
+]
+_TRANSLATED: Final = [
+    Fixed({name: Key(model=name) for name in ("Plain translation", "Pun-aware translation")}, "published")
+]
+
+
+def _verdicts(setting: str) -> Rows:
+    ours = [Key("agreement_accuracy"), Key("agreement_phi")]
+    return Rows(
+        keys=[Key("", "disambiguation", setting, category=metric) for metric in VERDICT_METRICS],
+        columns=[*ours, None, None] if setting == "vlm" else [None, None, *ours],
+        label=lambda view: f"{view.key.category}, {view.key.model}",
+        measured=True,
+    )
+
+
+_PRINTED_JUDGEMENTS: Final[Mapping[str, Key]] = {
+    f"{pair}, {category}": Key("accuracy", "reconstruction", setting, pair, category, "GPT-4")
+    for pair in PAIRS["reconstruction"]
+    for setting, category in (("sm", "Multimodal"), ("lm", "Text-Only"))
+}
+_JUDGEMENT_METRICS: Final = ("precision", "recall", "f1", "accuracy", "pearson")
+
+
+def _validity_rows() -> Iterator[tuple[str, Key]]:
+    for subset in ("generated images", "natural images"):
+        yield f"Pun found for a picture, {subset}", Key("image_to_pun_accuracy", subset=subset, model="Human")
+    for number in (1, 2, 3):
+        key = Key("naturalness_ab_accuracy", subset="generated vs natural images", model=f"Human evaluator {number}")
+        yield f"Generated distinguished from natural, human evaluator {number}", key
+    for model, setting in (("LLaVA", "vlm"), ("GPT4", "sm")):
+        key = Key("accuracy", "disambiguation", setting, _SAMPLES, "BERTScore", model)
+        yield f"BERTScore's verdict as people's, {model}", key
+    yield from ((f"Judge's verdict as people's, {label}", key) for label, key in _PRINTED_JUDGEMENTS.items())
+
+
+_OF_THE_PAPER: Final = (
+    _define("unpie_table1", [_sizes]),
+    _define("unpie_table2", _BY_FREQUENCY),
+    _define(
+        "unpie_table2_ordering",
+        [Fixed({"GPT4Eval": Key("", "", "lm", "Rice et al. 2019 homonyms", model="GPT4Eval")}, "published")],
+    ),
+    _define("unpie_table3", _TRANSLATED),
+    _define("unpie_table7", _TRANSLATED),
+    _define(
+        "unpie_table8",
+        [
+            Fixed({name: Key("", "disambiguation", "", _SAMPLES, name) for name in VERDICT_METRICS}, "published"),
+            _verdicts("sm"),
+            _verdicts("vlm"),
+        ],
+    ),
+    _define(
+        "unpie_table9",
+        [
+            Fixed(_PRINTED_JUDGEMENTS, "published"),
+            Rows(
+                keys=[
+                    Key("", "reconstruction", setting, pair) for pair in PAIRS["reconstruction"] for setting in TYPES
+                ],
+                columns=[Key(f"agreement_{name}") for name in _JUDGEMENT_METRICS],
+                label=lambda view: f"{view.key.subset}, {TYPES[view.key.setting]}, {view.key.model}",
+                measured=True,
+            ),
+        ],
+    ),
+    # What people judged: whether pictures and metrics are valid, which is no ceiling for the tasks.
+    _define("unpie_human_validity", [Fixed(dict(_validity_rows()), "published")]),
 )

@@ -1,72 +1,68 @@
 """VAGUE's tables in the paper's layout, published rows first: Tables 1, 2, 3, H3, H4 and B1 (arXiv 2411.14137).
 
-Tables of errors also count unreadable answers, because those make errors look fewer than they are.
+Tables of errors also count unreadable answers, because those make errors look fewer than they are. Tables beyond the
+paper's follow: how answers were parsed, position bias, free answers. The columns of all are in `tables.yaml`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View
+from pipelines.benchmarks.layout import BOTH, Rows, TableDef, View, table_def
 from pipelines.benchmarks.published import load_dataset_facts
-from pipelines.benchmarks.results import Key, Results, count_of
+from pipelines.benchmarks.results import Key, Results, count_of, with_interval, with_our_rows
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vague.extra_tables import extra_tables
-from pipelines.benchmarks.vague.facts import HUMAN_APPROXIMATE, HUMAN_LISTED, SIZES, SUBSETS
+from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_LISTED, SIZES, SUBSETS
 from pipelines.benchmarks.vague.results import ERRORS, FULL_TABLES, HUMAN, SETTING_LABELS, incomplete_notes
 from pipelines.metrics.stats import half_up
 
-_MEANS: Final[Mapping[str, str]] = {
-    "avg_object_count": "Object tags",
-    "avg_people_count": "People",
-    "avg_word_count_direct": "Words, direct",
-    "avg_word_count_indirect": "Words, indirect",
-}
-_ERRORS: Final = {head: Shown(Key(metric), count_of) for metric, head in ERRORS.items()}
-_ERRORS_NOTE: Final = (
-    "FS fake scene, SU superficial, NE nonexistent entity: readings chosen instead of the correct one. Invalid: "
-    "answers that could not be read; they are wrong, and no error of a kind."
-)
-_SCORERS_NOTE: Final = (
-    "BERT F1 and BLEU-1: scorer settings unpublished, ours may be others. Ours: BERTScore F1 rescaled by the baseline "
-    "of the scorer named in the run, BLEU-1 by sentence on lower-cased 13a tokens."
-)
-_CHANCE_NOTE: Final = "Chance is 25%; models without picture often stay below it: the superficial reading attracts."
+_MEANS: Final = ("avg_object_count", "avg_people_count", "avg_word_count_direct", "avg_word_count_indirect")
+_LETTERS: Final = ("A", "B", "C", "D")
 
 
 def make_tables(results: Results) -> list[Table]:
-    """Lay out Tables 1, 2, 3, H3, H4, B1 and B2 of the paper, then those that the paper does not have."""
-    definitions = (_TABLE_1, _TABLE_2, _TABLE_3, *map(_full_table, SUBSETS))
-    laid_out = [table.lay_out(results) for table in definitions]
-    return [*laid_out, _means_table(results), _tag_probe_table(), *extra_tables(results)]
+    """Lay out Tables 1, 2, 3, H3, H4, B1 and B2 of the paper, then others that have a row of ours."""
+    further = (_PARSING, _BY_LETTER, _rating_table(results), _FREEFORM, _CAPTIONER)
+    return [
+        *(table.lay_out(results) for table in (_TABLE_1, _TABLE_2, _TABLE_3, *_FULL_TABLES, _TABLE_B1)),
+        _tag_probe_table(),
+        *with_our_rows(table.lay_out(results) for table in further),
+    ]
 
 
-_TABLE_1: Final = TableDef(
-    id="vague_table1",
-    title="VAGUE Table 1: accuracy by input",
-    columns=[
-        (label, Shown(Key(setting=setting, subset=subset), change=change))
-        for subset in SUBSETS
-        for label, setting, change in (("LM", "lm", ""), ("SM", "sm", "delta_vs_lm"), ("VLM", "vlm", "delta_vs_lm"))
-    ],
-    groups=tuple((subset, 3) for subset in SUBSETS),
-    rows=[Rows(keys=[Key("accuracy", "mcq")], sources=BOTH, table="Table 1")],
-    style="percent1",
-    better="higher",
-    notes=("Percent; in brackets the change against LM, ours before rounding.", _CHANCE_NOTE),
-    coverage=partial(incomplete_notes, subsets=SUBSETS),
-)
-
-
-def _unreadable(view: View) -> TableCell:
+def _unreadable(view: View, _key: Key) -> TableCell:
     """Return the count of unreadable answers; of published models what the others leave of all items."""
     if view.source == "ours":
         return count_of(view.find(Key("count_invalid")))
     counts = [count_of(view.find(Key(metric))) for metric in (*ERRORS, "count_correct")]
     valid = [count for count in counts if count is not None]
     return SIZES[view.key.subset] - sum(valid) if len(valid) == len(counts) else None
+
+
+def _invalid(view: View, _key: Key) -> TableCell:
+    """Return the count of unreadable answers; of published models, what Tables H3 and H4 leave of all items."""
+    if view.source == "ours":
+        return count_of(view.find(Key("count_invalid")))
+    subsets = [view.key.subset] if view.key.subset else list(SUBSETS)
+    keys = {subset: view.key._replace(metric="valid_count", subset=subset) for subset in subsets}
+    valid = [count_of(view.results.find(key, table=FULL_TABLES[subset])) for subset, key in keys.items()]
+    return None if None in valid else sum(SIZES[subset] for subset in subsets) - sum(count or 0 for count in valid)
+
+
+def _chosen(view: View, key: Key) -> TableCell:
+    return count_of(view.find(Key(category=f"{view.key.category}/{key.category}")))
+
+
+_define: Final = partial(
+    table_def, __package__, functions={"unreadable": _unreadable, "invalid": _invalid, "chosen": _chosen}
+)
+_TABLE_1: Final = _define(
+    "vague_table1",
+    [Rows(keys=[Key("accuracy", "mcq")], sources=BOTH, table="Table 1")],
+    coverage=partial(incomplete_notes, subsets=SUBSETS),
+)
 
 
 def _by_accuracy(row: TableRow) -> tuple[bool, float]:
@@ -83,39 +79,15 @@ def _approximate_note(_results: Results, rows: Sequence[TableRow]) -> Iterable[s
         )
 
 
-_TABLE_2: Final = TableDef(
-    id="vague_table2",
-    title="VAGUE Table 2: chosen interpretations on the items that a human answered, with picture",
-    columns={
-        "Accuracy": Key("accuracy"),
-        **_ERRORS,
-        "Correct": Shown(Key("count_correct"), count_of),
-        "Invalid": _unreadable,
-    },
-    rows=[
+_TABLE_2: Final = _define(
+    "vague_table2",
+    [
         Rows(keys=[Key("", "mcq", "vlm", HUMAN_LISTED)], sources=BOTH, table="Table 2", order=_by_accuracy),
         Rows(HUMAN_APPROXIMATE, [Key("", "mcq", "vlm", HUMAN_APPROXIMATE)], order=_by_accuracy),
     ],
-    style="percent1",
-    better=("higher", *("",) * 5),
-    best_of="block",
-    notes=(
-        "Human: one person; 94.0 as printed, which is 374 of the 398 counted answers; of all 400 items it is 93.5.",
-        _ERRORS_NOTE,
-        _approximate_note,
-    ),
+    notes=[_approximate_note],
     coverage=partial(incomplete_notes, subsets=[HUMAN_LISTED]),
 )
-
-
-def _invalid(view: View) -> TableCell:
-    """Return the count of unreadable answers; of published models, what Tables H3 and H4 leave of all items."""
-    if view.source == "ours":
-        return count_of(view.find(Key("count_invalid")))
-    subsets = [view.key.subset] if view.key.subset else list(SUBSETS)
-    keys = {subset: view.key._replace(metric="valid_count", subset=subset) for subset in subsets}
-    valid = [count_of(view.results.find(key, table=FULL_TABLES[subset])) for subset, key in keys.items()]
-    return None if None in valid else sum(SIZES[subset] for subset in subsets) - sum(count or 0 for count in valid)
 
 
 def _by_input(table: str, subset: str, settings: Iterable[str]) -> list[Rows]:
@@ -124,43 +96,19 @@ def _by_input(table: str, subset: str, settings: Iterable[str]) -> list[Rows]:
     return [rows]
 
 
-# With and without reasoning, over all items.
-_TABLE_3: Final = TableDef(
-    id="vague_table3",
-    title="VAGUE Table 3: effect of reasoning",
-    label_head="Input",
-    columns={"Accuracy": Shown(Key("accuracy"), change="cot_delta"), **_ERRORS, "Invalid": _invalid},
-    rows=_by_input("Table 3", "", ("sm", "sm-cot", "vlm", "vlm-cot")),
-    style="percent1",
-    better=("higher", *("",) * 4),
-    best_of="block",
-    notes=("Percent; in brackets the change against the same input without reasoning.", _ERRORS_NOTE),
+_TABLE_3: Final = _define(
+    "vague_table3",
+    _by_input("Table 3", "", ("sm", "sm-cot", "vlm", "vlm-cot")),
     coverage=partial(incomplete_notes, subsets=[""]),
 )
-
-
-def _full_table(subset: str) -> TableDef:
-    table = FULL_TABLES[subset]
-    return TableDef(
-        id=f"vague_{table.lower().replace(' ', '')}",
-        title=f"VAGUE {table}: all numbers on {subset}",
-        label_head="Input",
-        columns=[
-            ("Accuracy", Key("accuracy")),
-            *_ERRORS.items(),
-            ("Correct", Shown(Key("count_correct"), count_of)),
-            ("Valid", Shown(Key("valid_count"), count_of)),
-            ("Invalid", _invalid),
-            ("BERT F1", Key("bert_f1", "freeform")),
-            ("BLEU-1", Key("bleu1", "freeform")),
-            ("Valid", Shown(Key("valid_count", "freeform"), count_of)),
-        ],
-        groups=(("Choice among readings", 7), ("Free answer", 3)),
-        rows=_by_input(table, subset, ("vlm", "vlm-cot", "sm", "sm-cot", "lm")),
-        styles=("percent1", *("plain",) * 6, "fraction3", "fraction3", "plain"),
-        notes=(_ERRORS_NOTE, _SCORERS_NOTE),
+_FULL_TABLES: Final = [
+    _define(
+        f"vague_{table.lower().replace(' ', '')}",
+        _by_input(table, subset, ("vlm", "vlm-cot", "sm", "sm-cot", "lm")),
         coverage=partial(incomplete_notes, subsets=[subset]),
     )
+    for subset, table in FULL_TABLES.items()
+]
 
 
 def _tag_probe_table() -> Table:
@@ -182,11 +130,11 @@ def _tag_probe_table() -> Table:
     )
 
 
-def _means_table(results: Results) -> Table:
-    """Lay out Table B1; the means are the same for every model with requests for all items."""
+def _means(results: Results) -> Iterator[TableRow]:
+    """Yield the rows of Table B1; the means are the same for every model with requests for all items."""
     facts = load_dataset_facts("vague")
     published = tuple(float(facts[f"{metric}_{subset.lower()}"]) for metric in _MEANS for subset in SUBSETS)
-    rows = [TableRow(label="Published", cells=published, origin="published")]
+    yield TableRow(label="Published", cells=published, origin="published")
     models_by_cells: dict[tuple[TableCell, ...], list[str]] = {}
     for model in results.without_people().models():
         means = [results.value(Key(metric, subset=subset, model=model)) for metric in _MEANS for subset in SUBSETS]
@@ -194,17 +142,37 @@ def _means_table(results: Results) -> Table:
         models_by_cells.setdefault(cells, []).append(model)
     for row_cells, models in models_by_cells.items():
         label = "Items of this sweep" if len(models_by_cells) == 1 else f"Items asked of {', '.join(models)}"
-        rows.append(TableRow(label=label, cells=row_cells))
-    return Table(
-        id="vague_tableb1",
-        title="VAGUE Table B1: means over pictures and utterances",
-        label_head="Data",
-        columns=tuple(SUBSETS) * len(_MEANS),
-        groups=tuple((name, 2) for name in _MEANS.values()),
-        rows=tuple(rows),
-        style="plain",
-        notes=(
-            "Object tags and people for each picture; words are separated by blanks.",
-            *incomplete_notes(results, [""]),
-        ),
-    )
+        yield TableRow(label=label, cells=row_cells)
+
+
+_TABLE_B1: Final = _define("vague_tableb1", [_means], coverage=partial(incomplete_notes, subsets=[""]))
+
+
+def _rows_by_setting(task: str) -> list[Rows]:
+    return [Rows(label, [Key("", task, setting)]) for setting, label in SETTING_LABELS.items()]
+
+
+def _rating_table(results: Results) -> TableDef:
+    ratings = sorted({key.category for key in results.ours if key.metric == "accuracy_by_rating"}, key=float)
+    columns = {rating: Key("accuracy_by_rating", category=rating) for rating in ratings}
+    return _define("vague_rating", _rows_by_setting("mcq"), columns=columns)
+
+
+_PARSING: Final = _define("vague_reading", _rows_by_setting("mcq"))
+# Position bias shows as a tall column.
+_BY_LETTER: Final = _define(
+    "vague_letters",
+    [
+        Rows(
+            keys=[Key("count_letter", "mcq", setting) for setting in SETTING_LABELS],
+            label=lambda view: f"{view.key.model}, {SETTING_LABELS[view.key.setting]}",
+            parts={f"Correct at {letter}": Key(category=letter) for letter in _LETTERS},
+        )
+    ],
+)
+_FREEFORM: Final = _define("vague_freeform", _rows_by_setting("freeform"))
+_CAPTIONER: Final = _define(
+    "vague_captioner",
+    [Rows(keys=[Key("", "mcq")], where=lambda view: view.find(Key("accuracy", setting=CAPTIONED)) is not None)],
+    show=with_interval,
+)

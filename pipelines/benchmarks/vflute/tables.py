@@ -1,17 +1,23 @@
-"""V-FLUTE's tables in the layout of the paper (NAACL 2025, arXiv 2405.01474), ours with the published ones."""
+"""V-FLUTE's tables in the layout of the paper (NAACL 2025, arXiv 2405.01474), ours with the published ones.
+
+Tables beyond the paper's follow: by subset, both parsers, by instruction, labels alone, and tests. The columns of all
+are in `tables.yaml`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import mean, stdev
 from typing import Final
 
 from pipelines.benchmarks.human import SAME_ITEMS, human_metric
-from pipelines.benchmarks.layout import EACH_SETTING, Rows, Shown, TableDef, View
+from pipelines.benchmarks.layout import EACH_SETTING, Rows, TableDef, View, table_def
 from pipelines.benchmarks.published import load_dataset_facts
-from pipelines.benchmarks.results import Key, Results, without_interval
+from pipelines.benchmarks.results import Key, Results, section, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vflute.extra_tables import extra_tables
-from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, SUBSETS, TASK
+from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, SUBSETS, TASK, TUNED_FOR
 from pipelines.benchmarks.vflute.people.judgement_study import RATES, predictor_table, rates_table
 from pipelines.benchmarks.vflute.results import (
     EXPLAINED,
@@ -23,65 +29,77 @@ from pipelines.benchmarks.vflute.results import (
     subset_notes,
 )
 
-_F1: Final = {"F1@0": Key("f1_at_0"), "F1@53": Key("f1_at_53"), "F1@60": Key("f1_at_60")}
+_F1: Final = tuple(map(Key, ("f1_at_0", "f1_at_53", "f1_at_60")))
 _JUDGED_ITEMS: Final = ("95 test instances", "")
 _JUDGEMENTS: Final = ("adequacy judgements", "")
 _PREDICTOR: Final = ("pr_auc", "average_precision", "max_f1", "threshold_at_max_f1", "threshold_balanced")
-_SCORES: Final = "F1@k counts an answer as right only where its explanation scores above k; percent."
 _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     "": ("Random",),
     "Fine-tuned": ("LLaVA-7B-VF", "LLaVA-7B-eViL", "LLaVA-7B-eViL+VF"),
     "Open, off the shelf": ("LLaVA-ZS-7B", "LLaVA-ZS-34B"),
     "API": ("Gemini-1.5-Pro", "Claude-3 Opus", "GPT-4"),
 }
+_BY_TEMPLATE: Final = ("accuracy_by_template", "f1_at_0_by_template")
+_TESTS: Final = (
+    ("LLaVA-7B-eViL+VF", "GPT-4, 5-shot", "< 0.03"),
+    ("LLaVA-7B-VF", "LLaVA-7B-VF \N{MINUS SIGN} Image", "< 0.002"),
+    ("Human, annotator 1", "LLaVA-7B-eViL+VF", "< 0.05"),
+    ("Human, annotator 2", "LLaVA-7B-eViL+VF", "< 0.07"),
+    ("Labels and explanations", "Labels only", "< 0.1"),
+)
+"""Better, worse, and p as printed."""
+_PERSON: Final = re.compile(r"p_(?P<person>.+)_is_better")
+_ALL_SETTINGS: Final = [Key("", TASK, setting) for setting in SETTINGS]
 
 
 def make_tables(results: Results) -> list[Table]:
-    """Lay out the paper's tables, then those that the paper does not have."""
+    """Lay out the paper's tables, then others, three of them only with a row of ours."""
     results = results.without_people()
+    first = (_SOURCES, _SPLITS, _TABLE_4)
+    appendices = (_appendix_table("Table 17"), _appendix_table("Table 18"))
     return [
-        _sources_table(results),
-        _splits_table(results),
-        _TABLE_4.lay_out(results),
+        *(table.lay_out(results) for table in first),
         *_study_tables(results),
         _human_table(results),
-        _appendix_table("Table 17", "InstructBLIP-7B, zero-shot and with scene graph").lay_out(results),
-        _appendix_table("Table 18", "GPT-4o, zero-shot and 5-shot").lay_out(results),
-        *extra_tables(results),
+        *(table.lay_out(results) for table in appendices),
+        *with_our_rows(table.lay_out(results) for table in (_BY_SUBSET, _PARSING, _TEMPLATES)),
+        *(table.lay_out(results) for table in (_LABEL_ONLY, _SIGNIFICANCE)),
     ]
 
 
-def _sources_table(results: Results) -> Table:
-    rows = []
+def _with_ends(number: TableValue | None) -> TableCell:
+    if number is None or number.value is None:
+        return without_interval(number)
+    return TableValue(value=number.value, low=number.low, high=number.high)
+
+
+def _p_cell(number: TableValue | None) -> TableCell:
+    if number is None or number.value is None:
+        return number and TableValue(value=None, note=number.note)
+    return f"{number.value:.4f}"
+
+
+_define: Final = partial(table_def, __package__, functions={"ends": _with_ends, "p": _p_cell})
+
+
+def _sources(results: Results) -> Iterator[TableRow]:
     for subset in SUBSETS:
         entailment, size = _gold_counts(results, subset.name)
         facts = (subset.category, subset.source, subset.style, subset.figurative)
         printed = _printed_sizes(("instances", "entailment", "contradiction"), subset.name)
         ours: tuple[TableCell, ...] = (None, None) if entailment is None else (entailment, size - entailment)
-        rows.append(TableRow(label=subset.name, cells=(*facts, *printed, *ours), origin="published", baseline=True))
-    return Table(
-        id="vflute_table1",
-        title="V-FLUTE Table 1: sources of the items",
-        label_head="Subset",
-        columns=("Phenomenon", "Source", "Style", "Figurative part", "Items", "E", "C", "E here", "C here"),
-        rows=tuple(rows),
-        notes=("E entailment, C contradiction; `here` counts the test rows of this report.",),
-    )
+        yield TableRow(label=subset.name, cells=(*facts, *printed, *ours), origin="published", baseline=True)
 
 
-def _splits_table(results: Results) -> Table:
-    rows = []
+def _splits(results: Results) -> Iterator[TableRow]:
     for name in (*(subset.name for subset in SUBSETS), "Total"):
         entailment, size = _gold_counts(results, "" if name == "Total" else name)
         cells = (*_printed_sizes(("train", "valid", "test"), name), None if entailment is None else size)
-        rows.append(TableRow(label=name, cells=cells, origin="published", baseline=True))
-    return Table(
-        id="vflute_table3",
-        title="V-FLUTE Table 3: sizes of the splits",
-        label_head="Subset",
-        columns=("Train", "Validation", "Test", "Test, here"),
-        rows=tuple(rows),
-    )
+        yield TableRow(label=name, cells=cells, origin="published", baseline=True)
+
+
+_SOURCES: Final = _define("vflute_table1", [_sources])
+_SPLITS: Final = _define("vflute_table3", [_splits])
 
 
 def _printed_sizes(kinds: Sequence[str], name: str) -> tuple[int, ...]:
@@ -98,14 +116,8 @@ def _gold_counts(results: Results, subset: str) -> tuple[int | None, int]:
     return (None, 0) if largest is None else (int(largest.value or 0), largest.n or 0)
 
 
-def _with_ends(number: TableValue | None) -> TableCell:
-    if number is None or number.value is None:
-        return without_interval(number)
-    return TableValue(value=number.value, low=number.low, high=number.high)
-
-
 def _notes(view: View) -> str:
-    numbers = (view.find(key) for key in _F1.values())
+    numbers = (view.find(key) for key in _F1)
     return "; ".join(dict.fromkeys(number.note for number in numbers if number is not None and number.note))
 
 
@@ -118,48 +130,30 @@ def _published_f1(table: str, heading: str = "", models: Collection[str] = ()) -
         models=models,
         label=entry_label,
         note=_notes,
-        columns=list(_F1.values()),
+        columns=_F1,
         show=lambda number: number and number.value,
     )
 
 
-def _f1_table(name: str, title: str, rows: Sequence[Rows]) -> TableDef:
-    return TableDef(
-        id=f"vflute_{name.lower().replace(' ', '')}",
-        title=f"V-FLUTE {name}: {title}",
-        columns={head: Shown(key, _with_ends) if head == "F1@0" else key for head, key in _F1.items()},
-        rows=rows,
-        style="percent2",
-        better="higher",
-        second="block",
-        notes=(
-            _SCORES,
-            "SG: with a scene graph of the model's own. \N{MINUS SIGN} Image: a white square in place of the picture.",
-            "Ours with the 95% interval of F1@0 over pictures.",
-        ),
-        coverage=subset_notes,
-    )
-
-
-_TABLE_4: Final = _f1_table(
-    "Table 4",
-    "labels with explanations",
+_TABLE_4: Final = _define(
+    "vflute_table4",
     [
         *(_published_f1("Table 4", heading, models) for heading, models in _BLOCKS.items()),
         Rows("This sweep", [Key("", TASK, setting) for setting in EXPLAINED], label=entry_label),
     ],
+    coverage=subset_notes,
 )
 
 
-def _appendix_table(name: str, title: str) -> TableDef:
+def _appendix_table(name: str) -> TableDef:
     """Return Table 17 or 18: another published model, in two settings, with ours in the same ones."""
 
     def is_printed(view: View) -> bool:
         return any(key.setting == view.key.setting for key in view.results.index("published", name))
 
-    keys = [Key("", TASK, setting) for setting in SETTINGS]
-    ours = Rows("This sweep, in these settings", keys, label=entry_label, where=is_printed)
-    return _f1_table(name, title, [_published_f1(name), ours])
+    ours = Rows("This sweep, in these settings", _ALL_SETTINGS, label=entry_label, where=is_printed)
+    table = f"vflute_{name.lower().replace(' ', '')}"
+    return _define(table, [_published_f1(name), ours], coverage=subset_notes)
 
 
 def _study_tables(results: Results) -> list[Table]:
@@ -230,3 +224,71 @@ def _human_table(results: Results) -> Table:
             *subset_notes(results),
         ),
     )
+
+
+_BY_SUBSET: Final = _define(
+    "vflute_subsets",
+    [
+        Rows(
+            keys=_ALL_SETTINGS,
+            label=entry_label,
+            parts={subset or "Overall": Key(subset=subset, category=category) for subset, category in GROUPS},
+        )
+    ],
+    coverage=subset_notes,
+)
+_PARSING: Final = _define("vflute_reading", [Rows(keys=_ALL_SETTINGS, label=entry_label)])
+_LABEL_ONLY: Final = _define(
+    "vflute_appendix_j",
+    [
+        Rows(
+            keys=[Key("f1_at_0", TASK)],
+            sources=["published"],
+            table="Appendix J",
+            columns=[*(Key(setting=setting) for setting in TUNED_FOR), lambda _view: "< 0.1"],
+        ),
+        Rows(keys=[Key("", TASK)], where=lambda view: view.find(Key("f1_at_0", setting="label-only")) is not None),
+    ],
+)
+
+
+def _tests(results: Results) -> Iterator[TableRow]:
+    for better, worse, p in _TESTS:
+        origin: Origin = "human" if better.startswith("Human") else "published"
+        yield TableRow(label=better, cells=(worse, p, None), origin=origin)
+    for entry in our_entries(results):
+        for setting in SETTINGS:
+            number = results.find(entry.key(f"p_better_than_{setting}"))
+            if number is not None:
+                cells = (ModelSetting(entry.model, setting).label, _p_cell(number), number.n)
+                yield TableRow(label=entry.label, cells=cells)
+    for key, number in results.ours.items():
+        if person := _PERSON.fullmatch(key.metric):
+            cells = (ModelSetting(key.model, key.setting).label, _p_cell(number), number.n)
+            yield TableRow(label=f"Person {person['person']}", cells=cells, origin="human")
+
+
+_SIGNIFICANCE: Final = _define("vflute_significance", [_tests])
+
+
+def _by_template(results: Results) -> Iterator[TableRow]:
+    """Yield accuracy and F1@0 by the instruction of the rows, with mean and spread over the instructions."""
+    names = sorted({key.category for key in results.ours if key.metric in _BY_TEMPLATE})
+    for entry in our_entries(results):
+        measured = [(name, [results.find(entry.key(metric, ("", name))) for metric in _BY_TEMPLATE]) for name in names]
+        block = [
+            TableRow(label=name, cells=(numbers[0].n, *map(with_interval, numbers)))
+            for name, numbers in measured
+            if numbers[0] is not None
+        ]
+        columns = [
+            [number.value for _, numbers in measured if (number := numbers[i])] for i in range(len(_BY_TEMPLATE))
+        ]
+        for label, statistic in (("Mean", mean), ("Standard deviation", stdev)):
+            values = [column if None not in column and len(column) > 1 else [] for column in columns]
+            cells = (statistic([value or 0.0 for value in column]) if column else None for column in values)
+            block.append(TableRow(label=label, cells=(None, *cells)))
+        yield from section(entry.label, block) if len(block) > 2 else []
+
+
+_TEMPLATES: Final = _define("vflute_templates", [_by_template])

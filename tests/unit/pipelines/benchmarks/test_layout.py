@@ -15,10 +15,11 @@ from pipelines.benchmarks.layout import (
     TableDef,
     coverage_notes,
     if_ours,
+    table_def,
 )
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.results import Key, Results, count_of
-from pipelines.benchmarks.tables import Table, TableCell, TableValue
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
 
 def metric(setting: str, value: float | None, name: str = "accuracy", **fields: str) -> Metric:
@@ -139,3 +140,32 @@ def test_gaps_are_notes_and_unmark_the_best() -> None:
         coverage=lambda results: coverage_notes(results.sizes(lambda _key: True), 9, "{size} of {full}"),
     ).lay_out(RESULTS)
     assert (table.notes, table.better) == (("4 of 9",), ())
+
+
+def test_words_of_a_table_come_from_the_packages_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {
+        "title": "T",
+        "columns": {
+            "Accuracy": {"metric": "accuracy", "change": "change"},
+            "Count": {"metric": "count", "show": "count"},
+            "Setting": {"cell": "setting", "category": "c"},
+        },
+        "groups": [["", 1], ["Others", 2]],
+        "better": ["higher", "", ""],
+        "notes": ["first"],
+    }
+    files = {"t": entry, "heads": {"title": "H", "columns": ["Accuracy"]}}
+    monkeypatch.setattr("pipelines.benchmarks.layout.load_yaml", lambda _package, _name: files)
+    table = table_def(
+        "package of this test",
+        "t",
+        [Rows(keys=[Key("", "choice", "two")], models=["x"])],
+        functions={"setting": lambda view, key: f"{view.key.setting}, {key.category}"},
+        notes=["second"],
+        style="percent1",
+    ).lay_out(RESULTS)
+    assert cells(table) == [("x", (TableValue(value=0.75, delta=0.25), 3, "two, c"))]
+    assert (table.id, table.groups, table.better) == ("t", (("", 1), ("Others", 2)), ("higher", "", ""))
+    assert (table.style, table.notes) == ("percent1", ("first", "second"))
+    rows = table_def("package of this test", "heads", [lambda _results: [TableRow(label="r", cells=(1.0,))]])
+    assert cells(rows.lay_out(RESULTS)) == [("r", (1.0,))]
