@@ -15,12 +15,11 @@ from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.people.authors_files import READER
+from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, Wording, build_prompt
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
 from pipelines.benchmarks.mate.source import read_mate
-from pipelines.benchmarks.mate.wording.own import PROMPT_VERSION, build_prompt
-from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample, Source
 from pipelines.errors import DatasetError
 
@@ -50,8 +49,8 @@ class _Mate:
             version, prompt_text = _AS_DISTRIBUTED, texts.fill(_AS_DISTRIBUTED, input_str=row["text"])
         else:
             scene = parse_scene(sample.data["scene"])
-            build = build_paper_prompt if texts.version(_BUILT).removesuffix("+custom") == _PAPER else build_prompt
-            prompt = build(scene, question_of(row), shots_of(row), cot=query.setting == COT)
+            wording: Wording = "paper" if texts.version(_BUILT).removesuffix("+custom") == _PAPER else "own"
+            prompt = build_prompt(scene, question_of(row), shots_of(row), cot=query.setting == COT, wording=wording)
             version, prompt_text = _BUILT, texts.fill(_BUILT, prompt=prompt)
         in_force, picture = texts.version(version), _picture(sample, query.task)
         if in_force == _BLACK[version]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from pipelines.benchmarks.mate.answers import Gold, decode, read_gold
 from pipelines.benchmarks.mate.linking import linking_attributes
+from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples, row_shots
 from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, MateRow, shots_of
 from pipelines.benchmarks.mate.scene import (
     TASKS,
@@ -25,7 +26,6 @@ from pipelines.benchmarks.mate.scene import (
     pointer_value_in,
     unique_values,
 )
-from pipelines.benchmarks.mate.wording.own import build_prompt, count_solved_examples, row_shots
 
 _IDS = ("example_id", "id")
 _GOLDS = ("gold_reference", "answer")

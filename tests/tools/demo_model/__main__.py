@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from jobs.demo.checkpoint import SENTENCES
-from pipelines.benchmarks.mate.wording.own import build_prompt
+from pipelines.benchmarks.mate.prompts import build_prompt
 from tests.tools.demo_model.formats import closed_questions
 from tests.tools.demo_model.lookup import extend, is_extended, quiet_directions
 from tests.tools.demo_model.network import load, make_model, make_tokenizer, save

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import Question, Scene, unique_values
-from pipelines.benchmarks.mate.wording.own import build_prompt
 from tests.tools.demo_model.scenes import CELL, CLIP_FRAMES, CLIP_HEIGHT, CLIP_WIDTH, HEIGHT, WIDTH
 
 IGNORED: Final = -100

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import apply_rotary_pos_emb
 
 from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import Question, Scene, unique_values
-from pipelines.benchmarks.mate.wording.own import build_prompt
 from tests.tools.demo_model.lookup import ANSWER_END, LOOKUP_HEAD, VALUE_END
 from tests.tools.demo_model.questions import IGNORED, Chat, Tokens
 

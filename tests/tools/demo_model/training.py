@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.benchmarks.mate.answers import gold_json
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES
-from pipelines.benchmarks.mate.wording.own import build_prompt
 from tests.tools.demo_model.network import DIMENSIONS
 from tests.tools.demo_model.questions import (
     IGNORED,

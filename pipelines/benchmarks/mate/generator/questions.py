@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pipelines.benchmarks.mate.answers import Gold
 from pipelines.benchmarks.mate.generator.appearance import ObjectSet
+from pipelines.benchmarks.mate.prompts import draw_shots
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, Scene, find_object, unique_values
-from pipelines.benchmarks.mate.wording.own import draw_shots
 
 KINDS = {"mm": ("img2txt", "txt2img"), "um": ("img2img", "txt2txt")}  # file name's first part -> tasks
 STRATA = (1, 2, 3, 0)  # attributes that link an object; 0 stands for coordinates alone

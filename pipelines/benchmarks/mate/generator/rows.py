@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipelines.benchmarks.mate.answers import gold_json
@@ -10,9 +9,9 @@ from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Op
 from pipelines.benchmarks.mate.generator.questions import KINDS, QuestionItem, pools_of
 from pipelines.benchmarks.mate.generator.scenes import Layout
 from pipelines.benchmarks.mate.linking import linking_attributes
+from pipelines.benchmarks.mate.prompts import Wording, build_prompt, scene_text
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import TEXTUAL, VISUAL
-from pipelines.benchmarks.mate.wording.own import build_prompt, scene_text
 
 BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
 
@@ -24,7 +23,7 @@ class Example:
     layout: Layout
     questions: tuple[tuple[str, QuestionItem], ...]  # `mm` with the cross-modal question, `um` with the unimodal one
     name: str = ""  # of the scene in all files; '': a digest of its data
-    build: Callable[..., str] = build_prompt  # writes the prompts
+    wording: Wording = "own"  # of the prompts
     settings: frozenset[tuple[str, str]] | None = None  # kinds and settings of its rows; None: all of the plan
 
     @property
@@ -74,7 +73,7 @@ def _row(plan: Plan, example: Example, item: QuestionItem, shots: int, *, cot: b
     row = {
         "example_id": name,
         "task": question.task,
-        "input_str": example.build(scene, question, examples, cot=cot),
+        "input_str": build_prompt(scene, question, examples, cot=cot, wording=example.wording),
         "gold_reference": gold_json(gold),
         "image": BLANK_IMAGE if question.task == "txt2txt" else f"{name}.png",
         "scene": _scene_json(layout),

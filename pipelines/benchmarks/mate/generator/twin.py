@@ -30,17 +30,15 @@ from pipelines.benchmarks.mate.generator.rows import Example
 from pipelines.benchmarks.mate.generator.scenes import Layout, draw_layout
 from pipelines.benchmarks.mate.generator.strata import Search
 from pipelines.benchmarks.mate.linking import linking
+from pipelines.benchmarks.mate.prompts import WORDINGS, Wording, build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of, shots_of
 from pipelines.benchmarks.mate.scene import Question, parse_scene
-from pipelines.benchmarks.mate.wording.own import build_prompt
-from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 
 _ATTEMPTS: Final = 40
 """Scenes that are drawn for one that allows all its parameters; then the number of links may differ."""
-WORDINGS: Final = {"paper": build_paper_prompt, "own": build_prompt}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +51,7 @@ class Parameters:
     """First part of a file's name -> task, (target, pointer), and attributes that link the object."""
     settings: frozenset[tuple[str, str]]
     """Kind and setting of its rows."""
-    wording: str = "own"
-    """Of `WORDINGS`."""
+    wording: Wording = "own"
     is_worded_alike: bool = False
     """Whether that wording gives its prompts byte for byte."""
     may_show_target: bool = False
@@ -85,7 +82,7 @@ class Parameters:
         )
 
 
-def _wording(sample: Sample) -> tuple[str, bool]:
+def _wording(sample: Sample) -> tuple[Wording, bool]:
     """Return whose wording a scene's prompts have, and whether it gives them byte for byte.
 
     Solved examples that ask for their own pointer, whose target is not known, are not looked at.
@@ -97,9 +94,10 @@ def _wording(sample: Sample) -> tuple[str, bool]:
     comparable = [
         row for row in texts if row["shots"] is not None and row["target"] not in {name for name, _ in row["shots"]}
     ]
-    for name, build in WORDINGS.items():
+    for name in WORDINGS:
         if comparable and all(
-            build(scene, question_of(row), _shots(row), cot=row["setting"] == COT) == row["text"] for row in comparable
+            build_prompt(scene, question_of(row), _shots(row), cot=row["setting"] == COT, wording=name) == row["text"]
+            for row in comparable
         ):
             return name, True
     return "paper", False
@@ -206,7 +204,7 @@ def _drawn(plan: Plan, parameters: Parameters, layout: Layout) -> Example | None
         layout,
         tuple(questions),
         name=parameters.example_id,
-        build=WORDINGS[parameters.wording],
+        wording=parameters.wording,
         settings=parameters.settings,
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.rows import COT, question_of, shots_of
 from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.benchmarks.mate.scene_rows import PICTURE
-from pipelines.benchmarks.mate.wording.own import build_prompt
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.records import Row, Sample
 

@@ -19,7 +19,7 @@ from models.messages import Answer, Call, Frames, Generation, Media, Part, Text,
 from models.spec import ModelSpec
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import WHITE_PICTURE
-from pipelines.benchmarks.mate.wording.own import build_prompt
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.media.decoder import blank_frames
 from tests.tools.demo_model.formats import closed_questions
 from tests.tools.demo_model.questions import clip_question, questions_about

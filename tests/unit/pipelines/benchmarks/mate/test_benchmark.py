@@ -7,10 +7,9 @@ from typing import Any
 from models.messages import Media, Text
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, BLACK_PICTURE, WHITE_PICTURE
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.scene_rows import parse_row
-from pipelines.benchmarks.mate.wording.own import build_prompt
-from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from tests.support.mate_samples import NAMED, as_sample, files, media_and_text, prompts, read
@@ -62,7 +61,7 @@ class TestPrompts:
         (prompt,) = BENCHMARK.prompter.prompts(PromptInput(sample, "txt2img", "0-shot", texts, 1))
         assert prompt.version == "mate-built-paper"
         ((_, text),) = (turn.parts for turn in prompt.steps[0].turns)
-        assert text == Text(build_paper_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color")))
+        assert text == Text(build_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color"), wording="paper"))
 
     def test_set_black_replaces_the_white_picture_and_nothing_else(self, tmp_path: Path) -> None:
         text_only = row("B", "txt2txt", NAMED, "rotation", input_str=None)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
+from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import Question, Scene, parse_scene
-from pipelines.benchmarks.mate.wording.paper import build_paper_prompt
 
+build_paper_prompt = partial(build_prompt, wording="paper")
 CAMERA = [9.915478112284436, 0, 5.34366512298584]
 
 
@@ -162,5 +164,5 @@ def test_text_to_image_in_steps_is_figure_11() -> None:
 
 
 def test_steps_are_refused_for_unimodal_tasks() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="img2img"):
         build_paper_prompt(UNIMODAL, _ask("img2img", "shape", "cone", "color"), cot=True)

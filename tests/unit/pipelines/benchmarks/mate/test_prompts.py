@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.benchmarks.mate import prompts
 from pipelines.benchmarks.mate.scene import TASKS, TEXTUAL, VISUAL, Question, parse_scene, pointer_pool
-from pipelines.benchmarks.mate.wording import own as prompts
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "mate"
@@ -24,6 +24,7 @@ PAIRS = [
     if pointer != target
 ]
 CROSSMODAL = {"img2txt", "txt2img"}
+OWN_PHRASES = prompts.WORDINGS["own"]["pointer"]
 CASES = [(*pair, cot) for pair in PAIRS for cot in (False, True) if pair[0] in CROSSMODAL or not cot]
 
 
@@ -47,8 +48,8 @@ def test_what_each_prompt_holds_and_hides(task: str, pointer: str, target: str, 
     assert ("image" in lines[0], "JSON" in lines[0]) == (task != "txt2txt", task != "img2img")
     assert ("metal" in lines[0]) is crossmodal
     assert lines[1].count(form) == 1
-    assert prompts.pointer_phrase(pointer, question.pointer_value) in lines[1]
-    assert prompts.pointer_phrase(pointer, question.pointer_value) in lines[-1]
+    assert prompts.pointer_phrase(OWN_PHRASES, question) in lines[1]
+    assert prompts.pointer_phrase(OWN_PHRASES, question) in lines[-1]
     assert lines[-1].endswith("?")
     options = {
         "color": "gray, red, blue, green, brown, purple, cyan, yellow",
@@ -83,7 +84,8 @@ def test_what_each_prompt_holds_and_hides(task: str, pointer: str, target: str, 
     ],
 )
 def test_pointer_phrase_describes_the_object(attribute: str, value: Any, phrase: str) -> None:
-    assert prompts.pointer_phrase(attribute, value).endswith(phrase)
+    question = Question(task="img2txt", pointer_attribute=attribute, pointer_value=value, target_attribute="name")
+    assert prompts.pointer_phrase(OWN_PHRASES, question).endswith(phrase)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pipelines.benchmarks.mate.error_analysis import chance, in_scene
 from pipelines.benchmarks.mate.generator.generate import GeneratedSummary, generate
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Options
 from pipelines.benchmarks.mate.linking import LINKABLE, linking, linking_attributes
+from pipelines.benchmarks.mate.prompts import count_solved_examples
 from pipelines.benchmarks.mate.scene import (
     COLORS,
     SHAPES,
@@ -30,7 +31,6 @@ from pipelines.benchmarks.mate.scene import (
     pointer_pool,
     shot_shows_target,
 )
-from pipelines.benchmarks.mate.wording.own import count_solved_examples
 from pipelines.errors import UsageError
 from tests.support.mate_error_summary import out_of_scene
 
