@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.errors import ClusterError, RunCancelledError
-from cluster.ray_private import autoscaler_report
+from cluster.ray_private import autoscaler_report, available_resources
 
 log = logging.getLogger(__name__)
 
@@ -72,8 +72,10 @@ def gpus_of_nodes() -> list[int]:
     return [count for count in counts if count]
 
 
-def node_selectors(sizes: Sequence[int]) -> dict[str, Any]:
+def node_selectors(sizes: Sequence[int], *, gpus: int = 0) -> dict[str, Any]:
     """Return Ray's options that place actors on the nodes with these numbers of GPUs; {} where any node will do.
+
+    With `gpus`, actors that share GPUs are placed on the fewest live nodes on which so many are free, if there are.
 
     Nodes are selected by the label `pool` (`gpu1` for one GPU and so on, as the cluster files give) where every live
     node with GPUs has it; else by their ids, which later nodes do not have: where these are gone, others will do.
@@ -83,6 +85,8 @@ def node_selectors(sizes: Sequence[int]) -> dict[str, Any]:
     nodes = [node for node in ray.nodes() if node.get("Alive") and node["Resources"].get("GPU")] if sizes else []
     if not nodes:
         return {}
+    if packed := _pack([node["NodeID"] for node in nodes if node["Resources"]["GPU"] in sizes], gpus):
+        return {"label_selector": {"ray.io/node-id": _any_of(packed)}, "fallback_strategy": [{"label_selector": {}}]}
     pools = {(f"gpu{node['Resources']['GPU']:g}", (node.get("Labels") or {}).get("pool")) for node in nodes}
     if all(expected == pool for expected, pool in pools):
         return {"label_selector": {"pool": _any_of([f"gpu{size}" for size in sizes])}}
@@ -90,6 +94,18 @@ def node_selectors(sizes: Sequence[int]) -> dict[str, Any]:
     if len(ids) in (0, len(nodes)):
         return {}
     return {"label_selector": {"ray.io/node-id": _any_of(ids)}, "fallback_strategy": [{"label_selector": {}}]}
+
+
+def _pack(nodes: Sequence[str], gpus: int) -> list[str]:
+    """Return the nodes with the most free GPUs that together have `gpus`; [] where there are too few."""
+    available = available_resources() if gpus else {}
+    free = {node: int(available.get(node, {}).get("GPU", 0)) for node in nodes}
+    packed: list[str] = []
+    for node in sorted(nodes, key=lambda node: (-min(gpus, free[node]), free[node])):
+        if gpus > 0 and free[node]:
+            packed.append(node)
+            gpus -= free[node]
+    return packed if gpus <= 0 else []
 
 
 def _any_of(values: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ _NAMES: Final = (
     ("ray._private.worker", "_global_node"),
     ("ray._private.worker", "print_to_stdstream"),
     ("ray._private.services", "get_node"),
+    ("ray._private.state", "available_resources_per_node"),
     ("ray._raylet", "AuthenticationTokenLoader"),
     ("ray._raylet", "Config"),
     ("ray.experimental.internal_kv", "_internal_kv_get"),
@@ -87,6 +88,12 @@ def cluster_token() -> str | None:
         return str(loader.get_raw_token()) or None if loader.has_token() else None
     except AuthenticationError:
         return None
+
+
+def available_resources() -> dict[str, dict[str, float]]:
+    """Return what is free on each node, by the node's id."""
+    free: dict[str, dict[str, float]] = _get("ray._private.state", "available_resources_per_node")()
+    return free
 
 
 def autoscaler_report() -> dict[str, Any]:

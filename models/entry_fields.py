@@ -176,6 +176,7 @@ class LocalSettings(StrictModel):
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1
+    replicas_per_gpu: int = Field(default=1, ge=1, le=16)  # for a small model; each replica has its share of the memory
     offload: bool = False  # layers that do not fit are kept in CPU memory or on disk: equal answers, slowly
     share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
     prepare_ahead: bool = True  # on GPUs, preprocess the next pictures and clips while the model answers

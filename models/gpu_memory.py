@@ -70,15 +70,16 @@ class Placement:
     replicas: int
     batch_size: int
     need: MemoryNeed
-    gpu_bytes: int  # memory of one GPU
+    gpu_bytes: int  # memory of one GPU, or of the share of one
     fits: bool
     bytes_per_gpu: int  # memory needed at the batch size above
+    per_gpu: int = 1  # replicas that share a GPU, and its memory
     reason: str = ""  # what is missing; '' when it fits
 
     @property
     def gpus(self) -> int:
         """Return the number of GPUs over all replicas."""
-        return self.tensor_parallel * self.replicas
+        return self.tensor_parallel * -(-self.replicas // self.per_gpu)
 
 
 def bytes_per_weight(spec: ModelSpec, size: ModelSize | None = None) -> int:
@@ -159,7 +160,8 @@ def plan_placement(
     if not gpus:
         raise ValueError("no GPUs to place a model on; give the bytes of at least one GPU")
     batch = batch or BatchShape()
-    degrees = [tensor_parallel] if tensor_parallel else _degrees(size.shape, len(gpus))
+    is_shared = spec.replicas_per_gpu > 1
+    degrees = [tensor_parallel] if tensor_parallel else [1] if is_shared else _degrees(size.shape, len(gpus))
     candidates = [_place(spec, size, gpus, batch, degree) for degree in degrees]
     useful_rows = min(USEFUL_ROWS, spec.batch_size or USEFUL_ROWS)
     fitting = [candidate for candidate in candidates if candidate.fits]
@@ -175,7 +177,7 @@ def _degrees(shape: Shape | None, gpus: int) -> list[int]:
 
 def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchShape, degree: int) -> Placement:
     need = memory_need(spec, size, degree)
-    gpu_bytes = min(gpus)
+    gpu_bytes = min(gpus) // spec.replicas_per_gpu
     available = gpu_bytes - need.total(batch, 0)
     # The engine gives a batch half of what is free: the other half is for prefixes that later calls share.
     estimate = min(MAX_ROWS, available // 2 // (2 * batch.own_tokens * need.cache_per_token)) if available > 0 else 0
@@ -183,12 +185,13 @@ def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchSh
     total = need.total(batch, rows)
     return Placement(
         tensor_parallel=degree,
-        replicas=max(1, min(spec.replicas.max, len(gpus) // degree)),
+        replicas=max(1, min(spec.replicas.max, len(gpus) // degree * spec.replicas_per_gpu)),
         batch_size=rows,
         need=need,
         gpu_bytes=gpu_bytes,
         fits=total <= gpu_bytes and degree <= len(gpus),
         bytes_per_gpu=total,
+        per_gpu=spec.replicas_per_gpu,
     )
 
 
@@ -197,8 +200,9 @@ def _without_room(placement: Placement, spec: ModelSpec, gpus: int) -> Placement
         reason = f"tensor_parallel {placement.tensor_parallel} needs as many GPUs per replica, and there are {gpus}"
     else:
         need = placement.need
+        share = f", which {placement.per_gpu} replicas share" if placement.per_gpu > 1 else ""
         reason = (
-            f"needs {placement.bytes_per_gpu / 1e9:.1f} GB on each of {placement.tensor_parallel} GPUs (weights "
+            f"needs {placement.bytes_per_gpu / 1e9:.1f} GB on each of {placement.tensor_parallel} GPUs{share} (weights "
             f"{need.weights / 1e9:.1f} GB, activations {need.activations / 1e9:.1f} GB), and the smallest "
             f"has {placement.gpu_bytes / 1e9:.1f} GB: use more or larger GPUs"
         )

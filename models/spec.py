@@ -81,6 +81,8 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
             raise ValueError("offload: only engine transformers keeps layers in CPU memory or on disk")
         if self.offload and (self.tensor_parallel > 1 or self.adapter):
             raise ValueError("offload: a model whose layers are offloaded has tensor_parallel 1 and no adapter")
+        if self.replicas_per_gpu > 1 and (self.tensor_parallel > 1 or self.offload):
+            raise ValueError("replicas_per_gpu: only replicas that hold their whole model on one GPU share it")
         if self.adapter_revision and not self.adapter:
             raise ValueError("adapter_revision needs `adapter`, an id of the hub")
         if self.replicas.min > self.replicas.max:
@@ -127,9 +129,21 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         return self.runs_locally and self.device != "cpu"
 
     @property
-    def replica_gpus(self) -> int:
+    def replica_gpus(self) -> float:
         """GPUs of one replica where the cluster has GPUs; 0 for an endpoint, the baseline and `device: cpu`."""
-        return self.tensor_parallel if self.can_use_gpu else 0
+        if not self.can_use_gpu or self.replicas_per_gpu == 1:
+            return self.tensor_parallel if self.can_use_gpu else 0
+        return 10_000 // self.replicas_per_gpu / 10_000  # Ray counts in these steps, and rounds up
+
+    @property
+    def gpu_fraction(self) -> float:
+        """Part of a GPU's memory that a replica may use: all, or of its share what CUDA's contexts leave."""
+        return 0.92 / self.replicas_per_gpu if self.replicas_per_gpu > 1 else 1.0
+
+    @property
+    def max_gpus(self) -> int:
+        """GPUs of all replicas where the cluster has GPUs."""
+        return self.tensor_parallel * -(-self.replicas.max // self.replicas_per_gpu) if self.can_use_gpu else 0
 
     def needs_gpu(self, *, has_gpus: bool) -> bool:
         """Return whether a replica must be placed on GPUs, in a cluster that has some or none."""

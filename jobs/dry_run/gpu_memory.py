@@ -40,7 +40,7 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
         name,
         "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
         f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.1f}" if size else "",
-        str(spec.tensor_parallel) if spec.runs_locally else "0",
+        f"{spec.tensor_parallel / spec.replicas_per_gpu:g}" if spec.runs_locally else "0",
         ", ".join(spec.papers),
         spec.engine,
         spec.license or "",
@@ -77,7 +77,7 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     best = plan_placement(spec, size, gpu_sizes, batch=load_of(plan))
     origin = "detected" if cards or any(local_gpus()) else "assumed: no local GPU"
     text = (
-        f"{placement.tensor_parallel} GPU{'s' if placement.tensor_parallel > 1 else ''} a replica, "
+        f"{_gpus_a_replica(placement)}, "
         f"{placement.bytes_per_gpu / 1e9:.1f} GB each (weights {placement.need.weights / 1e9:.1f}, "
         f"activations {placement.need.activations / 1e9:.1f}, "
         f"cache {(placement.bytes_per_gpu - placement.need.without_cache) / 1e9:.1f} at {placement.batch_size} rows) "
@@ -100,6 +100,12 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
         if offload
         else None,
     }
+
+
+def _gpus_a_replica(placement: Placement) -> str:
+    if placement.per_gpu > 1:
+        return f"{placement.per_gpu} replicas a GPU"
+    return f"{placement.tensor_parallel} GPU{'s' if placement.tensor_parallel > 1 else ''} a replica"
 
 
 def _on_cpu(weights: float) -> dict[str, Any]:

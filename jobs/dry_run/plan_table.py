@@ -193,7 +193,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "media_groups": plan.groups,
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - saved_tokens(plan, spec),
-        "gpus": spec.replica_gpus * spec.replicas.max,
+        "gpus": spec.max_gpus,
         "gpu_gb": (round(placed.bytes_per_gpu / 1e9, 1) if placed else "unknown") if uses_gpu else 0,
         "placement": placement_summary(spec, plan) if local else None,
         "price": price if price or local or spec.is_random else "no price given",

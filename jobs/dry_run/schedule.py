@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cluster.connect import connect
 from cluster.hardware import local_gpus
@@ -87,7 +88,7 @@ def describe_fleet(
             return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
     if gpus := len(local_gpus()):
         return FleetDescription((gpus,), "this machine")
-    max_gpus = max(work.gpus * specs[work.name].replicas.max for work in workloads)
+    max_gpus = max(specs[work.name].max_gpus for work in workloads)
     node = max(8, *(work.gpus for work in workloads))
     description = "assumed: no --address is given and no GPU is found here"
     return FleetDescription((node,) * -(-max_gpus // node), description, Fleet(gpus=0).node_start_s)
@@ -118,10 +119,19 @@ def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) ->
         "gpu_hour_usd": site.fleet.gpu_hour_usd,
         "unplaced": list(result.unplaced),
         "models": [
-            {
-                name: round(value, 2) if isinstance(value, float) else value
-                for name, value in zip(names, row, strict=True)
-            }
+            _of_replicas(
+                {
+                    name: round(value, 2) if isinstance(value, float) else value
+                    for name, value in zip(names, row, strict=True)
+                },
+                spec.models[row[0]],
+            )
             for row in result.models
         ],
     }
+
+
+def _of_replicas(row: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
+    """Return a model's row for its replicas: a schedule counts those that share a GPU as one."""
+    per_gpu = spec.replicas_per_gpu
+    return row if per_gpu == 1 else {**row, "gpus_a_replica": spec.replica_gpus, "loads": row["loads"] * per_gpu}

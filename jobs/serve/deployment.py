@@ -124,7 +124,7 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, config: Serve
     from ray import serve
 
     local = spec.can_use_gpu and cluster.has_gpus
-    resources = {"num_gpus": spec.tensor_parallel} if local else {"num_cpus": min(_ENGINE_CPUS, cluster.cpus / 4)}
+    resources = {"num_gpus": spec.replica_gpus} if local else {"num_cpus": min(_ENGINE_CPUS, cluster.cpus / 4)}
     scaling = {
         "min_replicas": spec.replicas.min,
         "initial_replicas": max(1, spec.replicas.min),

@@ -147,7 +147,7 @@ def _estimate(status: PairStatus, spec: ModelSpec, plans: Sequence[ModelPlan], g
         )
     if gpu_hour_usd is not None and spec.can_use_gpu:
         is_priced = True
-        usd += seconds / 3600 * spec.tensor_parallel * spec.replicas.max * gpu_hour_usd
+        usd += seconds / 3600 * spec.max_gpus * gpu_hour_usd
     return Estimate(seconds, usd if is_priced else None)
 
 

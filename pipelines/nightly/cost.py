@@ -58,6 +58,6 @@ def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_us
             is_known = True
     (model,) = spec.models.values()
     if gpu_hour_usd is not None and model.can_use_gpu:
-        total += seconds / 3600 * model.tensor_parallel * model.replicas.max * gpu_hour_usd
+        total += seconds / 3600 * model.max_gpus * gpu_hour_usd
         is_known = True
     return round(total, 6) if is_known else None

@@ -61,14 +61,18 @@ def model_workloads(
 def model_workload(
     name: str, plans: Sequence[ModelPlan], spec: ModelSpec, gpu: GpuProfile | None = None
 ) -> ModelWorkload:
-    """Return the workload of one model; the seconds are meaningless if it needs no local GPU."""
+    """Return the workload of one model; the seconds are meaningless if it needs no local GPU.
+
+    Replicas that share a GPU count as one: what they gain is not estimated.
+    """
     gpu = gpu or GpuProfile()
+    units = tuple(unit_seconds(plan, unit, spec, gpu) for plan in plans for unit in plan.units)
     return ModelWorkload(
         name=name,
-        gpus=spec.replica_gpus,
+        gpus=math.ceil(spec.replica_gpus),
         load_s=gpu.start_s + _weight_bytes(spec) / gpu.load_bytes_per_s,
-        units=tuple(unit_seconds(plan, unit, spec, gpu) for plan in plans for unit in plan.units),
-        max_replicas=spec.replicas.max,
+        units=units,
+        max_replicas=-(-min(spec.replicas.max, len(units) or 1) // spec.replicas_per_gpu),
     )
 
 

@@ -255,9 +255,9 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
     useful = min(job.spec.replicas.max, len(job.units))
     fits, ranks = useful, job.spec.tensor_parallel
     if job.spec.can_use_gpu and cluster.max_gpu_nodes:
-        fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) or useful
+        fits = sum(gpus // ranks for gpus in cluster.max_gpu_nodes) * job.spec.replicas_per_gpu or useful
     elif job.spec.can_use_gpu and cluster.gpus >= ranks:
-        fits = int(cluster.gpus // ranks)
+        fits = int(cluster.gpus // ranks) * job.spec.replicas_per_gpu
     elif not cluster.address:
         fits = int((cluster.cpus - LOAD_CPUS - COMMIT_CPUS) // ENGINE_CPUS)
     return max(1, min(useful, fits))
@@ -266,9 +266,9 @@ def _replicas(job: Job, cluster: ClusterInfo) -> int:
 def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     if spec.needs_gpu(has_gpus=cluster.has_gpus):
         return {
-            "num_gpus": spec.tensor_parallel,
+            "num_gpus": spec.replica_gpus,
             **({"num_cpus": 0} if cluster.is_shared else {}),
             # Else Ray spreads small replicas over all nodes, large ones that other models are planned on among them.
-            **node_selectors(cluster.node_sizes),
+            **node_selectors(cluster.node_sizes, gpus=int(cluster.gpus) if spec.replicas_per_gpu > 1 else 0),
         }
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -28,14 +29,14 @@ def join(head: RayHead, gpus: int, *more: str) -> None:
 
 
 def used_gpus() -> dict[int, float]:
-    """Return the GPUs in use on the node of eight, and on all nodes of one together."""
+    """Return the GPUs in use, some of them in part, on the node of eight, and on all nodes of one together."""
     import ray
     from ray._private.state import available_resources_per_node
 
     free, used = available_resources_per_node(), {8: 0.0, 1: 0.0}
     for node in ray.nodes():
         if gpus := int(node["Resources"].get("GPU", 0)):
-            used[gpus] += gpus - free.get(node["NodeID"], {}).get("GPU", 0.0)
+            used[gpus] += math.ceil(gpus - free.get(node["NodeID"], {}).get("GPU", 0.0))
     return used
 
 
@@ -61,20 +62,24 @@ def watched() -> Iterator[dict[int, float]]:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_replicas_start_on_the_nodes_that_they_are_planned_on(maia_data: str, tmp_path: Path) -> None:
-    """Selected by their label where all have it, else by their ids; Ray alone spreads them over all nodes."""
+    """Selected by their label where all have it, else by their ids; Ray alone spreads them over all nodes.
+
+    Four that share a GPU take one, and leave the other whole.
+    """
     with ray_head("--num-cpus=2", "--num-gpus=0") as head:
         join(head, 8, "--labels=pool=gpu8")
         join(head, 1, "--labels=pool=gpu1")
         with temporary_environment(head.env), connect(f"127.0.0.1:{head.gcs}") as cluster:
             planned = replace(cluster, is_shared=True, gpus=2.0, node_sizes=(1,))
-            for name, replicas in (("label", 1), ("ids", 2)):
+            for name, replicas, per_gpu in (("label", 1, 1), ("ids", 2, 1), ("shares", 4, 4)):
                 if name == "ids":
                     join(head, 1)
                 job = job_of(maia_data, tmp_path / name, replicas=replicas, call_s=0.01, units=2 * replicas)
                 faults = FaultInjection(on_gpu=True, call_s=0.01)
                 receipts: list[Receipt] = []
                 with watched() as peak:
-                    job = replace(job, spec=job.spec.model_copy(update={"fault_injection": faults}))
-                    run_units(job, planned, receipts.append)
+                    changes = {"fault_injection": faults, "replicas_per_gpu": per_gpu}
+                    job = replace(job, spec=job.spec.model_copy(update=changes))
+                    run_units(job, replace(planned, gpus=replicas / per_gpu), receipts.append)
                 assert len({receipt.part for receipt in receipts}) == 2 * replicas
-                assert peak == {8: 0.0, 1: replicas}
+                assert peak == {8: 0.0, 1: replicas / per_gpu}

@@ -153,17 +153,17 @@ class FakeLLM:
         return SimpleNamespace(outputs=[completion], prompt_token_ids=[1] * PROMPT, num_cached_tokens=4)
 
 
-def opened(module: Any, folder: Any, **more: Any) -> tuple[Any, FakeLLM]:
-    """Return the engine and its fake LLM; `takes` is the class of the model, `limits` the spec's."""
+def opened(module: Any, folder: Any, *, takes: Any = None, **settings: Any) -> tuple[Any, FakeLLM]:
+    """Return the engine and its fake LLM; `takes` is the class of the model, the rest settings of the entry."""
     instances: list[FakeLLM] = []
-    model = SimpleNamespace(takes=more.get("takes"), max_model_len=MAX_LEN)
+    model = SimpleNamespace(takes=takes, max_model_len=MAX_LEN)
 
-    def make(**settings: Any) -> FakeLLM:
+    def make(**arguments: Any) -> FakeLLM:
         from transformers import AutoTokenizer
 
-        stand = FakeLLM(settings, AutoTokenizer.from_pretrained(folder), model_config=model)
+        stand = FakeLLM(arguments, AutoTokenizer.from_pretrained(folder), model_config=model)
         instances.append(stand)
         return stand
 
-    spec = ModelSpec(engine="vllm", model=str(folder), limits=more.get("limits", Limits()), tensor_parallel=2)
+    spec = ModelSpec(engine="vllm", model=str(folder), **{"limits": Limits(), "tensor_parallel": 2, **settings})
     return module.VLLMEngine(spec, make=make), instances[0]

@@ -124,6 +124,8 @@ def _device(spec: ModelSpec) -> torch.device:
         gpus = max(torch.cuda.device_count(), sum(1 for _ in _MACHINE_GPUS.glob("*")))
         torch.set_num_threads(max(1, min(_MAX_PIXEL_THREADS, cores // (2 * gpus))))
         allocate_expandable(True)
+        if spec.gpu_fraction < 1:
+            torch.cuda.set_per_process_memory_fraction(spec.gpu_fraction)
         return torch.device("cuda", torch.cuda.current_device())
     # A model on the CPU is alone there and needs every core.
     torch.set_num_threads(max(1, cores // _world_size()))
@@ -144,10 +146,17 @@ def _keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
+def free_gpu_bytes(device: torch.device) -> int:
+    """Return the bytes of a GPU that this process may still reserve: other replicas may have their part of it."""
+    free, total = torch.cuda.mem_get_info(device)
+    limit = total * torch.cuda.get_per_process_memory_fraction(device) - torch.cuda.memory_reserved(device)
+    return max(0, min(int(free), int(limit)))
+
+
 def _free_memory(device: torch.device) -> tuple[int, str]:
     """Return the bytes for weights in this process, and the name of the memory; CPU ranks share a machine's."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0]), "GPU memory"
+        return free_gpu_bytes(device), "GPU memory"
     return free_host_bytes() // _world_size(), "memory"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from models.engines.transformers.checkpoint import Checkpoint
+from models.engines.transformers.checkpoint import Checkpoint, free_gpu_bytes
 from models.engines.transformers.model_config import STATE_LAYERS, heads_of, key_sources, layer_configs, layer_kinds
 from models.spec import ModelSpec
 
@@ -78,7 +78,7 @@ def _free_bytes(device: torch.device) -> int:
     """Return the available bytes, the minimum over ranks: all ranks must form the same batches."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        free = int(torch.cuda.mem_get_info(device)[0] + unused)
+        free = free_gpu_bytes(device) + int(unused)
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if torch.distributed.is_initialized():

@@ -34,6 +34,7 @@ def engine_settings(spec: ModelSpec, revision: str | None, processor: Any) -> di
         "seed": spec.seed,
         # All GPUs of the replica are visible to this process: Ray need not place vLLM's workers again.
         **({"distributed_executor_backend": "mp"} if spec.tensor_parallel > 1 else {}),
+        **({"gpu_memory_utilization": spec.gpu_fraction} if spec.replicas_per_gpu > 1 else {}),
         **({"enable_lora": True, "max_lora_rank": 256} if spec.adapter else {}),
         **({} if _normalizes_alike(processor) else {"mm_device_do_normalize": False}),
         **_cpu_settings(),

@@ -159,3 +159,20 @@ def test_nodes_of_a_size_are_selected_where_labels_tell_it(
     options = placement.node_selectors(sizes)
     assert options.get("label_selector", {}) == selector
     assert ("fallback_strategy" in options) == ("ray.io/node-id" in selector)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gpus", "packed"),
+    [((1,), 1, "a"), ((1,), 2, "in(a,b)"), ((1, 8), 3, "d"), ((8,), 8, "d"), ((1,), 3, "in(a,b,c)")],
+)
+def test_replicas_that_share_gpus_take_the_fewest_nodes(
+    sizes: tuple[int, ...], gpus: int, packed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    nodes = [{"NodeID": name, "Alive": True, "Resources": {"GPU": float(1 if name < "d" else 8)}} for name in "abcd"]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    free = {"a": {"GPU": 1.0}, "b": {"GPU": 1.0}, "c": {"GPU": 1.0}, "d": {"GPU": 6.0}}
+    monkeypatch.setattr(placement, "available_resources", lambda: free)
+    selector = placement.node_selectors(sizes, gpus=gpus)["label_selector"]
+    assert selector == {"ray.io/node-id": packed}

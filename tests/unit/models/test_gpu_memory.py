@@ -135,3 +135,12 @@ def test_model_size_of_a_damaged_folder_comes_from_its_entry(damage: bytes, tmp_
     assert model_size(spec(model=str(tmp_path), parameters_b=2.0)) == ModelSize(2e9, None)
     assert model_size(spec(model=str(tmp_path))) is None
     assert model_size(ModelSpec(engine="random")) is None
+
+
+def test_replicas_that_share_a_gpu_share_its_memory() -> None:
+    shared = spec(replicas={"max": 99}, replicas_per_gpu=4)
+    placement = plan_placement(shared, ModelSize(1e9, None), [80 * GB] * 2)
+    assert (placement.gpu_bytes, placement.replicas, placement.gpus) == (20 * GB, 8, 2)
+    large = plan_placement(shared, SEVEN_B, [80 * GB] * 8)
+    assert large.tensor_parallel == 1
+    assert "which 4 replicas share" in plan_placement(shared, SEVEN_B, [24 * GB]).reason

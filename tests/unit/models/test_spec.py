@@ -234,3 +234,17 @@ def test_providers_have_addresses_of_their_own() -> None:
         "https://generativelanguage.googleapis.com/v1beta",
     ]
     assert all(entry.is_endpoint for entry in entries)
+
+
+@pytest.mark.parametrize("settings", [{"tensor_parallel": 2}, {"offload": True}])
+def test_only_models_of_one_gpu_share_it(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="replicas_per_gpu: only replicas that hold their whole model on one GPU"):
+        ModelSpec(engine="transformers", model="m", replicas_per_gpu=2, **settings)
+
+
+@pytest.mark.parametrize("replicas", range(2, 17))
+def test_replicas_that_share_a_gpu_fit_on_it(replicas: int) -> None:
+    spec = ModelSpec(engine="transformers", model="m", replicas_per_gpu=replicas, replicas={"max": replicas + 1})
+    assert 0.99 < replicas * spec.replica_gpus <= 1
+    assert replicas * spec.gpu_fraction == pytest.approx(0.92)
+    assert spec.max_gpus == 2

@@ -60,3 +60,10 @@ def test_an_entry_on_cpus_needs_no_gpu() -> None:
     huge = gpu_memory.placement_summary(entry(device="cpu", parameters_b=9e5), PLAN, [80 * GB])
     assert huge is not None
     assert (huge["fits"], huge["words"].endswith("; does not fit")) == (False, True)
+
+
+def test_dry_run_shows_replicas_that_share_a_gpu() -> None:
+    summary = gpu_memory.placement_summary(entry(parameters_b=2.0, replicas_per_gpu=4), PLAN, [80 * GB])
+    assert summary is not None
+    assert summary["words"].startswith("4 replicas a GPU, ")
+    assert "of 20 GB (detected)" in summary["words"]

@@ -94,3 +94,14 @@ def test_schedule_with_a_cost_limit_runs_models_one_after_another(
     first, second, third = summary["models"]
     assert (first["begins_s"], second["begins_s"], third["begins_s"]) == (0, first["ends_s"], second["ends_s"])
     assert [model["model"] for model in summary["models"]] == ["a", "b", "big"]
+
+
+def test_schedule_counts_a_gpu_that_replicas_share_once(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    on(monkeypatch, cards=2)
+    shared = ModelSpec.model_validate({**LOCAL.model_dump(), "replicas_per_gpu": 2, "replicas": {"max": 2}})
+    spec = replace(spec, models={"a": shared, "b": shared})
+    summary = schedule_summary(spec, plan_sweep(SweepContext.open(spec)))
+    assert summary is not None
+    rows = summary["models"]
+    assert isinstance(rows, list)
+    assert [(row["begins_s"], row["gpus_a_replica"], row["loads"]) for row in rows] == [(0.0, 0.5, 2)] * 2

@@ -132,7 +132,16 @@ def test_replica_on_a_gpu_of_its_own_takes_two_batches(change: dict[str, Any], g
 
 
 def test_replica_is_kept_to_the_nodes_that_it_is_planned_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "node_selectors", lambda sizes: {"label_selector": {"pool": f"gpu{sizes[0]}"}})
+    monkeypatch.setattr(executor, "node_selectors", lambda sizes, **_: {"label_selector": {"pool": f"gpu{sizes[0]}"}})
     share = replace(STANDING, gpus=2.0, is_shared=True, node_sizes=(1,))
     assert executor._engine_resources(spec(), share)["label_selector"] == {"pool": "gpu1"}
     assert executor._replica_demand(spec(), share) == {"GPU": 1, "CPU": 0}
+
+
+def test_replicas_share_gpus_where_their_entry_says_so() -> None:
+    shared = spec(replicas_per_gpu=4)
+    assert _engine_resources(shared, STANDING) == {"num_gpus": 0.25}
+    for cluster in (STANDING, DECLARED):
+        assert _replicas(job(shared, units=999), cluster) == min(
+            shared.replicas.max, 4 * _replicas(job(spec(), units=999), cluster)
+        )

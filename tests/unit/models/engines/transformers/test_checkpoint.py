@@ -152,5 +152,22 @@ def test_process_on_a_gpu_has_threads_for_pixels(
     assert (numbers, settings) == ([threads], ["expandable_segments:True"])
 
 
+def test_replica_that_shares_a_gpu_reserves_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    fractions = [1.0]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    monkeypatch.setattr(torch._C, "_accelerator_setAllocatorSettings", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _: fractions[-1])
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (70 << 30, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 1 << 30)
+    device = checkpoint._device(ModelSpec(engine="transformers", model="m"))
+    assert (fractions, checkpoint.free_gpu_bytes(device)) == ([1.0], 70 << 30)
+    device = checkpoint._device(ModelSpec(engine="transformers", model="m", replicas_per_gpu=4))
+    assert (fractions[1:], checkpoint.free_gpu_bytes(device)) == ([0.23], int((0.23 * 80 - 1) * (1 << 30)))
+
+
 def test_setting_of_torchs_allocator_exists() -> None:
     checkpoint.allocate_expandable(False)

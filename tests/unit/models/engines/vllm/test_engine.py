@@ -252,3 +252,10 @@ def _words() -> Any:
     from models.messages import Text
 
     return Text("REFUSED")
+
+
+def test_replica_that_shares_a_gpu_takes_its_part(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    _, stand = opened(vllm_module, checkpoint_of("llama"))
+    assert "gpu_memory_utilization" not in stand.settings
+    _, stand = opened(vllm_module, checkpoint_of("llama"), tensor_parallel=1, replicas_per_gpu=4)
+    assert stand.settings["gpu_memory_utilization"] == pytest.approx(0.23)
