@@ -141,12 +141,14 @@ def _long_start() -> Iterator[None]:
     """Give an embedded Ray `START_S` to start: its own limit is half a minute, too short on a busy machine."""
     deadline = time.monotonic() + START_S
 
-    def patient(find: Callable[..., object]) -> Callable[..., object]:
+    def patient(find: Callable[..., object], ended: Callable[[], str]) -> Callable[..., object]:
         def get_node(*args: object) -> object:
             while True:
                 try:
                     return find(*args)
-                except RuntimeError:  # the node is not up
+                except RuntimeError as error:  # the node is not up
+                    if name := ended():
+                        raise ConnectionError(f"its {name} ended as it started") from error
                     if time.monotonic() > deadline:
                         raise
                 time.sleep(0.1)

@@ -14,10 +14,12 @@ from cluster.errors import ClusterError
 
 WRITTEN_FOR: Final = "2.60"
 REAP_S: Final = 30
+_NEEDED: Final = ("gcs_server", "raylet")
 _NAMES: Final = (
     ("ray._private.worker", "_global_node"),
     ("ray._private.worker", "print_to_stdstream"),
     ("ray._private.services", "get_node"),
+    ("ray._private.services", "start_ray_process"),
     ("ray._private.state", "available_resources_per_node"),
     ("ray._raylet", "AuthenticationTokenLoader"),
     ("ray._raylet", "Config"),
@@ -67,9 +69,27 @@ def printed_by(write: Callable[..., None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nodes_found_by(find: Callable[[Callable[..., object]], Callable[..., object]]) -> Iterator[None]:
-    """Let a function look for a node that starts, made from Ray's own, within a block."""
-    with _replaced("ray._private.services", "get_node", find(_get("ray._private.services", "get_node"))):
+def nodes_found_by(find: Callable[[Callable[..., object], Callable[[], str]], Callable[..., object]]) -> Iterator[None]:
+    """Let a function look for a node that starts, within a block.
+
+    It is made from Ray's own and from a function that names a process which the node needs and that has ended, or ''.
+    """
+    services, started = "ray._private.services", list[tuple[str, Any]]()
+    start = _get(services, "start_ray_process")
+
+    def record(command: object, process_type: str, *args: object, **options: object) -> Any:
+        info = start(command, process_type, *args, **options)
+        started.append((process_type, info.process))
+        return info
+
+    def ended() -> str:
+        needed = (entry for entry in started if entry[0] in _NEEDED)
+        return next((name for name, process in needed if process.poll() is not None), "")
+
+    with (
+        _replaced(services, "start_ray_process", record),
+        _replaced(services, "get_node", find(_get(services, "get_node"), ended)),
+    ):
         yield
 
 

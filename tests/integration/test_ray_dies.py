@@ -77,3 +77,24 @@ def test_run_reports_the_killed_head_of_its_cluster(run_arguments: list[str], tm
     text = (tmp_path / "log").read_text()
     assert "the cluster's head stays unreachable. Run the same command again" in text
     assert "Traceback" not in text
+
+
+START = """
+import sys
+import ray._private.services as services
+from jobs.cli.main import main
+services.RAYLET_EXECUTABLE = "/bin/false"
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+def test_raylet_that_ends_as_it_starts_is_reported_at_once(
+    command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
+) -> None:
+    """As under a limit of memory; its node is not awaited for three minutes."""
+    command = [sys.executable, "-c", START, *run_arguments]
+    result = subprocess.run(command, env=command_env, capture_output=True, text=True, timeout=400, check=False)
+    assert result.returncode == 3, result.stderr
+    assert "a local Ray cannot be used: its raylet ended as it started; run again when" in result.stderr
+    assert not parts(tmp_path / "out")

@@ -47,10 +47,27 @@ def test_a_ray_without_a_name_is_refused_before_it_starts(monkeypatch: pytest.Mo
 
 def test_names_are_replaced_within_a_block_only() -> None:
     before = ray._private.worker.print_to_stdstream, ray._private.services.get_node
-    with printed_by(print), nodes_found_by(lambda original: lambda *args: (original, args)):
+    with printed_by(print), nodes_found_by(lambda original, _: lambda *args: (original, args)):
         assert ray._private.worker.print_to_stdstream is print
         assert ray._private.services.get_node(1) == (before[1], (1,))
     assert (ray._private.worker.print_to_stdstream, ray._private.services.get_node) == before
+
+
+def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(command: list[str], *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(process=subprocess.Popen(command))
+
+    monkeypatch.setattr(ray._private.services, "start_ray_process", start)
+    with nodes_found_by(lambda _, ended: ended):
+        for command, kind in ((["true"], "log_monitor"), (["sleep", "60"], "gcs_server"), (["false"], "raylet")):
+            info = ray._private.services.start_ray_process(command, kind, fate_share=True)
+            if kind == "gcs_server":
+                server = info.process
+            else:
+                info.process.wait()
+            assert ray._private.services.get_node() == ("raylet" if kind == "raylet" else "")
+        server.kill()
+        server.wait()
 
 
 def test_processes_of_an_embedded_ray_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
