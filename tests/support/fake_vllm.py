@@ -30,7 +30,13 @@ SETTINGS = frozenset(
         "tokenizer_revision",
         "max_model_len",
         "max_num_seqs",
-        *("kv_cache_memory_bytes", "enforce_eager", "skip_mm_profiling", "mm_device_do_normalize"),
+        *(
+            "kv_cache_memory_bytes",
+            "enforce_eager",
+            "skip_mm_profiling",
+            "mm_device_do_normalize",
+            "gpu_memory_utilization",
+        ),
     ]
 )
 """Of `vllm.LLM` and `vllm.EngineArgs`, those that the engine may use."""
