@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -25,6 +26,14 @@ def leaderboard(
             help="Mark rows that were measured on other data, prompts or settings, instead of refusing them.",
         ),
     ] = False,
+    eee: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--eee",
+            help="Record of Every Eval Ever, or folder of such, local or s3://, whose numbers stand beside, without a "
+            "rank. May be repeated.",
+        ),
+    ] = None,
     config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
@@ -32,6 +41,7 @@ def leaderboard(
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
     from pipelines.benchmarks import benchmark_names
     from pipelines.leaderboard.create import join_outputs, write_leaderboard
+    from pipelines.leaderboard.rows import OF_OTHERS
     from pipelines.plan.run_manifest import load_existing_runs
     from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
@@ -41,16 +51,17 @@ def leaderboard(
     chosen = names(benchmarks)
     load_existing_runs([Store(uri) for uri in out])  # their table benchmarks are known from then on
     check_names("benchmark", chosen, benchmark_names())
-    joined = join_outputs(out, chosen, allow_mixed=allow_mixed)
+    joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
     page, table = write_leaderboard(joined, Store(to))
-    measured = sum(row.origin != "published" for row in joined.rows)
+    origins = Counter(row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows)
     if json:
         conflicts = [str(conflict) for conflict in joined.conflicts]
-        rows = {"measured": measured, "published": len(joined.rows) - measured}
+        rows = {name: origins[name] for name in ("measured", *OF_OTHERS)}
         print_json({"page": page, "csv": table, "rows": rows, "conflicts": conflicts})
         return
     for conflict in joined.conflicts:
         print_line(f"marked: {conflict}")
-    print_line(f"{measured:,} measured and {len(joined.rows) - measured:,} published rows")
+    others = f", {origins['reported']:,} reported by others" if eee else ""
+    print_line(f"{origins['measured']:,} measured and {origins['published']:,} published rows{others}")
     print_line(page)
     print_line(table)

@@ -12,6 +12,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import Conflict, conflict_notes, find_conflicts
 from pipelines.leaderboard.page import leaderboard_page
+from pipelines.leaderboard.reported import reported_rows
 from pipelines.leaderboard.rows import LeaderboardRow, measured_rows, published_rows
 from pipelines.plan.run_manifest import load_existing_runs
 from pipelines.rendering.escaping import csv_cell
@@ -35,12 +36,15 @@ class Leaderboard:
     conflicts: tuple[Conflict, ...]
 
 
-def join_outputs(uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_mixed: bool = False) -> Leaderboard:
-    """Join the headline metrics of outputs with the published ones.
+def join_outputs(
+    uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_mixed: bool = False, reported: Sequence[str] = ()
+) -> Leaderboard:
+    """Join the headline metrics of outputs with the published ones, and with those of records in `reported` locations.
 
     Raises:
         UsageError: an output has no run or report, none has a headline metric, or rows of one table were measured on
             other data, prompts or settings and `allow_mixed` is not set. With it they are marked, and have no rank.
+            Or as `reported_rows`.
         StoreError: a file is damaged, or a store cannot be reached.
     """
     uris = list(dict.fromkeys(uris))
@@ -61,7 +65,8 @@ def join_outputs(uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_m
         replace(row, notes=tuple(dict.fromkeys((*row.notes, *mark)))) for row, mark in zip(measured, marks, strict=True)
     ]
     ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
-    return Leaderboard(tuple(_ordered([*ranked, *published_rows(measured)])), tuple(conflicts))
+    of_others = [*published_rows(measured), *reported_rows(reported, measured)]
+    return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
 
 
 def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
@@ -116,7 +121,8 @@ def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
         metrics = definition.main_metrics
         cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
         column = cells.index((task, setting)) if (task, setting) in cells else len(cells)
-        value = float("inf") if row.value is None else _loss(row.board, row.value)
+        is_last = row.origin == "reported" and row.ci_low is None
+        value = float("inf") if row.value is None or is_last else _loss(row.board, row.value)
         return names.index(name), metrics.index(metric), column, task, setting, subset, value, row.model, row.source
 
     return sorted(rows, key=key)

@@ -14,7 +14,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.leaderboard.conditions import Conflict
-from pipelines.leaderboard.rows import Board, LeaderboardRow
+from pipelines.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow
 from pipelines.rendering.environment import environment, inline_file
 
 _PACKAGE: Final = "pipelines.leaderboard"
@@ -39,7 +39,10 @@ def leaderboard_page(rows: Sequence[LeaderboardRow], conflicts: Iterable[Conflic
             script=script,
             conflicts=[str(conflict) for conflict in conflicts],
             parts=[_part(name, [row for row in rows if row.board[0] == name]) for name in names],
-            outputs=list(dict.fromkeys(row.source for row in rows if row.origin != "published" and row.n is not None)),
+            has_reported=any(row.origin == "reported" for row in rows),
+            outputs=list(
+                dict.fromkeys(row.source for row in rows if row.origin not in OF_OTHERS and row.n is not None)
+            ),
         )
     )
 

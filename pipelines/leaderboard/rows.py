@@ -18,9 +18,10 @@ from pipelines.storage.store import Store
 
 Board: TypeAlias = tuple[str, str, str, str, str]
 """Benchmark, metric, task, setting and subset: the rows that are compared with each other."""
-Origin: TypeAlias = Literal["measured", "baseline", "people", "published"]
-"""A baseline is measured, of a model that guesses, and has no rank."""
+Origin: TypeAlias = Literal["measured", "baseline", "people", "published", "reported"]
+"""A baseline is measured, of a model that guesses; what others report is in files of theirs. Neither has a rank."""
 
+OF_OTHERS: Final = ("published", "reported")
 _PUBLISHED_PEOPLE: Final = ("Human", "Humans")
 
 

@@ -29,7 +29,7 @@
       table.classList.toggle("one-board", board.value !== "");
       for (const row of table.tBodies[0].rows) {
         const isOther = board.value !== "" && row.dataset.board !== board.value;
-        row.hidden = isOther || (row.classList.contains("published") && !published.checked);
+        row.hidden = isOther || (/published|reported/.test(row.className) && !published.checked);
       }
     };
     for (const head of table.tHead.rows[0].cells) {

@@ -27,7 +27,7 @@ def test_writes_page_and_csv_and_prints_where(
     assert run(["leaderboard", outs[0], "--to", str(to), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "page": f"{to}/leaderboard.html", "csv": f"{to}/leaderboard.csv",
-        "rows": {"measured": 1, "published": 1}, "conflicts": [],
+        "rows": {"measured": 1, "published": 1, "reported": 0}, "conflicts": [],
     }  # fmt: skip
     assert {path.name for path in to.iterdir()} == {"leaderboard.html", "leaderboard.csv", ".vlmsweep-files.json"}
 

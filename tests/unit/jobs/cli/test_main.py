@@ -29,7 +29,7 @@ COMMANDS = {
     "gate": {"policy", "baseline"},
     "power": {"difference", "metric"},
     "items": {"to", "benchmarks"},
-    "leaderboard": {"to", "benchmarks", "allow-mixed"},
+    "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
     "list": {"models-file", "check"},
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
