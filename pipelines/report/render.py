@@ -9,6 +9,7 @@ from typing import TypeVar
 from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.rendering import formats
+from pipelines.rendering.figures.plain import to_text
 from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.report.landing.summary import summary_of
 from pipelines.report.metrics_file import PATH as METRICS
@@ -30,9 +31,9 @@ def render(report: ReportData) -> dict[str, bytes]:
     """Render all files of a report: relative path -> content, sorted by path; equal data gives equal bytes.
 
     The files are `index.html`, `benchmark-<name>.html`, `people.html` where models are compared with people,
-    `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`, `figures/<id>.svg`, and where items
-    are listed `items.html` and `items/<id>.csv`, all under `report/`. Raises ValueError as `metrics_json`, or if two
-    tables have the same id.
+    `report.md`, `metrics.json`, `reproduction.json`, `tables/<id>.csv` and `.tex`, `figures/<id>.svg`, the first page's
+    also as `.txt`, and where items are listed `items.html` and `items/<id>.csv`, all under `report/`. Raises ValueError
+    as `metrics_json`, or if two tables have the same id.
     """
     contents: dict[str, bytes] = {
         METRICS: metrics_json(report.metrics),
@@ -50,7 +51,9 @@ def render(report: ReportData) -> dict[str, bytes]:
     )
     figures = [figure for section in shown.across for figure in section.figures]
     figures += [figure for part in shown.benchmarks for figure in part.figures]
-    figures += [figure] if (figure := summary_of(report).figure) else []
+    if figure := summary_of(report).figure:
+        figures.append(figure)
+        contents[f"report/figures/{figure.id}.txt"] = to_text(figure).encode("utf-8", "replace")
     drawings = {figure.id: to_svg_bytes(figure) for figure in figures}
     contents |= {f"report/figures/{name}.svg": drawing for name, drawing in drawings.items()}
     contents |= {f"report/{name}": page.encode() for name, page in html_pages(shown, drawings).items()}

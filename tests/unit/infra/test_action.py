@@ -21,7 +21,11 @@ STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 EXAMPLES = sorted((ROOT / "examples" / "workflows").glob("*.yml"))
 STUB = """#!/bin/sh
 echo "$0 $@" >> "$CALLS"
-case "$1" in gate) echo "gated <b>"; exit "$GATE";; run) echo "| swept"; exit "$RUN";; esac
+case "$1" in
+gate) echo "gated <b>"; exit "$GATE";;
+run) mkdir -p vlmsweep-out/report/figures && echo "drawn <b>" > vlmsweep-out/report/figures/summary_figure.txt
+  echo "| swept"; exit "$RUN";;
+esac
 case "$*" in "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python";; esac
 """
 
@@ -126,7 +130,8 @@ def test_exit_codes(tmp_path: Path, stubs: str, swept: int, gated: int, strict: 
     assert f"vlmsweep run --config {hostile} --out vlmsweep-out\n" in calls.read_text()
     assert runner.summary.startswith(f"## vlmsweep: {decision}\n" if decision else "## vlmsweep\n")
     assert "\n    | swept\n" in runner.summary
-    assert "<b>" not in runner.summary.replace("\n    gated <b>\n", "")
+    assert ("\n    drawn <b>\n" in runner.summary) == (swept <= 1)  # else it is of an earlier run
+    assert "<b>" not in runner.summary.replace("\n    gated <b>\n", "").replace("\n    drawn <b>\n", "")
 
 
 def test_install_takes_the_locked_packages(tmp_path: Path, stubs: str) -> None:

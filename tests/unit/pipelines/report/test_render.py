@@ -31,6 +31,7 @@ def test_render_returns_all_files_of_a_report(files: dict[str, bytes]) -> None:
             "report/report.md",
             "report/reproduction.json",
             *(f"report/figures/{name}.svg" for name in figure_ids),
+            "report/figures/summary_figure.txt",
             *(f"report/tables/{name}.csv" for name in (*figure_ids, *tables)),
             *(f"report/tables/{name}.tex" for name in tables),
         ]
