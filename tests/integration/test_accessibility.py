@@ -27,6 +27,7 @@ from tests.unit.pipelines.nightly.test_page import write_nights
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")]
 
 WINDOWS = ((1400, "light"), (400, "light"), (1400, "dark"), (400, "dark"))
+HELPED = ("a sample", "")  # pages, of site and viewer, whose help is tested too
 MODELS = {"guesses": ModelSpec(engine="random", seed=1), "others": ModelSpec(engine="random", seed=2)}
 
 
@@ -78,6 +79,9 @@ def faults(page: Browser, axe: str, addresses: Mapping[str, str]) -> dict[str, l
         page.open_address("about:blank")  # a change behind # alone would load nothing
         page.open_address(address)
         results[f"{name}, {width}, {scheme}"] = serious_faults(page, axe)
+        if name in HELPED:
+            page.evaluate("document.getElementById('keys').showModal()")
+            results[f"{name}, {width}, {scheme}"] += serious_faults(page, axe)
         shown = page.evaluate("document.documentElement.scrollWidth")
         if shown > width:
             results[f"{name}, {width}, {scheme}"].append(f"is {shown} pixels wide")

@@ -125,6 +125,12 @@ def test_keys_lead_from_the_list_to_samples_and_on(outputs: list[str], tmp_path:
         press(page, "j")  # a letter of the search, no command
         press(page, "Enter")
         _await(page, "location.search === '?q=j'")
+        press(page, "?")
+        assert page.evaluate("document.getElementById('keys').open")
+        press(page, "/")  # no command of the page behind
+        assert page.evaluate("document.activeElement.id") != "search"
+        press(page, "?")
+        assert not page.evaluate("document.getElementById('keys').open")
 
 
 @needs_chromium

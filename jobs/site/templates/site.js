@@ -76,12 +76,14 @@
       element("ul", { class: "given" }, ...given));
   };
 
+  let order = []; // of the items that filters leave, else empty
   const showList = async (query, isCurrent) => {
     const page = Math.max(1, Number.parseInt(query.get("page"), 10) || 1);
     const filtered = isFiltered(query);
     const first = (page - 1) * PAGE;
     const matches = matcher(query);
     const numbers = [];
+    order = numbers;
     const draw = (isWhole) => {
       const total = filtered ? numbers.length : facts.items;
       const shown = filtered ? numbers.slice(first, first + PAGE) : [...items.keys()].slice(first, first + PAGE);
@@ -175,6 +177,35 @@
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => { location.hash = ""; });
+  const keys = document.getElementById("keys");
+  const toggleKeys = () => (keys.open ? keys.close() : keys.showModal());
+  for (const button of document.querySelectorAll("[data-keys]")) {
+    button.hidden = false;
+    button.addEventListener("click", toggleKeys);
+  }
+  const step = (by) => {
+    if (!state().has("item")) {
+      const links = [...place.querySelectorAll(".samples a")];
+      links[Math.min(Math.max(links.indexOf(document.activeElement) + by, 0), links.length - 1)]?.focus();
+      return;
+    }
+    const item = Number(state().get("item"));
+    const next = order.includes(item) ? order[order.indexOf(item) + by] : item + by;
+    if (next >= 0 && next < facts.items) location.hash = address({ item: next });
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.closest?.("input, select");
+    if (event.key === "Escape" && typing) event.target.blur();
+    if (typing) return;
+    if (event.key === "?") toggleKeys();
+    if (keys.open) return;
+    if (event.key === "/" && !form.hidden) {
+      event.preventDefault();
+      form.elements.q.focus();
+    } else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+    else if (event.key === "u") location.hash = address({ item: null });
+  });
   addEventListener("hashchange", show);
   show();
 })();

@@ -1,6 +1,12 @@
 "use strict";
-// Keyboard: `/` searches; in a list j and k move and Enter opens; on a sample's page j and k are next and previous.
+// Keyboard: `/` searches; in a list j and k move and Enter opens; on a sample's page j and k are next and previous; `?` shows them.
 (() => {
+  const keys = document.getElementById("keys");
+  const toggleKeys = () => (keys.open ? keys.close() : keys.showModal());
+  for (const button of document.querySelectorAll("[data-keys]")) {
+    button.hidden = false;
+    button.addEventListener("click", toggleKeys);
+  }
   const search = document.getElementById("search");
   const items = [...document.querySelectorAll(".list > li")].filter((item) => item.querySelector("a.open"));
   let place = -1;
@@ -21,6 +27,8 @@
     const typing = event.target.closest?.("input, select, textarea, video");
     if (event.key === "Escape" && typing) event.target.blur();
     if (typing) return;
+    if (event.key === "?") toggleKeys();
+    if (keys.open) return;
     if (event.key === "/") {
       event.preventDefault();
       search.focus();

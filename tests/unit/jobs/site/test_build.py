@@ -165,6 +165,33 @@ def test_site_works_from_a_file_in_a_browser(site: Path, tmp_path: Path) -> None
         assert all(name.startswith("file://") for name in json.loads(loaded))
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
+def test_keys_lead_through_the_samples_and_show_help(site: Path, tmp_path: Path) -> None:
+    with browser(tmp_path / "browser") as page:
+
+        def wait_for(condition: str) -> None:
+            if not any(page.evaluate(condition) for _ in range(500)):
+                raise AssertionError(condition)
+
+        def press(key: str, condition: str) -> None:
+            page.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+            wait_for(condition)
+
+        page.open_address((site / "samples.html").as_uri())
+        wait_for("document.querySelectorAll('.samples a').length > 1")
+        press("j", "document.activeElement.hash === '#item=0'")
+        press("j", "document.activeElement.hash === '#item=1'")
+        page.evaluate("document.activeElement.click()")
+        wait_for("location.hash === '#item=1' && document.querySelector('.sample') !== null")
+        press("k", "location.hash === '#item=0'")
+        press("?", "document.getElementById('keys').open")
+        press("j", "location.hash === '#item=0'")  # no command while the help is open
+        press("?", "!document.getElementById('keys').open")
+        press("u", "location.hash === '' && document.querySelector('.samples') !== null")
+        press("/", "document.activeElement.name === 'q'")
+        assert not page.evaluate("document.querySelector('header [data-keys]').hidden")
+
+
 def test_short_locations_break_no_page(maia_data: str, tmp_path: Path) -> None:
     out = Store(write_output(str(tmp_path / "short"), maia_data, ["a"]))
     write_report(out.uri, "a", f"see {out.uri}/x and {maia_data}")
