@@ -49,6 +49,17 @@ def test_named_files_exist(page: str) -> None:
     assert missing == set()
 
 
+def test_each_finding_about_gpus_names_tests_that_exist() -> None:
+    page = (ROOT / "docs/gpu.md").read_text()
+    rows = re.findall(r"^\| ([A-D])(\d+)(?: to [A-D](\d+)|, [A-D](\d+))? ", page, re.MULTILINE)
+    findings = [f"{room}{n}" for room, first, *last in rows for n in range(int(first), int("".join(last) or first) + 1)]
+    assert findings == [
+        f"{room}{n}" for room, last in (("A", 10), ("B", 7), ("C", 8), ("D", 5)) for n in range(1, last + 1)
+    ]
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
+
+
 def test_newcomers_walk_names_existing_files_once_in_under_thirty_steps() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     steps = re.findall(r"^\d+\. `([\w/]+\.py)`", page, re.MULTILINE)
