@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.benchmarks.maia.categories import column_of
+from pipelines.benchmarks.maia.facts import column_of
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.ingest.dataset import Manifest, fingerprint, write_shard
 from pipelines.storage.store import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.records import Metric, Sample
 

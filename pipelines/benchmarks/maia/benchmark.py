@@ -12,13 +12,13 @@ from typing import Final
 from models.messages import logprobs_from_text
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, read_verdict_as_authors, unimodal_choice
+from pipelines.benchmarks.maia.facts import BLACK_FRAME, LEAVE_ONE_OUT
 from pipelines.benchmarks.maia.letters import read_letter, read_letter_as_authors
-from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, left_out
 from pipelines.benchmarks.maia.prompts import (
     AUTHORS_SET,
-    BLACK_FRAME,
     PROMPT_TEXTS,
     judge_request,
+    left_out,
     maia_prompts,
     statements,
     true_letter,
@@ -188,9 +188,9 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_PARTS.similarity,
     expected=_PARTS.expected,
     options=_PARTS.options,
-    ensemble=lazy_part("pipelines.benchmarks.maia.unimodal:reduce_unimodal"),
+    ensemble=lazy_part("pipelines.benchmarks.maia.metrics:reduce_unimodal"),
     paired_metrics=lazy_part("pipelines.benchmarks.maia.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.maia.people.human:HUMAN_BASELINE"),
+    human=lazy_part("pipelines.benchmarks.maia.people:HUMAN_BASELINE"),
     item_lists=lazy_part("pipelines.benchmarks.maia.item_lists:item_lists"),
-    annotation_form=lazy_part("pipelines.benchmarks.maia.people.annotation:annotation_form"),
+    annotation_form=lazy_part("pipelines.benchmarks.maia.people:annotation_form"),
 )

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
-from pipelines.benchmarks.maia.categories import COLUMNS
-from pipelines.benchmarks.maia.results import CATEGORY_HEADS, OEVQA, POOLS, SETTING_HEADS, STATEMENTS, subset_notes
+from pipelines.benchmarks.maia.facts import (
+    CATEGORY_HEADS,
+    COLUMNS,
+    OEVQA,
+    POOLS,
+    SETTING_HEADS,
+    STATEMENTS,
+    subset_notes,
+)
 from pipelines.benchmarks.maia.tables import TITLES
 from pipelines.benchmarks.results import Key, Results, Source
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
-from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT
+from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT, POOL_SIZE
 from pipelines.benchmarks.records import Sample
 
 if TYPE_CHECKING:

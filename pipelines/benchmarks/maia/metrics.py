@@ -8,20 +8,32 @@ The paper's (Testa et al., Findings of EMNLP 2025, arXiv 2502.16989), for the wh
   count. The paper does not name their variants, so values close to its Table 4 are not to be expected.
 
 A failed request is wrong. One never run makes metrics over its setting's questions null. Intervals are over videos.
+
+Several language models that score bare statements make the joint row `unimodal`: the paper's "highest probability among
+the five models" is ambiguous, so the highest log-probability per token decides, and the majority vote stands beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
-from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, leave_one_out_measures
-from pipelines.benchmarks.maia.prompts import BLACK_FRAME
-from pipelines.benchmarks.maia.results import BASELINES, FULL, MEASURES, gain_key
+from pipelines.benchmarks.maia.answers import unimodal_choice, unimodal_vote
+from pipelines.benchmarks.maia.facts import (
+    BASELINES,
+    BLACK_FRAME,
+    COLUMNS,
+    FULL,
+    LEAVE_ONE_OUT,
+    MEASURES,
+    OF_PEOPLE,
+    POOL_SIZE,
+    gain_key,
+)
 from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
 from pipelines.benchmarks.maia.similarity import BY_CATEGORY, WITH_MACRO, similarity_measures
 from pipelines.benchmarks.metrics_kernel.definitions import (
@@ -32,7 +44,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     with_intervals,
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, not_run_note, unjudged_note, worst_status
+from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, ScoredRows, not_run_note, unjudged_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
 
 if TYPE_CHECKING:
@@ -94,7 +106,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         return []
     frame = prepare(scores)
     is_people = frame["setting"] == LEAVE_ONE_OUT
-    metrics = with_intervals(estimates(leave_one_out_measures(frame[is_people], WITH_MACRO)))
+    metrics = with_intervals(estimates(_leave_one_out(frame[is_people])))
     settings = _settings(frame[~is_people])
     for setting in settings.values():
         check_pools(setting.pairs)
@@ -203,6 +215,15 @@ def _contingency(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterat
             yield rows.count(f"agg_{name}", value, aggregate.n, note=aggregate.note)
 
 
+def _leave_one_out(frame: pd.DataFrame) -> list[Measure]:
+    """Return the share of people's answers that the judge accepts by the other seven; none without such answers."""
+    if frame.empty:
+        return []
+    note = "each of the eight human answers, judged by the other seven"
+    rows = ScoredRows.of(frame, task=OF_PEOPLE.task, setting=OF_PEOPLE.setting, note=note)
+    return WITH_MACRO.measures(MetricDef(name=OF_PEOPLE.metric, value="accepted", missing=NO_JUDGE), rows)
+
+
 def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
     """Yield the gains of 32 frames over fewer, where both settings cover the same questions."""
     full = settings.get(FULL)
@@ -247,3 +268,50 @@ def _check_identities(metrics: list[Metric]) -> None:
 
 def _assert_between(value: float, low: float, high: float, name: str) -> None:
     assert low - _TOLERANCE <= value <= high + _TOLERANCE, f"{name} is {value}, which must lie in {low}..{high}"
+
+
+_KEYS = ["sample_id", "variant"]
+_SCORES = ["true_logprob", "false_logprob"]
+
+
+def reduce_unimodal(scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]) -> dict[str, list[Metric]]:
+    """Return rule -> joint metrics of all models that scored statements; empty for fewer than two, or unequal pairs."""
+    frames = {model: _unimodal_rows(frame) for model, frame in scores.items() if "true_logprob" in frame}
+    frames = {model: frame for model, frame in frames.items() if len(frame)}
+    if len(frames) < 2:
+        return {}
+    first, *rest = frames.values()
+    if any(not frame[_KEYS].equals(first[_KEYS]) for frame in rest):
+        return {}
+    rules: dict[str, Callable[[Sequence[float], Sequence[float]], bool]] = {
+        f"best of {len(frames)} text models": unimodal_choice,
+        f"vote of {len(frames)} text models": unimodal_vote,
+    }
+    return {name: reduce_scores(_joint_rows(list(frames.values()), rule), samples) for name, rule in rules.items()}
+
+
+def _unimodal_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    rows = frame[(frame["task"] == "vsv") & (frame["setting"] == "unimodal")]
+    return rows.sort_values(_KEYS, ignore_index=True)
+
+
+def _joint_rows(
+    frames: Sequence[pd.DataFrame], rule: Callable[[Sequence[float], Sequence[float]], bool]
+) -> pd.DataFrame:
+    """Return the first model's rows with the joint choice; a pair that any model failed to score is an error."""
+    import pandas as pd
+
+    rows = frames[0]
+    scored = [list(zip(*(frame[name].tolist() for name in ("status", *_SCORES)), strict=True)) for frame in frames]
+    status: list[str] = []
+    correct: list[float] = []
+    answers: list[str | None] = []
+    for pair, at_a in zip(zip(*scored, strict=True), rows["ts_at_a"].tolist(), strict=True):
+        failures = [state for state, _, _ in pair if state != "ok"]
+        true, false = [float(score) for _, score, _ in pair], [float(score) for _, _, score in pair]
+        readable = not failures and not any(math.isnan(score) for score in (*true, *false))
+        is_correct = readable and rule(true, false)
+        status.append(failures[0] if failures else "ok")
+        correct.append(math.nan if failures else float(is_correct))
+        answers.append(("A" if (at_a == 1.0) == is_correct else "B") if readable else None)
+    return rows.assign(status=status, correct=correct, answer=pd.Series(answers, rows.index, dtype=object))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pipelines.benchmarks.maia.categories import COLUMNS, POOL_SIZE
+from pipelines.benchmarks.maia.facts import COLUMNS, POOL_SIZE
 from pipelines.benchmarks.metrics_kernel.rows import (
     Bools,
     ScoredRows,

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows, answers_bleu_counts
 from pipelines.benchmarks.records import Sample

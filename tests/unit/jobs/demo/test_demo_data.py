@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.messages import Media
 from pipelines.benchmarks.maia.benchmark import BENCHMARK as MAIA
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.records import RawSample
 from pipelines.ingest.source_folder import Folder
 from pipelines.media.decoder import Decoder

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal_choice, unimodal_vote
-from pipelines.benchmarks.maia.categories import COLUMN_OF_CATEGORY
+from pipelines.benchmarks.maia.facts import COLUMN_OF_CATEGORY
 from pipelines.benchmarks.maia.letters import LetterReading, draw_ts_letter, read_letter
 from tests.support.paths import ROOT
 

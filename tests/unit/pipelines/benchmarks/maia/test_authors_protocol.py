@@ -14,8 +14,9 @@ from models.messages import Media, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.maia.answers import read_verdict_as_authors
+from pipelines.benchmarks.maia.facts import BLACK_FRAME
 from pipelines.benchmarks.maia.letters import read_letter_as_authors
-from pipelines.benchmarks.maia.prompts import AUTHORS_SET, BLACK_FRAME, PROMPT_TEXTS, judge_request, maia_prompts
+from pipelines.benchmarks.maia.prompts import AUTHORS_SET, PROMPT_TEXTS, judge_request, maia_prompts
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Sample
 from pipelines.metrics.bleu import bleu_counts, plain_bleu_of_counts, plain_bleu_of_sums

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pipelines.benchmarks.maia.extra_tables import extra_tables
+from pipelines.benchmarks.maia.tables import extra_tables
 from pipelines.report.model import METRIC_KEYS
 from tests.support.maia_rows import Question, metric_of, reduced
 from tests.support.report_results import results_of

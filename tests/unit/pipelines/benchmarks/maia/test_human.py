@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
-from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
-from pipelines.benchmarks.maia.people.human import judge_kappa, with_judge
-from pipelines.benchmarks.maia.results import STATEMENTS
+from pipelines.benchmarks.maia.facts import STATEMENTS
+from pipelines.benchmarks.maia.people import HUMAN_BASELINE as MAIA
+from pipelines.benchmarks.maia.people import judge_kappa, with_judge
 from pipelines.rendering.table_layout import value_of
 from tests.support import maia_rows
 from tests.support.maia_rows import Question

@@ -7,8 +7,9 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.maia.people.human import HUMAN_BASELINE as MAIA
-from pipelines.benchmarks.maia.people.leave_one_out import MEASURE, answers_of, left_out
+from pipelines.benchmarks.maia.facts import OF_PEOPLE
+from pipelines.benchmarks.maia.people import HUMAN_BASELINE as MAIA
+from pipelines.benchmarks.maia.prompts import left_out
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Row
 from tests.support import maia_rows
@@ -20,7 +21,7 @@ from tests.support.report_results import results_of
 
 def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
     (sample,) = maia_rows.samples([Question()]).values()
-    rows = answers_of([sample])
+    rows = MAIA.dataset_answers([sample])
     assert [(row["variant"], row["output"]) for row in rows] == [
         (str(i), text) for i, text in enumerate(maia_rows.ANSWERS)
     ]
@@ -90,13 +91,13 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     model = maia_rows.frame(
         [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
     )
-    paired = MAIA.metrics(HumanInputs(scores=model, samples={}, people={MEASURE.model: frame}))
+    paired = MAIA.metrics(HumanInputs(scores=model, samples={}, people={OF_PEOPLE.model: frame}))
     assert values(paired) == {
         "oevqa_accuracy": (0.5, 2),
         "oevqa_accuracy_of_people": (0.75, 2),
         "oevqa_accuracy_minus_people": (-0.25, 2),
     }
-    row = {"model": MEASURE.model, "task": "oevqa", "setting": "leave-one-out", "metric": MEASURE.metric}
+    row = {"model": OF_PEOPLE.model, "task": "oevqa", "setting": "leave-one-out", "metric": OF_PEOPLE.metric}
     results = results_of("maia", pd.DataFrame([{**row, "value": 0.75, "n": 16}]))
     level = next(level for level in MAIA.reference_values(results) if level.metric == "oevqa_accuracy")
     assert (level.value, level.n, level.items) == (0.75, 16, "approximate")

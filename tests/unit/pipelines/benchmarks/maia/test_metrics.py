@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.maia.metrics import _check_identities, reduce_scores
 from pipelines.benchmarks.records import Metric, Row, Verdict

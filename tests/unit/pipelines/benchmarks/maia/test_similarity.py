@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
 from pipelines.metrics.cider import cider
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.figures import Radar
-from pipelines.benchmarks.maia.categories import COLUMNS
+from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.figures import make_figures
 from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.maia.tables import make_tables

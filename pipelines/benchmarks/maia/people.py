@@ -1,6 +1,7 @@
-"""MAIA's human baseline: chance levels, and files with people's answers, choices and ratings.
+"""People's work on MAIA: chance levels, files with people's answers, choices and ratings, and the annotation form.
 
-The paper prints no human accuracy. People's answers are scored like a model's, and compared on the rows of both.
+The paper prints no human accuracy; a proxy is each of the eight human answers of an open question, judged by the other
+seven (`leave-one-out`). People's answers are scored like a model's, and compared on the rows of both.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, OutputKey, csv_text
-from pipelines.benchmarks.maia.categories import POOL_SIZE
-from pipelines.benchmarks.maia.people.leave_one_out import LEAVE_ONE_OUT, MEASURE, answers_of, as_one_person
-from pipelines.benchmarks.maia.results import AGG, OEVQA, POOLS, STATEMENTS
+from pipelines.benchmarks.human import (
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    HumanRow,
+    OutputKey,
+    csv_text,
+    human_prediction,
+)
+from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
+from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.metrics.agreement import fleiss_kappa
@@ -115,14 +123,14 @@ class MaiaHumanBaseline(FileBaseline):
     name = "maia"
     title = "MAIA"
     kinds = (_ANSWERS, _LETTERS, _RATINGS)
-    pseudo_people = (MEASURE.model,)
+    pseudo_people = (OF_PEOPLE.model,)
     agreement_headings: ClassVar = {"vsv": "Statements"}
     measures: ClassVar = {STATEMENTS: "correct", OEVQA: "accepted"}
     people_columns: ClassVar = {
         "Statement accuracy": STATEMENTS,
         "Pool accuracy": POOLS,
         "Open answers": OEVQA,
-        "Open answers, leave-one-out": MEASURE,
+        "Open answers, leave-one-out": OF_PEOPLE,
     }
     people_settings = (_SETTING, LEAVE_ONE_OUT)
 
@@ -140,7 +148,7 @@ class MaiaHumanBaseline(FileBaseline):
                     drawn=() if suffix or key == AGG else (_SETTING,),
                     source=_UNPUBLISHED,
                 )
-                proxy = results.find(MEASURE._replace(metric=MEASURE.metric + suffix)) if key == OEVQA else None
+                proxy = results.find(OF_PEOPLE._replace(metric=OF_PEOPLE.metric + suffix)) if key == OEVQA else None
                 if proxy is not None and proxy.value is not None:
                     level = replace(level, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
                 levels.append(level)
@@ -148,12 +156,24 @@ class MaiaHumanBaseline(FileBaseline):
 
     def dataset_answers(self, samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return the eight answers of each question, which the setting `leave-one-out` judges."""
-        return answers_of(samples)
+        return [
+            human_prediction(
+                "maia",
+                LEAVE_ONE_OUT,
+                output=answer,
+                task="oevqa",
+                setting=LEAVE_ONE_OUT,
+                sample_id=sample.sample_id,
+                variant=str(index),
+            )
+            for sample in samples
+            for index, answer in enumerate(sample.data["answers"])
+        ]
 
     def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
         """Compare statements, pools and open answers; the eight answers of a question are one person's."""
         return super().metrics(
-            replace(inputs, people={name: as_one_person(frame) for name, frame in inputs.people.items()})
+            replace(inputs, people={name: _as_one_person(frame) for name, frame in inputs.people.items()})
         )
 
     def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
@@ -222,6 +242,46 @@ def _pools(pairs: pd.DataFrame) -> pd.DataFrame:
     groups = pairs.groupby(["annotator", "sample_id", "cluster"], as_index=False, sort=False)
     pools = groups.agg(model=("model", "min"), person=("person", "min"), size=("model", "size"))
     return pools[pools["size"] == POOL_SIZE]
+
+
+def _as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return a person's scores with the eight answers of a question as one row: the share that was accepted."""
+    rows = scores[scores["setting"] == LEAVE_ONE_OUT]
+    if rows.empty or "accepted" not in rows:
+        return scores
+    shares = rows.groupby("sample_id", sort=False)["accepted"].agg(lambda values: values.mean(skipna=False))
+    return rows.drop_duplicates("sample_id").assign(
+        variant="", accepted=lambda frame: frame["sample_id"].map(shares), status="ok"
+    )
+
+
+def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+    """Return a form with one item per open answer; its answers are `ratings`, which the judge joins as a rater."""
+    return AnnotationForm(
+        kind="ratings",
+        annotator="rater",
+        title="MAIA: is the open answer correct?",
+        instructions=("Correct is what agrees in meaning with at least one reference; the words do not matter.",),
+        items=[_item(row) for row in rows if row.task == "oevqa"],
+        default_strata=("category", "setting"),
+    )
+
+
+def _item(row: Row) -> AnnotationItem:
+    name = f"{row.model}/{row.setting}/{row.sample.sample_id}"
+    references = "\n".join(f"{number}. {text}" for number, text in enumerate(row.sample.data["answers"], start=1))
+    return AnnotationItem(
+        item_id=name,
+        strata={"category": row.sample.category, "setting": row.setting, "model": row.model},
+        texts=(("Question", str(row.sample.data["question"])), ("References", references)),
+        parts=(
+            AnnotationPart(
+                fields={"item_id": name},
+                texts=(("Answer", row.output or ""),),
+                questions=(Question(column="correct", label="Is the answer correct?", options=YES_NO),),
+            ),
+        ),
+    )
 
 
 HUMAN_BASELINE: Final = MaiaHumanBaseline()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.benchmarks.maia.categories import COLUMNS, column_of
+from pipelines.benchmarks.maia.facts import COLUMNS, column_of
 
 
 def test_columns_follow_the_paper() -> None:
