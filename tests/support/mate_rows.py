@@ -7,7 +7,7 @@ import pandas as pd
 
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
-from pipelines.benchmarks.mate.row_parser import read_row
+from pipelines.benchmarks.mate.rows import read_row
 from pipelines.benchmarks.records import Metric, Row, Sample
 
 Answer = Callable[[Sample, dict[str, Any]], str | None]

@@ -6,8 +6,8 @@ import random
 from itertools import cycle
 from typing import Any
 
-from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS
-from pipelines.benchmarks.mate.scene import COLORS, MATERIALS, SHAPES, TASKS, parse_scene, unique_values
+from pipelines.benchmarks.mate.rows import COT, SETTINGS
+from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, MATERIALS, SHAPES, TASKS, parse_scene, unique_values
 from pipelines.benchmarks.records import MediaRef, Sample
 
 _REF = MediaRef(role="picture", kind="image", sha256="ab" * 32, extension=".png", bytes=9, width=6, height=4)

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from pipelines.benchmarks.mate.linking import linking_attributes
-from pipelines.benchmarks.mate.scene import Question, parse_scene
+from pipelines.benchmarks.mate.scene import Question, linking_attributes, parse_scene
 from tests.support.paths import GOLDEN
 
 _GOLDEN = GOLDEN / "mate" / "scenes.jsonl"

@@ -34,8 +34,17 @@ from pipelines.benchmarks.maia.facts import (
     POOL_SIZE,
     gain_key,
 )
-from pipelines.benchmarks.maia.setting_rows import SettingRows, accepted, check_pools, every, prepare, right
-from pipelines.benchmarks.maia.similarity import BY_CATEGORY, WITH_MACRO, similarity_measures
+from pipelines.benchmarks.maia.setting_rows import (
+    BY_CATEGORY,
+    WITH_MACRO,
+    SettingRows,
+    accepted,
+    check_pools,
+    every,
+    prepare,
+    right,
+    similarity_measures,
+)
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Measure,
     MetricDef,

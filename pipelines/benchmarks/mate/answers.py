@@ -231,9 +231,9 @@ def read_gold(reference: object) -> Gold:
         value = value["answer"]
     if isinstance(value, str) and value.strip():
         return value
-    if _is_number(value):
+    if is_number(value):
         return cast("float", value)
-    if isinstance(value, Sequence) and len(value) == 3 and all(_is_number(item) for item in value):
+    if isinstance(value, Sequence) and len(value) == 3 and all(is_number(item) for item in value):
         return cast("list[float]", list(value))
     raise ValueError(f"the gold answer is not text, number or list of three numbers: {_short(reference)}")
 
@@ -243,7 +243,8 @@ def gold_json(gold: Gold) -> str:
     return json.dumps({"answer": gold}, ensure_ascii=False)
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a decoded value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -13,13 +13,10 @@ from models.messages import Generation, Media, Step, blank, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
 from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
-from pipelines.benchmarks.mate.linking import linking
-from pipelines.benchmarks.mate.people.authors_files import READER
 from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, Wording, build_prompt
-from pipelines.benchmarks.mate.rows import COT, CROSSMODAL, SETTINGS, find_row, question_of, shots_of
-from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, parse_scene
-from pipelines.benchmarks.mate.scene_rows import PICTURE, WHITE
-from pipelines.benchmarks.mate.source import read_mate
+from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row, question_of, shots_of
+from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, SHAPES, TASKS, UNIMODAL, linking, parse_scene
+from pipelines.benchmarks.mate.source import PICTURE, WHITE, read_mate
 from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample, Source
 from pipelines.errors import DatasetError
 
@@ -130,7 +127,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     },
     derived_tasks={
         "crossmodal": CROSSMODAL,
-        "unimodal": ("img2img", "txt2txt"),
+        "unimodal": UNIMODAL,
     },
     publication=Publication(
         settings={"": "2-shot"},  # people and chance
@@ -154,12 +151,12 @@ BENCHMARK: Final = BenchmarkDefinition(
     grader=_PARTS,
     expected=_PARTS.expected,
     reporter=PackageReporter(__package__),
-    ensemble=lazy_part("pipelines.benchmarks.mate.people.random_runs:mean_of_runs"),
-    is_ensemble_member=lazy_part("pipelines.benchmarks.mate.people.random_runs:is_run"),
+    ensemble=lazy_part("pipelines.benchmarks.mate.people:mean_of_runs"),
+    is_ensemble_member=lazy_part("pipelines.benchmarks.mate.people:is_run"),
     ensemble_replaces_members=True,
-    predictions_reader=READER,
+    predictions_reader=lazy_part("pipelines.benchmarks.mate.people:READER"),
     paired_metrics=lazy_part("pipelines.benchmarks.mate.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.mate.people.human:HUMAN_BASELINE"),
-    item_lists=lazy_part("pipelines.benchmarks.mate.item_lists:item_lists"),
-    annotation_form=lazy_part("pipelines.benchmarks.mate.people.annotation:annotation_form"),
+    human=lazy_part("pipelines.benchmarks.mate.people:HUMAN_BASELINE"),
+    item_lists=lazy_part("pipelines.benchmarks.mate.error_analysis:item_lists"),
+    annotation_form=lazy_part("pipelines.benchmarks.mate.people:annotation_form"),
 )

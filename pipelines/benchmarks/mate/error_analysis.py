@@ -1,13 +1,20 @@
-"""Analyse MATE's wrong answers, and compute what guessing would score. Pure functions."""
+"""Analyse MATE's wrong answers, list those that name nothing in the scene, and compute what guessing would score."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
 from pipelines.benchmarks.mate.answers import Answer, Gold, JsonValue, is_correct
-from pipelines.benchmarks.mate.linking import LINKABLE
-from pipelines.benchmarks.mate.scene import COLORS, SHAPES, Question, Scene
+from pipelines.benchmarks.mate.rows import find_row
+from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, LINKABLE, SHAPES, Question, Scene
+from pipelines.benchmarks.records import Sample
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OverlapLabel: TypeAlias = Literal["4", "3", "2", "1", "0", "-"]
 OVERLAP_LABELS: tuple[OverlapLabel, ...] = ("4", "3", "2", "1", "0", "-")
@@ -112,3 +119,33 @@ def chance(scene: Scene, target: str, gold: Gold) -> float:
         return 1 / len(COLORS if target == "color" else SHAPES)
     values = [str(item.value(target)) for item in scene.objects]
     return values.count(str(gold)) / len(values)
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the list of one model, from its scores and samples by id."""
+    if "in_scene" not in scores:
+        return []
+    is_outside = (scores["correct"] == 0.0) & (scores["in_scene"] == 0.0)
+    items = []
+    for row in rows_of(scores[is_outside & (scores["status"] == "ok") & scores["task"].isin(CROSSMODAL)]):
+        query = find_row(samples[row["sample_id"]], row["task"], row["setting"])
+        if query is None:
+            continue
+        pointer, value = query["pointer"]
+        items.append(
+            listed(
+                row,
+                question=f"{query['target']} of the object whose {pointer} is {value}",
+                expected=str(query["gold"]),
+                answer=row["answer"],
+                detail="no JSON with an answer" if row["rule"] == "no json" else "no object has this value",
+            )
+        )
+    return [
+        ItemList(
+            id="mate_out_of_scene",
+            title="MATE: wrong answers that name nothing in the scene",
+            about="Cross-modal; divided by all wrong answers they are OSE of Table 2.",
+            items=items,
+        )
+    ]

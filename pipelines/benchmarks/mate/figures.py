@@ -9,6 +9,7 @@ from typing import Final
 
 from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Figure, Series
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
+from pipelines.benchmarks.mate.metrics import COORDS_ONLY
 from pipelines.benchmarks.mate.results import (
     PAPER_SETTING,
     accuracy,
@@ -18,7 +19,6 @@ from pipelines.benchmarks.mate.results import (
     is_generated,
     object_counts,
 )
-from pipelines.benchmarks.mate.scored_rows import COORDS_ONLY
 from pipelines.benchmarks.results import Key, Results, Source
 
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}

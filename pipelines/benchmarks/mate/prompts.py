@@ -14,9 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import yaml
 
 from pipelines.benchmarks.mate.answers import Gold, gold_json
-from pipelines.benchmarks.mate.linking import linking
-from pipelines.benchmarks.mate.rows import CROSSMODAL
-from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS, Question, Scene, pointer_pool
+from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, SHAPES, TASKS, Question, Scene, linking, pointer_pool
 
 PROMPT_VERSION: Final = "1"
 Wording: TypeAlias = Literal["paper", "own"]

@@ -1,17 +1,18 @@
-"""MATE scenes: their objects, and which of them a question means.
+"""MATE scenes: their objects, which of them a question means, and which attributes identify it in picture and text.
 
 Pure functions. Lengths are in scene units; X is depth (larger is nearer to the camera), Y is horizontal (larger is
-further right), Z is up. Attributes have the data's names, `3d_coords` included.
+further right), Z is up. Attributes have the data's names, `3d_coords` included. To identify an object, sizes are
+compared as small or large, and coordinates, which always identify it, are not counted.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, cast
 
-from pipelines.benchmarks.mate.answers import Gold, decode
+from pipelines.benchmarks.mate.answers import Gold, decode, is_number
 
 # In the order of the list of options that a prompt shows.
 COLORS = ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")
@@ -31,6 +32,10 @@ TASKS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "txt2txt": (TEXTUAL, TEXTUAL),
 }
 """Task -> pointer attributes, target attributes."""
+CROSSMODAL = ("img2txt", "txt2img")
+UNIMODAL = ("img2img", "txt2txt")
+FILE_KINDS: Mapping[str, tuple[str, ...]] = {"mm": CROSSMODAL, "um": UNIMODAL}
+"""First part of a file's name -> its tasks."""
 
 _LARGE = 0.5
 
@@ -124,7 +129,7 @@ def parse_scene(raw: object) -> Scene:
     if not all(isinstance(item, Mapping) for item in objects):
         raise ValueError("the scene's list of objects holds a value that is not an object")
     camera = data.get("camera_location", ())
-    if not isinstance(camera, Sequence) or not all(_is_number(item) for item in camera):
+    if not isinstance(camera, Sequence) or not all(is_number(item) for item in camera):
         raise ValueError(f"the scene's camera_location is no list of numbers: {camera!r:.80}")
     return Scene(tuple(camera), tuple(_parse_object(item, index) for index, item in enumerate(objects)))
 
@@ -134,32 +139,20 @@ def _parse_object(raw: Mapping[str, Any], index: int) -> SceneObject:
         if not _FITS[key](raw.get(key)):
             raise ValueError(f"objects[{index}] of the scene has {key} = {raw.get(key)!r:.80}")
     x, y, z = raw["3d_coords"]
-    return SceneObject(
-        name=raw["name"],
-        shape=raw["shape"],
-        size=raw["size"],
-        material=raw["material"],
-        coords=(x, y, z),
-        rotation=raw["rotation"],
-        color=raw["color"],
-    )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return SceneObject(**{key: raw[key] for key in KEYS if key != "3d_coords"}, coords=(x, y, z))
 
 
 def _is_triple(value: object) -> bool:
-    return isinstance(value, Sequence) and len(value) == 3 and all(_is_number(item) for item in value)
+    return isinstance(value, Sequence) and len(value) == 3 and all(is_number(item) for item in value)
 
 
 _FITS = {
     "name": lambda value: isinstance(value, str) and value != "",
     "shape": SHAPES.__contains__,
-    "size": _is_number,
+    "size": is_number,
     "material": MATERIALS.__contains__,
     "3d_coords": _is_triple,
-    "rotation": _is_number,
+    "rotation": is_number,
     "color": COLORS.__contains__,
 }
 
@@ -215,3 +208,68 @@ def shot_shows_target(scene: Scene, object_index: int, few_shot_attributes: Sequ
     """Return whether a solved example describes the very object of the question."""
     spelled = {(key, str(scene.objects[object_index].value(key))) for key in KEYS}
     return any((attribute, str(value)) in spelled for attribute, value in few_shot_attributes)
+
+
+LINKABLE = ("shape", "size", "material", "color")
+LINK_NAMES = {"shape": "Shape", "material": "Material", "color": "Color", "size": "Size"}  # in the order of a category
+
+
+@dataclass(frozen=True, slots=True)
+class Linking:
+    """The attribute combinations that identify one object, without coordinates."""
+
+    sets: tuple[tuple[str, ...], ...]  # every unique combination, shortest first, then in the order of the keys
+
+    @property
+    def k(self) -> int:
+        """Attributes in the smallest combination; 0 where only coordinates link."""
+        return len(self.sets[0]) if self.sets else 0
+
+    @property
+    def smallest(self) -> tuple[tuple[str, ...], ...]:
+        """All combinations of that size."""
+        return tuple(names for names in self.sets if len(names) == self.k)
+
+
+def linking(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> Linking:
+    """Return the combinations of shape, size class, material and color, less `hidden`, that single out one object."""
+    usable = [key for key in LINKABLE if key not in hidden]
+    shared = _shared(scene, object_index, usable)
+    return Linking(
+        tuple(names for names in _combinations(usable) if not any(rows.issuperset(names) for rows in shared))
+    )
+
+
+def linking_attributes(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
+    """Return the same as attribute -> value, as the data's column of this name has it, with coordinates."""
+    usable = [key for key in KEYS if key in {*LINKABLE, "3d_coords"} and key not in hidden]
+    shared = _shared(scene, object_index, usable)
+    target = scene.objects[object_index]
+    return [
+        {key: target.value(key) for key in names}
+        for names in _combinations(usable)
+        if not any(rows.issuperset(names) for rows in shared)
+    ]
+
+
+def link_category(link: Linking) -> str | None:
+    """Return the row of the table by linking type, such as `Shape+Material`; None where the smallest is not unique."""
+    if link.k == 0:
+        return "3D coords only"
+    if len(link.smallest) > 1:
+        return None
+    return "+".join(name for key, name in LINK_NAMES.items() if key in link.smallest[0])
+
+
+def _combinations(keys: Sequence[str]) -> list[tuple[str, ...]]:
+    return [names for size in range(1, len(keys) + 1) for names in combinations(keys, size)]
+
+
+def _shared(scene: Scene, object_index: int, keys: Sequence[str]) -> set[frozenset[str]]:
+    """Return, for each other object, the attributes that look the same."""
+    target = scene.objects[object_index]
+    return {
+        frozenset(key for key in keys if item.visible_value(key) == target.visible_value(key))
+        for index, item in enumerate(scene.objects)
+        if index != object_index
+    }

@@ -42,40 +42,29 @@ class Options:
 
     def check(self) -> None:
         """Raise UsageError, naming the constraint that does not hold."""
-        _demand(
-            bool(self.tasks) and len(set(self.tasks)) == len(self.tasks), "tasks", "name each task once", self.tasks
-        )
-        _demand(set(self.tasks) <= set(TASKS), "tasks", f"choose from {', '.join(TASKS)}", self.tasks)
-        _demand(bool(self.shots) and set(self.shots) <= {0, 1, 2}, "shots", "choose from 0, 1, 2", self.shots)
-        _demand(
-            not self.cot or 2 in self.shots, "cot", "questions with steps show two examples: add 2 to shots", self.cot
-        )
-        _demand(1 <= self.max_key_colors < len(COLORS), "max_key_colors", "1 to 7", self.max_key_colors)
-        _demand(1 <= self.max_key_shapes < len(SHAPES), "max_key_shapes", "1 to 3", self.max_key_shapes)
-        keys = self.max_key_colors + self.max_key_shapes
-        visual = bool({"img2txt", "img2img"} & set(self.tasks))
-        _demand(
-            not visual or keys > max(self.shots),
-            "max_key_colors + max_key_shapes",
-            f"one pointer and {max(self.shots)} examples need at least {max(self.shots) + 1}",
-            keys,
-        )
-        decimals = self.coords_decimals
-        _demand(decimals is None or 1 <= decimals <= 15, "coords_decimals", "1 to 15", decimals)
-        self._check_picture()
-
-    def _check_picture(self) -> None:
-        _demand(240 <= self.width <= 1920, "width", "240 to 1920", self.width)
-        # The camera's angle is fixed by the width: a flatter picture would cut off the near and the far objects.
-        fits = self.width * 2 <= self.height * 3 <= self.width * 6
-        _demand(fits, "height", "2/3 to 2 times the width", self.height)
+        tasks, shots = set(self.tasks), set(self.shots)
+        decimals, px = self.coords_decimals, self.min_visible_px
+        pointers, most = self.max_key_colors + self.max_key_shapes, 1 + max(shots, default=0)
         # The farthest small cone has about 300 pixels at a width of 480, and as many more as the picture is larger.
         max_pixels = int(250 * (self.width / 480) ** 2)
         _demand(
-            0 <= self.min_visible_px <= max_pixels,
-            "min_visible_px",
-            f"0 to {max_pixels} at this width",
-            self.min_visible_px,
+            ("tasks", "name each task once", self.tasks, 0 < len(tasks) == len(self.tasks)),
+            ("tasks", f"choose from {', '.join(TASKS)}", self.tasks, tasks <= set(TASKS)),
+            ("shots", "choose from 0, 1, 2", self.shots, bool(shots) and shots <= {0, 1, 2}),
+            ("cot", "questions with steps show two examples: add 2 to shots", self.cot, not self.cot or 2 in shots),
+            ("max_key_colors", "1 to 7", self.max_key_colors, 1 <= self.max_key_colors < len(COLORS)),
+            ("max_key_shapes", "1 to 3", self.max_key_shapes, 1 <= self.max_key_shapes < len(SHAPES)),
+            (
+                "max_key_colors + max_key_shapes",
+                f"one pointer and {most - 1} examples need at least {most}",
+                pointers,
+                pointers >= most or tasks.isdisjoint({"img2txt", "img2img"}),
+            ),
+            ("coords_decimals", "1 to 15", decimals, decimals is None or 1 <= decimals <= 15),
+            ("width", "240 to 1920", self.width, 240 <= self.width <= 1920),
+            # The camera's angle is fixed by the width: a flatter picture would cut off the near and the far objects.
+            ("height", "2/3 to 2 times the width", self.height, self.width * 2 <= self.height * 3 <= self.width * 6),
+            ("min_visible_px", f"0 to {max_pixels} at this width", px, 0 <= px <= max_pixels),
         )
 
 
@@ -91,34 +80,36 @@ class Plan:
     def check(self) -> None:
         """Raise UsageError, naming the constraint that does not hold."""
         self.options.check()
-        _demand(self.examples >= 1, "examples", "1 or more", self.examples)
+        _demand(("examples", "1 or more", self.examples, self.examples >= 1))
         low, high, options = min(self.counts), max(self.counts), self.options
-        _demand(
-            options.max_key_shapes == 1 or low >= options.max_key_colors + options.max_key_shapes,
-            "max_key_colors + max_key_shapes",
-            f"at most the smallest number of objects, {low}",
-            options.max_key_colors + options.max_key_shapes,
-        )
+        pointers, gap, decimals = options.max_key_colors + options.max_key_shapes, margin(high), options.coords_decimals
         share = 0.9 if high <= 10 else 0.6  # a fuller floor hides more, however often objects are moved
         _demand(
-            0 < options.min_visible_share <= share,
-            "min_visible_share",
-            f"above 0, at most {share} with {high} objects",
-            options.min_visible_share,
-        )
-        _demand(
-            options.stratify is None or low >= MIN_LINKED_OBJECTS,
-            "stratify",
-            f"the stratum links=3 cannot be filled with {low} objects; start at {MIN_LINKED_OBJECTS}",
-            options.stratify,
-        )
-        if options.coords_decimals is not None:
-            _demand(
-                10.0**-options.coords_decimals <= margin(high),
+            (
+                "max_key_colors + max_key_shapes",
+                f"at most the smallest number of objects, {low}",
+                pointers,
+                options.max_key_shapes == 1 or low >= pointers,
+            ),
+            (
+                "min_visible_share",
+                f"above 0, at most {share} with {high} objects",
+                options.min_visible_share,
+                0 < options.min_visible_share <= share,
+            ),
+            (
+                "stratify",
+                f"the stratum links=3 cannot be filled with {low} objects; start at {MIN_LINKED_OBJECTS}",
+                options.stratify,
+                options.stratify is None or low >= MIN_LINKED_OBJECTS,
+            ),
+            (
                 "coords_decimals",
-                f"the steps must not exceed the gap of {margin(high):.3f} between coordinates of {high} objects",
-                options.coords_decimals,
-            )
+                f"the steps must not exceed the gap of {gap:.3f} between coordinates of {high} objects",
+                decimals,
+                decimals is None or 10.0**-decimals <= gap,
+            ),
+        )
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -141,9 +132,9 @@ def counts_of(objects: Objects) -> tuple[int, ...]:
         shown = f"{counts[0]}-{counts[-1]}" if counts else str(objects)
     else:
         counts, shown = range(objects[0], objects[1] + 1), f"{objects[0]}-{objects[1]}"
-    _demand(bool(counts), "objects", "the lowest number must not exceed the highest", shown)
+    _demand(("objects", "the lowest number must not exceed the highest", shown, bool(counts)))
     possible = counts[0] >= MIN_OBJECTS and counts[-1] <= MAX_OBJECTS
-    _demand(possible, "objects", f"scenes hold {MIN_OBJECTS} to {MAX_OBJECTS} objects", shown)
+    _demand(("objects", f"scenes hold {MIN_OBJECTS} to {MAX_OBJECTS} objects", shown, possible))
     return tuple(counts)
 
 
@@ -152,6 +143,8 @@ def margin(count: int) -> float:
     return 0.4 * min(1.0, 10 / count)
 
 
-def _demand(holds: bool, name: str, constraint: str, value: object) -> None:  # noqa: FBT001 - reads as a sentence
-    if not holds:
-        raise UsageError(f"{name}: {constraint} (got {value})")
+def _demand(*constraints: tuple[str, str, object, bool]) -> None:
+    """Raise UsageError for the first of (name, constraint, value, whether it holds) that does not hold."""
+    for name, constraint, value, holds in constraints:
+        if not holds:
+            raise UsageError(f"{name}: {constraint} (got {value})")

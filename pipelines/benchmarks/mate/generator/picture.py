@@ -11,10 +11,12 @@ from typing import TypeAlias
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageOps
 
-from pipelines.benchmarks.mate.generator.camera import Camera, Pixel, Point
-from pipelines.benchmarks.mate.generator.solids import (
+from pipelines.benchmarks.mate.generator.geometry import (
     ROUND_STEPS,
+    Camera,
     Face,
+    Pixel,
+    Point,
     Solid,
     area,
     corners,

@@ -13,32 +13,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.benchmarks.mate.generator.generate import check_place, store_examples
+from pipelines.benchmarks.mate.generator.generate import Example, check_place, store_examples
+from pipelines.benchmarks.mate.generator.objects import Layout, draw_layout
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
 from pipelines.benchmarks.mate.generator.processes import Processes
 from pipelines.benchmarks.mate.generator.questions import (
-    KINDS,
     Balance,
     Pair,
     Pools,
-    QuestionItem,
+    Search,
     ask,
-    choose_shots,
     pools_of,
+    with_shots,
 )
-from pipelines.benchmarks.mate.generator.rows import Example
-from pipelines.benchmarks.mate.generator.scenes import Layout, draw_layout
-from pipelines.benchmarks.mate.generator.strata import Search
-from pipelines.benchmarks.mate.linking import linking
 from pipelines.benchmarks.mate.prompts import WORDINGS, Wording, build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of, shots_of
-from pipelines.benchmarks.mate.scene import Question, parse_scene
+from pipelines.benchmarks.mate.scene import FILE_KINDS, Question, linking, parse_scene
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 
-_ATTEMPTS: Final = 40
-"""Scenes that are drawn for one that allows all its parameters; then the number of links may differ."""
+_ATTEMPTS: Final = 40  # scenes drawn for one that allows all its parameters; then the number of links may differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +42,11 @@ class Parameters:
 
     example_id: str
     objects: int
+    # First part of a file's name -> task, (target, pointer), and attributes that link the object.
     pairs: Mapping[str, tuple[str, Pair, int]]
-    """First part of a file's name -> task, (target, pointer), and attributes that link the object."""
-    settings: frozenset[tuple[str, str]]
-    """Kind and setting of its rows."""
+    settings: frozenset[tuple[str, str]]  # kind and setting of its rows
     wording: Wording = "own"
-    is_worded_alike: bool = False
-    """Whether that wording gives its prompts byte for byte."""
+    is_worded_alike: bool = False  # whether that wording gives its prompts byte for byte
     may_show_target: bool = False
 
     @classmethod
@@ -62,7 +55,7 @@ class Parameters:
         rows = {(row["task"], row["setting"]): row for row in sample.data["rows"]}
         scene = parse_scene(sample.data["scene"])
         pairs, settings = {}, set()
-        for kind, tasks in KINDS.items():
+        for kind, tasks in FILE_KINDS.items():
             of_kind = [row for (task, _), row in rows.items() if task in tasks]
             settings |= {(kind, row["setting"]) for row in of_kind}
             if of_kind:
@@ -111,8 +104,7 @@ def _shots(row: Mapping[str, Any]) -> tuple[Question, ...]:
 class TwinPlan(Plan):
     """The parameters of a twin, as every row records them."""
 
-    twin_of: str
-    """Fingerprint of the data."""
+    twin_of: str  # fingerprint of the data
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -126,12 +118,9 @@ class TwinSummary:
 
     out: Path
     scenes: int
-    rows: dict[str, int]
-    """File name without ending -> rows."""
-    equal_links: int
-    """Scenes whose cross-modal question has the same number of linking attributes."""
-    equal_wording: int
-    """Scenes whose prompts have the same words."""
+    rows: dict[str, int]  # file name without ending -> rows
+    equal_links: int  # scenes whose cross-modal question has the same number of linking attributes
+    equal_wording: int  # scenes whose prompts have the same words
 
 
 def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: int, workers: int = 1) -> TwinSummary:
@@ -192,14 +181,9 @@ def _drawn(plan: Plan, parameters: Parameters, layout: Layout) -> Example | None
             balance = _OnePair((task,), pair=pair, links=links)
             result = Search(rng=rng, layout=layout, task=task, balance=balance, options=plan.options).first()
             layout, question = result or (layout, ask(rng, task, pair, pools[pair[1]]))
-            pools = pools_of(layout.scene, layout.object_set)
         else:
             question = ask(rng, task, pair, pools[pair[1]])
-        may_show_target = plan.options.shots_may_show_target
-        shots = choose_shots(
-            rng, layout.scene, question, pools, count=max(plan.options.shots), may_show_target=may_show_target
-        )
-        questions.append((kind, QuestionItem(question, shots)))
+        questions.append((kind, with_shots(rng, layout, question, plan.options)))
     return Example(
         layout,
         tuple(questions),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem
 from pipelines.benchmarks.maia.item_lists import item_lists as maia_lists
-from pipelines.benchmarks.mate.item_lists import item_lists as mate_lists
+from pipelines.benchmarks.mate.error_analysis import item_lists as mate_lists
 from pipelines.benchmarks.vague.item_lists import item_lists as vague_lists
 from pipelines.benchmarks.vflute.item_lists import item_lists as vflute_lists
 from pipelines.report.model import ModelItems

@@ -9,7 +9,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK, BLACK_PICTURE, WHITE_PICTURE
 from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
-from pipelines.benchmarks.mate.scene_rows import parse_row
+from pipelines.benchmarks.mate.source import parse_row
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from tests.support.mate_samples import NAMED, as_sample, files, media_and_text, prompts, read

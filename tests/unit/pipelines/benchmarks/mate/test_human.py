@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.mate.people.authors_files import READER, read_prediction, typed_answer
-from pipelines.benchmarks.mate.people.human import HUMAN_BASELINE as MATE
+from pipelines.benchmarks.mate.people import HUMAN_BASELINE as MATE
+from pipelines.benchmarks.mate.people import READER, read_prediction, typed_answer
 from pipelines.benchmarks.mate.scene import TASKS
 from tests.support import mate_scenes
 from tests.support.interval_oracle import mean_ends

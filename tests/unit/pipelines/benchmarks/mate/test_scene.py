@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipelines.benchmarks.mate import error_analysis as analysis
-from pipelines.benchmarks.mate import linking as links
+from pipelines.benchmarks.mate import scene as links
 from pipelines.benchmarks.mate import scene as scenes
 from pipelines.benchmarks.mate.answers import judge, read_strict
 from tests.support.mate_error_summary import OverlapSummary, out_of_scene

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import parse_scene
-from pipelines.benchmarks.mate.scene_rows import parse_row
+from pipelines.benchmarks.mate.source import parse_row
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark

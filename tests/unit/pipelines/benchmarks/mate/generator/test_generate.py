@@ -17,16 +17,18 @@ from pipelines.benchmarks.mate.answers import gold_json, judge, read_gold
 from pipelines.benchmarks.mate.error_analysis import chance, in_scene
 from pipelines.benchmarks.mate.generator.generate import GeneratedSummary, generate
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Options
-from pipelines.benchmarks.mate.linking import LINKABLE, linking, linking_attributes
 from pipelines.benchmarks.mate.prompts import count_solved_examples
 from pipelines.benchmarks.mate.scene import (
     COLORS,
+    LINKABLE,
     SHAPES,
     TASKS,
     Question,
     Scene,
     check_gold,
     find_object,
+    linking,
+    linking_attributes,
     parse_scene,
     pointer_pool,
     shot_shows_target,

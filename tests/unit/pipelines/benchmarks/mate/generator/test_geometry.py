@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.mate.generator import solids
-from pipelines.benchmarks.mate.generator.camera import LOCATION, Point, camera_for, scale_for
-from pipelines.benchmarks.mate.generator.solids import Solid
+from pipelines.benchmarks.mate.generator import geometry
+from pipelines.benchmarks.mate.generator.geometry import LOCATION, Point, Solid, camera_for, scale_for
 from pipelines.benchmarks.mate.scene import SHAPES
 
 CAMERA = camera_for(10, 480, 320)
@@ -90,18 +89,18 @@ def test_an_outline_encloses_its_solid_and_no_more(
     shape: str, x: float, y: float, radius: float, rotation: float
 ) -> None:
     solid = stand(shape, x, y, radius, rotation)
-    outline = solids.outline(solid, CAMERA)
+    outline = geometry.outline(solid, CAMERA)
     sampled = [CAMERA.project(point) for point in surface(solid)]
-    assert solids.area(solids.hull([*outline, *sampled])) == pytest.approx(solids.area(outline), rel=0.005)
-    assert solids.area(solids.hull(sampled)) == pytest.approx(solids.area(outline), rel=0.04)
+    assert geometry.area(geometry.hull([*outline, *sampled])) == pytest.approx(geometry.area(outline), rel=0.005)
+    assert geometry.area(geometry.hull(sampled)) == pytest.approx(geometry.area(outline), rel=0.04)
 
 
 @settings(deadline=None)
 @given(SOLIDS)
 def test_an_outline_is_convex(solid: Solid) -> None:
-    outline = solids.outline(solid, CAMERA)
+    outline = geometry.outline(solid, CAMERA)
     around = [*outline, *outline[:2]]
-    turns = [solids._turn(*around[at : at + 3]) for at in range(len(outline))]
+    turns = [geometry._turn(*around[at : at + 3]) for at in range(len(outline))]
     assert all(turn > 0 for turn in turns)
     assert len(outline) >= 4 or solid.shape == "cone"
 
@@ -110,17 +109,17 @@ def test_an_outline_is_convex(solid: Solid) -> None:
 @given(st.floats(-4, 4), st.floats(-4, 4), st.floats(0, 360))
 def test_a_cube_shows_its_top_and_one_or_two_sides_that_fill_its_outline(x: float, y: float, rotation: float) -> None:
     solid = stand("cube", x, y, 0.7, rotation)
-    faces = solids.cube_faces(solid, CAMERA)
+    faces = geometry.cube_faces(solid, CAMERA)
     assert len(faces) in {2, 3}
     assert sum(face.normal == (0, 0, 1) for face in faces) == 1
     assert all(math.hypot(*face.normal) == pytest.approx(1) for face in faces)
-    whole = solids.area(solids.outline(solid, CAMERA))
-    assert sum(solids.area(face.corners) for face in faces) == pytest.approx(whole, rel=1e-6)
+    whole = geometry.area(geometry.outline(solid, CAMERA))
+    assert sum(geometry.area(face.corners) for face in faces) == pytest.approx(whole, rel=1e-6)
 
 
 def inside(solid: Solid, x: float, y: float) -> bool:
     if solid.shape == "cube":
-        u, v = solids._in_frame(solid, (x, y))
+        u, v = geometry._in_frame(solid, (x, y))
         return max(abs(u), abs(v)) < solid.radius
     return math.dist((x, y), solid.coords[:2]) < solid.radius
 
@@ -134,8 +133,8 @@ def test_footprints_meet_where_they_share_ground(
     other = stand(shape, x + away * math.cos(towards), y + away * math.sin(towards), 0.35, rotation)
     grid = [(x + i / 20, y + j / 20) for i in range(-40, 41) for j in range(-40, 41)]
     shared = sum(inside(solid, *position) and inside(other, *position) for position in grid)
-    meets = solids.footprints_meet(solid, other)
-    assert meets == solids.footprints_meet(other, solid)
+    meets = geometry.footprints_meet(solid, other)
+    assert meets == geometry.footprints_meet(other, solid)
     assert not shared or meets
     # A grid cannot see an overlap thinner than its mesh: let both grow a little for the other direction.
     grown = dataclasses.replace(other, radius=other.radius + 0.08)
@@ -145,11 +144,11 @@ def test_footprints_meet_where_they_share_ground(
 
 def test_nearer_solids_cover_farther_ones() -> None:
     scene = [stand("cube", 2.0), stand("sphere", 0.0), stand("cone", -2.0, 3.0)]
-    order = solids.far_to_near(scene, CAMERA)
+    order = geometry.far_to_near(scene, CAMERA)
     assert order == [2, 1, 0]
-    outlines = [solids.outline(item, CAMERA) for item in scene]
-    pixels = solids.visible_pixels(outlines, order, CAMERA)
-    areas = [solids.area(outline) for outline in outlines]
+    outlines = [geometry.outline(item, CAMERA) for item in scene]
+    pixels = geometry.visible_pixels(outlines, order, CAMERA)
+    areas = [geometry.area(outline) for outline in outlines]
     assert pixels[0] == pytest.approx(areas[0], rel=0.05)
     assert pixels[1] < 0.8 * areas[1]
     assert pixels[2] == pytest.approx(areas[2], rel=0.1)
@@ -158,15 +157,17 @@ def test_nearer_solids_cover_farther_ones() -> None:
 @settings(deadline=None)
 @given(SOLIDS)
 def test_pixels_of_an_outline_are_counted_as_the_picture_paints_them(solid: Solid) -> None:
-    polygon = solids.outline(solid, CAMERA)
+    polygon = geometry.outline(solid, CAMERA)
     wide = dataclasses.replace(CAMERA, width=CAMERA.width + 1200, height=CAMERA.height + 1200)
     moved = [(x + 600, y + 600) for x, y in polygon]
-    painted = solids.number_image([moved], [0], wide).histogram()[1]
-    assert solids.unoccluded_pixels(polygon) == pytest.approx(painted, abs=3)  # Pillow rounds by where the outline lies
+    painted = geometry.number_image([moved], [0], wide).histogram()[1]
+    assert geometry.unoccluded_pixels(polygon) == pytest.approx(
+        painted, abs=3
+    )  # Pillow rounds by where the outline lies
 
 
 def test_area_and_hull_of_known_figures() -> None:
     square = [(0.0, 0.0), (2.0, 0.0), (2.0, 2.0), (0.0, 2.0)]
-    assert solids.area(square) == 4
-    assert sorted(solids.hull([*square, (1.0, 1.0), (1.0, 0.0)])) == sorted(square)
-    assert all(a != b for a, b in pairwise(solids.hull(square * 2)))
+    assert geometry.area(square) == 4
+    assert sorted(geometry.hull([*square, (1.0, 1.0), (1.0, 0.0)])) == sorted(square)
+    assert all(a != b for a, b in pairwise(geometry.hull(square * 2)))

@@ -9,19 +9,24 @@ import statistics
 import numpy as np
 import pytest
 
-from pipelines.benchmarks.mate.generator import placement, scenes
-from pipelines.benchmarks.mate.generator.appearance import must_stand_apart
-from pipelines.benchmarks.mate.generator.parameters import Options, Plan, margin, stream
-from pipelines.benchmarks.mate.generator.picture import draw_picture
-from pipelines.benchmarks.mate.generator.placement import FAIR_GAP, least_visible, placement_holds
-from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
-from pipelines.benchmarks.mate.generator.solids import (
+from pipelines.benchmarks.mate.generator import objects
+from pipelines.benchmarks.mate.generator.geometry import (
     far_to_near,
     number_image,
     outline,
     unoccluded_pixels,
     visible_pixels,
 )
+from pipelines.benchmarks.mate.generator.objects import (
+    FAIR_GAP,
+    Layout,
+    least_visible,
+    make_layout,
+    must_stand_apart,
+    placement_holds,
+)
+from pipelines.benchmarks.mate.generator.parameters import Options, Plan, margin, stream
+from pipelines.benchmarks.mate.generator.picture import draw_picture
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values
 from pipelines.errors import UsageError
 
@@ -152,7 +157,7 @@ def test_more_pointing_values_on_request() -> None:
 
 
 def test_unsatisfiable_rule_ends_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenes, "place_objects", lambda *_: None)
+    monkeypatch.setattr(objects, "place_objects", lambda *_: None)
     with pytest.raises(UsageError, match=r"no scene of 10 objects in \d+ attempts shows 120 pixels and 35% of each"):
         make_layout(plan_for(10), 0)
 
@@ -160,12 +165,12 @@ def test_unsatisfiable_rule_ends_with_a_message(monkeypatch: pytest.MonkeyPatch)
 def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
     layout = LAYOUTS[0]
     rng, appearances, options = stream("moves"), layout.object_set.appearances, SMALL.options
-    assert placement.place_objects(rng, appearances, layout.camera, options) is not None
-    monkeypatch.setattr(placement, "least_visible", lambda *_: 0)
-    assert placement.place_objects(rng, appearances, layout.camera, options) is None
+    assert objects.place_objects(rng, appearances, layout.camera, options) is not None
+    monkeypatch.setattr(objects, "least_visible", lambda *_: 0)
+    assert objects.place_objects(rng, appearances, layout.camera, options) is None
     positions = iter([*layout.positions, None])
-    monkeypatch.setattr(placement._Floor, "find_position", lambda *_: next(positions))
-    assert placement.place_objects(rng, appearances, layout.camera, options) is None
+    monkeypatch.setattr(objects._Floor, "find_position", lambda *_: next(positions))
+    assert objects.place_objects(rng, appearances, layout.camera, options) is None
     assert next(positions, "all taken") == "all taken"
 
 

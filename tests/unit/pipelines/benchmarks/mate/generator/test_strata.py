@@ -6,13 +6,10 @@ import functools
 import pytest
 
 from pipelines.benchmarks.mate.generator.generate import ask_all
+from pipelines.benchmarks.mate.generator.objects import Layout, make_layout, placement_holds
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
-from pipelines.benchmarks.mate.generator.placement import placement_holds
-from pipelines.benchmarks.mate.generator.questions import KINDS, STRATA, Balance, Pair, pools_of
-from pipelines.benchmarks.mate.generator.scenes import Layout, make_layout
-from pipelines.benchmarks.mate.generator.strata import build
-from pipelines.benchmarks.mate.linking import linking
-from pipelines.benchmarks.mate.scene import VISUAL, unique_values
+from pipelines.benchmarks.mate.generator.questions import STRATA, Balance, Pair, build, pools_of
+from pipelines.benchmarks.mate.scene import FILE_KINDS, VISUAL, linking, unique_values
 
 
 @functools.cache
@@ -26,7 +23,7 @@ def layouts(count: int, examples: int) -> tuple[Plan, list[Layout]]:
 def test_strata_fill_evenly_at_any_number_of_objects(count: int, examples: int) -> None:
     plan, placed = layouts(count, examples)
     balance, questions = ask_all(plan, placed)
-    for task in KINDS["mm"]:
+    for task in FILE_KINDS["mm"]:
         used = [balance.used_strata[count, task, links] for links in STRATA]
         assert sum(used) == examples // 2
         assert max(used) - min(used) <= 1
@@ -44,7 +41,7 @@ def test_strata_fill_evenly_at_any_number_of_objects(count: int, examples: int) 
 def test_without_strata_coordinates_take_over_as_scenes_fill() -> None:
     plan, placed = layouts(30, 16)
     balance, questions = ask_all(dataclasses.replace(plan, options=Options()), placed)
-    used = sum(balance.used_strata[30, task, 0] for task in KINDS["mm"])
+    used = sum(balance.used_strata[30, task, 0] for task in FILE_KINDS["mm"])
     assert used > 8
     assert [example.layout for example in questions] == placed
 
@@ -126,9 +123,9 @@ def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:
     layout = layouts(6, 1)[1][0]
     pools = pools_of(layout.scene, layout.object_set)
     balance = Balance(("img2txt", "txt2img", "img2img", "txt2txt"))
-    assert balance.next_task(6, KINDS["mm"]) == "img2txt"
-    assert balance.next_task(6, KINDS["um"]) == "img2img"
-    assert Balance(("txt2txt",)).next_task(6, KINDS["mm"]) is None
+    assert balance.next_task(6, FILE_KINDS["mm"]) == "img2txt"
+    assert balance.next_task(6, FILE_KINDS["um"]) == "img2img"
+    assert Balance(("txt2txt",)).next_task(6, FILE_KINDS["mm"]) is None
     targets = ["name", "3d_coords", "rotation", *(["size"] if pools["size"] else [])]
     expected: list[Pair] = [(target, pointer) for target in targets for pointer in ("color", "shape")]
     assert balance.next_pairs(6, "img2txt", pools) == expected
