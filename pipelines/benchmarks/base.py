@@ -148,11 +148,8 @@ class LazyPart:
         self._arguments = arguments
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in (
-            "_module",
-            "_attribute",
-            "_arguments",
-        ):  # asked by pickle before the state is set
+        # Pickle asks before the state is set.
+        if name.startswith("__") or name in ("_module", "_attribute", "_arguments"):
             raise AttributeError(name)
         return getattr(self._load(), name)
 
@@ -174,19 +171,9 @@ class PackageReporter:
     """Reporter made of `metrics.reduce_scores`, `tables.make_tables` and `figures.make_figures` of a package."""
 
     def __init__(self, package: str) -> None:
-        self._package = package
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
-        """Return all metrics of one model."""
-        return cast("list[Metric]", import_module(f"{self._package}.metrics").reduce_scores(scores, samples))
-
-    def tables(self, results: Results, /) -> Sequence[Table]:
-        """Lay out the tables."""
-        return cast("Sequence[Table]", import_module(f"{self._package}.tables").make_tables(results))
-
-    def figures(self, results: Results, /) -> Sequence[Figure]:
-        """Lay out the figures."""
-        return cast("Sequence[Figure]", import_module(f"{self._package}.figures").make_figures(results))
+        self.reduce = lazy_part(f"{package}.metrics:reduce_scores")
+        self.tables = lazy_part(f"{package}.tables:make_tables")
+        self.figures = lazy_part(f"{package}.figures:make_figures")
 
 
 def _default_reporter() -> Reporter:
@@ -222,9 +209,7 @@ class BenchmarkDefinition:
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field with a hash of the content, for comparison with the previous ingest
-    published_values: tuple[
-        PublishedValue, ...
-    ] = ()  # the paper's numbers; empty: those of the package's `published.csv`
+    published_values: tuple[PublishedValue, ...] = ()  # the paper's; empty: those of the package's `published.csv`
     publication: Publication = field(default_factory=Publication)  # what the paper's numbers were measured on and with
     column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
@@ -233,9 +218,7 @@ class BenchmarkDefinition:
     grader: Grader
     reporter: Reporter = field(default_factory=_default_reporter)
     judge: JudgePrompter | None = None
-    judged_metrics: tuple[
-        str, ...
-    ] = ()  # metrics that rest on the judge's verdicts, shown by judge if there are several
+    judged_metrics: tuple[str, ...] = ()  # those that rest on the judge's verdicts; of several judges shown by judge
     judged_tasks: tuple[str, ...] = ()  # tasks whose answers the judge is asked about
     captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
     captioned_settings: tuple[str, ...] = ()  # settings whose prompts hold captions, asked once for each captioner

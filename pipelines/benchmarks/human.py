@@ -37,12 +37,10 @@ def gap_metric(metric: str) -> str:
 
 
 Reduce: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], list[Metric]]"
-OutputKey: TypeAlias = tuple[str, str, str, str, str]
-"""Model, task, setting, sample and variant of an output."""
+OutputKey: TypeAlias = tuple[str, str, str, str, str]  # model, task, setting, sample and variant of an output
 
 
-HumanRow: TypeAlias = dict[str, str]
-"""A row of a human file by column."""
+HumanRow: TypeAlias = dict[str, str]  # a row of a human file by column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,18 +61,10 @@ def batches(
     where: str,
     group: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches of at most `rows` rows of some top-level columns of a file or of one of its row groups.
+    """Yield batches of at most `rows` rows of some top-level columns of a file, or of one of its row groups.
 
-    Args:
-        file: the opened file.
-        columns: names.
-        rows: in a batch.
-        max_bytes: bytes that all batches together may decode to.
-        where: the file's address, for messages.
-        group: number of the row group; None reads all.
-
-    Raises:
-        SourceError: there are too many rows or bytes, or the file is damaged.
+    `max_bytes` is what all batches together may decode to, `where` the file's address for messages. Raises SourceError
+    where there are too many rows or bytes, or the file is damaged.
     """
     groups = range(file.num_row_groups) if group is None else [group]
     seen = decoded = 0

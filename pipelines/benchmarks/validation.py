@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 MAX_ERRORS = 3  # errors named of one row
+MAX_NAMED: Final = 5  # items that a notice names
 
 
 def format_validation_error(error: ValidationError) -> str:
@@ -19,6 +20,12 @@ def format_validation_error(error: ValidationError) -> str:
         text = describe(item["input"], item.get("ctx", {})) if describe else item["msg"].removeprefix("Value error, ")
         messages.append(f"{'.'.join(map(str, item['loc'])) or 'row'}: {text}")
     return "; ".join(messages)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first of some names for a notice, and how many more there are."""
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _expected(kind: str) -> Callable[[Any, dict[str, Any]], str]:

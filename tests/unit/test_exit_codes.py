@@ -65,7 +65,6 @@ WITHOUT_EXIT_CODE = {
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
-    "pipelines.benchmarks.vflute.source_text._FormError",
     "pipelines.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
     "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
 }

@@ -27,7 +27,6 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
     Source,
 )
-from pipelines.benchmarks.unpie.aggregate import ALL
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
     equal_by_rule,
@@ -38,6 +37,7 @@ from pipelines.benchmarks.unpie.answers import (
     verdict,
 )
 from pipelines.benchmarks.unpie.column_map import MAP_NAMES
+from pipelines.benchmarks.unpie.facts import ALL
 from pipelines.benchmarks.unpie.prompts import (
     JUDGE,
     PROMPT_SETS,
@@ -63,13 +63,7 @@ class _Unpie:
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield one request for grounding, six for the other tasks: three languages by two meanings."""
-        return unpie_prompts(
-            query.sample,
-            (query.task, query.setting),
-            texts=query.texts,
-            generation=_GENERATION,
-            captions=query.captions,
-        )
+        return unpie_prompts(query, _GENERATION)
 
     def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
         return tuple(caption_steps(sample)) if setting == "sm" else ()

@@ -72,7 +72,9 @@ class Columns:
         Raises:
             ValueError: the user's map names one of them; lists the columns, and suggests the nearest.
         """
-        absent = frozenset(field for field, path in self.paths.items() if not _has(shape, path))
+        absent = frozenset(
+            field for field, path in self.paths.items() if not path or _walk(shape, path, is_shape=True) is _ABSENT
+        )
         for field in self.paths:
             if field in self.mapped & absent:
                 raise ValueError(f"column map: {self.describe_missing(field, shape, where)}")
@@ -127,21 +129,8 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _has(shape: Shape, path: str) -> bool:
-    if not path:
-        return False
-    if isinstance(shape, dict) and path in shape:
-        return True
-    step = _STEP.match(path)
-    if not step:
-        return False
-    rest = path[step.end() :]
-    if step[2] is not None:
-        return isinstance(shape, list) and (not rest or _has(shape[0], rest))
-    return isinstance(shape, dict) and step[1] in shape and (not rest or _has(shape[step[1]], rest.lstrip(".")))
-
-
-def _walk(value: Any, path: str) -> Any:
+def _walk(value: Any, path: str, *, is_shape: bool = False) -> Any:
+    """Return what stands at a path of a row, or of a shape, whose lists have one item for all."""
     while path:
         value = _parsed(value)
         if isinstance(value, Mapping) and path in value:
@@ -151,7 +140,7 @@ def _walk(value: Any, path: str) -> Any:
             return _ABSENT
         path = path[step.end() :].removeprefix(".")
         if step[2] is not None:
-            index = int(step[2])
+            index = 0 if is_shape else int(step[2])
             if not isinstance(value, list) or index >= len(value):
                 return _ABSENT
             value = value[index]

@@ -8,9 +8,8 @@ from typing import Final
 
 from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.results import Key, Results, Source
-from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
+from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, TYPES, subset_notes
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.benchmarks.unpie.results import HEADLINES, TYPES, subset_notes
 
 _BINS: Final = (
     f"< {MARGIN_BINS[0]:.2f}",

@@ -30,8 +30,8 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, Bools, ScoredRows, aligned, coverage_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.facts import ALL, KINDS
 from pipelines.benchmarks.unpie.people.agreement import agreement, translation_agreement
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 
@@ -107,7 +107,8 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         numbers = estimates(_MEASURES[rows.task](rows, samples))
         computed += numbers
         metrics += with_intervals(numbers)
-        metrics += [*_COUNTS[rows.task](rows, samples), *_coverage(rows), *_counts(rows)]
+        counts = _COUNTS[rows.task](rows, samples) if rows.task in _COUNTS else ()
+        metrics += [*counts, *_coverage(rows), *_counts(rows)]
     return [*metrics, *with_intervals(_gains(computed)), *_data_facts(samples)]
 
 
@@ -259,17 +260,12 @@ def _gains(computed: Sequence[Estimate]) -> Iterator[Estimate]:
         yield number.minus(base, metric=_GAIN, n_failed=metric.n_failed + base.metric.n_failed, note=note)
 
 
-def _no_counts(_rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    return iter(())
-
-
 _MEASURES: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterator[Measure]]]] = {
     "grounding": _grounding,
     "disambiguation": _disambiguation,
     "reconstruction": _reconstruction,
 }
 _COUNTS: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterator[Metric]]]] = {
-    "grounding": _no_counts,
     "disambiguation": _disambiguation_counts,
     "reconstruction": _reconstruction_counts,
 }

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from models.messages import Generation, Media, Part, Step, user
-from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
+from pipelines.benchmarks.base import PromptInput
+from pipelines.benchmarks.prompt_templates import load_texts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.text_cleaning import collapsed
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
@@ -24,30 +25,21 @@ PROMPT_SETS: Final[Mapping[str, Mapping[str, str]]] = {
 """Name of a set of wordings -> versions used in place of ours: `--prompt-version unpie-grounding-lm-v1=...-paper`."""
 
 
-def unpie_prompts(
-    sample: Sample,
-    cell: tuple[str, str],
-    *,
-    texts: PromptTexts,
-    generation: Generation,
-    captions: Mapping[str, str] | None,
-) -> Iterator[Prompt]:
-    """Yield the requests of one sample in one cell, a task and a setting; excluded ones carry the reason."""
-    task, setting = cell
-    version = f"unpie-{task}-{setting}-v1"
+def unpie_prompts(query: PromptInput, generation: Generation) -> Iterator[Prompt]:
+    """Yield the requests of one sample in one task and setting; excluded ones carry the reason."""
+    sample, task = query.sample, query.task
+    wording = f"unpie-{task}-{query.setting}-v1"
+    version = query.texts.version(wording)
     for variant in ("",) if task == "grounding" else (f"{lang}/{meaning}" for lang, meaning in VARIANTS):
-        version_name = texts.version(version)
-        missing = _missing_text(sample, task, variant)
-        context = _context(sample, task, setting, variant, captions)
+        missing, fields, choices = _words(sample, task, variant)
+        context = _context(sample, task, query.setting, variant, query.captions)
         if missing or isinstance(context, str):
-            yield Prompt(variant=variant, version=version_name, excluded=missing or str(context))
+            yield Prompt(variant=variant, version=version, excluded=missing or str(context))
             continue
         parts, caption = context
-        prompt = texts.fill(version, **_fields(sample, task, variant), **caption)
-        step = Step(
-            turns=(user(*parts, prompt),), generation=generation, choices=_random_choices(sample, task, variant)
-        )
-        yield Prompt(variant=variant, version=version_name, steps=(step,))
+        prompt = query.texts.fill(wording, **fields, **caption)
+        step = Step(turns=(user(*parts, prompt),), generation=generation, choices=choices)
+        yield Prompt(variant=variant, version=version, steps=(step,))
 
 
 def caption_steps(sample: Sample) -> Iterator[Step]:
@@ -56,13 +48,19 @@ def caption_steps(sample: Sample) -> Iterator[Step]:
         yield Step(turns=(user(Media("image", sha256)),), generation=CAPTION, choices=("A picture.",))
 
 
-def _missing_text(sample: Sample, task: str, variant: str) -> str:
-    data = sample.data
+def _words(sample: Sample, task: str, variant: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
+    """Return which text is missing, the fields of the prompt, and the answers that a random model chooses from."""
+    data, sentence = sample.data, str(sample.data["sentence"])
     if task == "grounding":
-        return "" if data["phrase"] else "phrase_missing"
+        return "" if data["phrase"] else "phrase_missing", {"sentence": sentence}, tuple(sentence.split())
     lang, meaning = variant.split("/")
-    needed = range(2) if task == "disambiguation" else (int(meaning),)
-    return "" if all(data["translation"][i][lang] for i in needed) else "translation_missing"
+    translations = tuple(pair[lang] for pair in data["translation"])
+    if task == "disambiguation":
+        fields, choices = {"sentence": sentence, "language": LANGUAGES[lang]}, translations
+    else:
+        translations = (translations[int(meaning)],)
+        fields, choices = {"translation": translations[0], "language": LANGUAGES[lang]}, ()
+    return "" if all(translations) else "translation_missing", fields, choices
 
 
 def _context(
@@ -80,21 +78,3 @@ def _context(
         return "no_captioner"
     caption = collapsed(captions.get(ref.sha256, ""))
     return ((), {"caption": caption}) if caption else "caption_missing"
-
-
-def _fields(sample: Sample, task: str, variant: str) -> dict[str, str]:
-    sentence = str(sample.data["sentence"])
-    if task == "grounding":
-        return {"sentence": sentence}
-    lang, meaning = variant.split("/")
-    if task == "disambiguation":
-        return {"sentence": sentence, "language": LANGUAGES[lang]}
-    return {"translation": sample.data["translation"][int(meaning)][lang], "language": LANGUAGES[lang]}
-
-
-def _random_choices(sample: Sample, task: str, variant: str) -> tuple[str, ...]:
-    if task == "grounding":
-        return tuple(sample.data["sentence"].split())
-    if task == "disambiguation":
-        return tuple(pair[variant[:2]] for pair in sample.data["translation"])
-    return ()

@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,12 +19,12 @@ from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
 from pipelines.benchmarks.unpie.pictures import PictureLoader
+from pipelines.benchmarks.validation import MAX_NAMED, first_names
 from pipelines.errors import SourceError
 
 EXPLANATION: Final = "explanation"  # role of the picture that shows both meanings
 SPLIT_ROWS: Final = 500
 _BATCH_ROWS: Final = 32  # rows whose pictures are downloaded concurrently
-_MAX_LISTED: Final = 5
 _SPLIT_BY_NAME: Final = {name.lower(): split for split, kind in SPLITS.items() for name in (split, kind)}
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff]")
 _TASKS_BY_FIELD: Final[Mapping[str, str]] = {
@@ -204,7 +204,7 @@ class _Reader:
             if split in self._counts:
                 yield Notice(_coverage(split, self._counts[split]))
         for suspicion, sample_ids in self._suspicions.items():
-            yield Notice(f"{suspicion}: {len(sample_ids):,} ({_listed(sample_ids)})")
+            yield Notice(f"{suspicion}: {len(sample_ids):,} ({first_names(list(dict.fromkeys(sample_ids)))})")
 
 
 class _BadRowError(ValueError):
@@ -226,15 +226,9 @@ def _coverage(split: str, count: _PictureCounts) -> str:
     ]
     message = f"{split}: picture coverage: {', '.join(parts) or 'no picture columns'}"
     if count.reasons:
-        reasons = ", ".join(f"{reason} ({times:,})" for reason, times in count.reasons.most_common(_MAX_LISTED))
+        reasons = ", ".join(f"{reason} ({times:,})" for reason, times in count.reasons.most_common(MAX_NAMED))
         message += f"; requests that need the others are excluded as image_missing: {reasons}"
     return message
-
-
-def _listed(names: Iterable[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    more = len(unique) - _MAX_LISTED
-    return ", ".join(unique[:_MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _frequent_meaning(value: Any) -> int | None:

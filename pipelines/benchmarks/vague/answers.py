@@ -18,10 +18,8 @@ _READER: Final = letter_reader(4)
 class FreeformAnswer:
     """The parsed free-form answer."""
 
-    text: str
-    """The sentence to score, on one line; empty where the answer is invalid."""
-    flags: tuple[Flag, ...]
-    """Peculiarities of the sentence; they change no score."""
+    text: str  # the sentence to score, on one line; empty where the answer is invalid
+    flags: tuple[Flag, ...]  # peculiarities of the sentence; they change no score
 
 
 _MARKER = re.compile(

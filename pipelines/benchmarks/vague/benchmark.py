@@ -45,23 +45,20 @@ from pipelines.benchmarks.vague.prompts import (
     PROMPT_TEXTS,
     build_prompt,
     caption_step,
-    captioned_prompt,
     gold_letter,
     readings_by_letter,
 )
 from pipelines.benchmarks.vague.source import SourceFile, SourceItem, read_files
+from pipelines.benchmarks.validation import first_names
 from pipelines.errors import SourceError
 from pipelines.metrics.text import bleu1
 
 _HUMAN_FILE: Final = "human400_ids.txt"
-_TAG_CHECKS: Final = 100
-"""Pictures of each subset that are checked for tags."""
-_NAMED: Final = 5  # items that a notice names
+_TAG_CHECKS: Final = 100  # pictures of each subset that are checked for tags
 _LETTER_SHARE: Final = (0.2, 0.3)
 
 
-_GENERATION: Final = Generation(max_new_tokens=1024)
-"""Greedy, for every call."""
+_GENERATION: Final = Generation(max_new_tokens=1024)  # greedy, for every call
 
 
 class _Vague:
@@ -87,10 +84,7 @@ class _Vague:
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield one request; `sm` first describes the picture, in a call that its tasks and settings share."""
-        if query.setting == CAPTIONED:
-            yield captioned_prompt(query.sample, query.texts, _GENERATION, query.captions)
-        else:
-            yield build_prompt(query.sample, query.task, query.setting, query.texts, _GENERATION)
+        yield build_prompt(query, _GENERATION)
 
     def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
         """Return the request of the captioner, which one setting needs."""
@@ -166,7 +160,7 @@ def _human_subsets(source: Source, items: Sequence[SourceItem]) -> tuple[dict[st
     listed = dict.fromkeys((line.strip() for line in lines if line.strip()), HUMAN_LISTED)
     notices = []
     if unknown := sorted(listed.keys() - {item.name for item in items}):
-        notices.append(Notice(f"{_HUMAN_FILE}: {_names(unknown)} not among the usable items"))
+        notices.append(Notice(f"{_HUMAN_FILE}: {first_names(unknown)} not among the usable items"))
     if len(listed) != HUMAN_ITEMS:
         notices.append(Notice(f"{_HUMAN_FILE}: {len(listed):,} items, where a human answered {HUMAN_ITEMS}"))
     return listed, notices
@@ -206,12 +200,7 @@ def _irregularities(items: Sequence[SourceItem]) -> Iterator[Notice]:
         yield Notice(f"gold letters are uneven: {percentages}; 20% to 30% each are expected")
     equal = [item.name for item in items if len(set(item.data["readings"].values())) < len(LETTERS)]
     if equal:
-        yield Notice(f"two readings are equal in {_names(equal)}")
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        yield Notice(f"two readings are equal in {first_names(equal)}")
 
 
 def _read_choice(row: Row, flags: tuple[str, ...]) -> Reading:

@@ -9,11 +9,11 @@ from typing import Final
 from pipelines.benchmarks.figures import Bars, Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Origin
-from pipelines.benchmarks.vague.facts import SIZES
-from pipelines.benchmarks.vague.results import (
+from pipelines.benchmarks.vague.facts import (
     ERRORS,
     FULL_TABLES,
     SETTING_LABELS,
+    SIZES,
     incomplete_notes,
 )
 

@@ -23,8 +23,7 @@ Pixels: TypeAlias = "Callable[[bytes], np.ndarray]"
 """Decodes image bytes to uint8 [H, W, 3], or raises DecodeError, as `Source.pixels` does."""
 _Corners: TypeAlias = tuple[float, float, float, float]
 
-MIN_TAGGED_SHARE: Final = 0.9
-"""Share of boxes with a tag below which pictures count as untagged."""
+MIN_TAGGED_SHARE: Final = 0.9  # share of boxes with a tag below which pictures count as untagged
 _DIGIT_HEIGHT: Final = 40
 _MARGIN: Final = 2
 _INSET: Final = 2  # pixels from the corner inwards, clear of JPEG blur

@@ -5,12 +5,13 @@ Prompts of a task and setting share a prefix with and without reasoning, so that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from models.messages import Generation, Media, Part, Step, StepOutput, user
-from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
+from pipelines.benchmarks.base import PromptInput
+from pipelines.benchmarks.prompt_templates import load_texts
 from pipelines.benchmarks.records import Prompt, Sample
+from pipelines.benchmarks.vague.facts import CAPTIONED
 from pipelines.errors import DatasetError
 
 LETTERS: Final = ("A", "B", "C", "D")
@@ -58,48 +59,40 @@ def gold_letter(sample: Sample) -> str:
     return letter
 
 
-def build_prompt(sample: Sample, task: str, setting: str, texts: PromptTexts, generation: Generation) -> Prompt:
+def build_prompt(query: PromptInput, generation: Generation) -> Prompt:
     """Build the request of a sample: picture before text; `sm` first asks the model for a caption."""
-    version = prompt_version(task, setting)
+    sample, task, texts = query.sample, query.task, query.texts
+    setting = "sm" if query.setting == CAPTIONED else query.setting
+    wording = prompt_version(task, setting)
+    version = texts.version(wording)
     fields = {"utterance": sample.data["indirect"], **readings_by_letter(sample)}
     if task == "freeform":
         fields["addressee"] = addressee(sample.data["solution"])
         if not fields["addressee"]:
-            return Prompt(version=texts.version(version), excluded="addressee_missing")
-    text = texts.fill(version, **fields)
-    choices = LETTERS if task == "mcq" else ()
-    parts: tuple[Part | str, ...] = (text,)
-    if not setting.startswith("sm"):
-        parts = (_picture(sample), text) if setting.startswith("vlm") else parts
-        answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
-        return Prompt(version=texts.version(version), steps=(answer,))
-    caption = caption_step(sample, texts.fill(CAPTION), generation)
+            return Prompt(version=version, excluded="addressee_missing")
+    text = texts.fill(wording, **fields)
     # The field precedes everything that comes from the data, so its first occurrence is ours.
     before, field, after = text.partition("{caption}")
-    parts = (before, StepOutput(0, stripped=True), after) if field else parts
-    answer = Step(turns=(user(*parts),), generation=generation, choices=choices)
-    versions = f"{texts.version(version)}, {texts.version(CAPTION)}"
-    return Prompt(version=versions, steps=(caption, answer))
+    parts: tuple[Part | str, ...] = (text,)
+    first: tuple[Step, ...] = ()
+    if query.setting == CAPTIONED:
+        caption = (query.captions or {}).get(_picture(sample).source, "").strip()
+        if not caption:
+            return Prompt(version=version, excluded="no_captioner" if query.captions is None else "caption_missing")
+        parts = (f"{before}{caption if field else ''}{after}",)
+    elif setting.startswith("vlm"):
+        parts = (_picture(sample), text)
+    elif setting.startswith("sm"):
+        first = (caption_step(sample, texts.fill(CAPTION), generation),)
+        version = f"{version}, {texts.version(CAPTION)}"
+        parts = (before, StepOutput(0, stripped=True), after) if field else parts
+    choices = LETTERS if task == "mcq" else ()
+    return Prompt(version=version, steps=(*first, Step(turns=(user(*parts),), generation=generation, choices=choices)))
 
 
 def caption_step(sample: Sample, prompt: str, generation: Generation) -> Step:
     """Return the request for a description of the picture."""
     return Step(turns=(user(_picture(sample), prompt),), generation=generation)
-
-
-def captioned_prompt(
-    sample: Sample, texts: PromptTexts, generation: Generation, captions: Mapping[str, str] | None
-) -> Prompt:
-    """Build the choice of `sm` with another model's caption; excluded where there is none."""
-    version = prompt_version("mcq", "sm")
-    caption = None if captions is None else captions.get(_picture(sample).source, "").strip()
-    if not caption:
-        reason = "no_captioner" if caption is None else "caption_missing"
-        return Prompt(version=texts.version(version), excluded=reason)
-    text = texts.fill(version, utterance=sample.data["indirect"], **readings_by_letter(sample))
-    before, field, after = text.partition("{caption}")
-    step = Step(turns=(user(f"{before}{caption if field else ''}{after}"),), generation=generation, choices=LETTERS)
-    return Prompt(version=texts.version(version), steps=(step,))
 
 
 def _picture(sample: Sample) -> Media:

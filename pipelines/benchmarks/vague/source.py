@@ -81,16 +81,13 @@ class _Row(_Foreign):
 class SourceItem:
     """The texts of one valid row, before its picture is read."""
 
-    index: int
-    """Row of its file, from 0."""
+    index: int  # row of its file, from 0
     name: str
     subset: str
     data: Mapping[str, Any]
     boxes: tuple[Box, ...]
-    size: tuple[float, float] | None
-    """Width and height of the picture that the boxes are measured in."""
-    rating: float
-    """Mean of the two human ratings; 0 if unrated."""
+    size: tuple[float, float] | None  # width and height of the picture that the boxes are measured in
+    rating: float  # mean of the two human ratings; 0 if unrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +98,7 @@ class SourceFile:
     path: str
     items: tuple[SourceItem, ...]
     rejections: tuple[Rejection, ...]
-    content: bytes | None = None
-    """The Parquet file; None where pictures are separate files."""
+    content: bytes | None = None  # the Parquet file; None where pictures are separate files
 
     def pictures(self, selected: Sequence[SourceItem]) -> Iterator[tuple[SourceItem, MediaFile]]:
         """Yield pictures of selected items in file order; the content is empty where a row has no picture."""

@@ -14,8 +14,18 @@ from pipelines.benchmarks.layout import BOTH, Rows, TableDef, View, table_def
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, count_of, with_interval, with_our_rows
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_LISTED, SIZES, SUBSETS
-from pipelines.benchmarks.vague.results import ERRORS, FULL_TABLES, HUMAN, SETTING_LABELS, incomplete_notes
+from pipelines.benchmarks.vague.facts import (
+    CAPTIONED,
+    ERRORS,
+    FULL_TABLES,
+    HUMAN,
+    HUMAN_APPROXIMATE,
+    HUMAN_LISTED,
+    SETTING_LABELS,
+    SIZES,
+    SUBSETS,
+    incomplete_notes,
+)
 from pipelines.metrics.stats import half_up
 
 _MEANS: Final = ("avg_object_count", "avg_people_count", "avg_word_count_direct", "avg_word_count_indirect")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.benchmarks.vflute.entailment_cues import Evidence, Label
 
 
@@ -18,10 +19,8 @@ from pipelines.benchmarks.vflute.entailment_cues import Evidence, Label
 class Answer:
     """A label and its explanation."""
 
-    label: Label | None
-    """1 for entailment, 0 for contradiction, None where the text gives neither."""
-    explanation: str | None
-    """None only where there is no text at all."""
+    label: Label | None  # 1 for entailment, 0 for contradiction, None where the text gives neither
+    explanation: str | None  # None only where there is no text at all
 
 
 def stage1_question(instruction: str) -> str:
@@ -48,23 +47,7 @@ _LABEL_WORD: Final = {
     1: re.compile(r"entailment|Entailment|entails|Entails"),
     0: re.compile(r"contradiction|Contradiction|contradicts|Contradicts"),
 }
-_NEITHER_PHRASES: Final = (
-    "not possible to definitively label",
-    "neither",
-    "does not support or contradict",
-    "entailment or contradiction",
-)
-_ENTAILMENT_PHRASES: Final = (
-    "entail",
-    "supports the claim",
-    "is consistent",
-    "image can be seen as indirectly supporting",
-    "appears to be consistent with the claim",
-    "in harmony with",
-    "is in agreement",
-    "confirms the claim",
-)
-_CONTRADICTION_PHRASES: Final = ("contradict", "appears to contest")
+_SCRIPT: Final = load_yaml(__package__, "authors_script.yaml")
 
 
 def parse_as_authors(raw: str | None, *, scene_graph: bool) -> Answer:
@@ -95,11 +78,11 @@ def _label_after_marker(text: str) -> Label | None:
 
 
 def _label_in_prose(text: str) -> Label | None:
-    if any(phrase in text for phrase in _NEITHER_PHRASES):
+    if any(phrase in text for phrase in _SCRIPT["neither"]):
         return None
-    if any(phrase in text for phrase in _ENTAILMENT_PHRASES):
+    if any(phrase in text for phrase in _SCRIPT["entailment"]):
         return 1
-    return 0 if any(phrase in text for phrase in _CONTRADICTION_PHRASES) else None
+    return 0 if any(phrase in text for phrase in _SCRIPT["contradiction"]) else None
 
 
 def _text_after_label_word(output: str, label: Label | None) -> str:
@@ -117,28 +100,13 @@ def _tidy(explanation: str) -> str:
     return explanation
 
 
-_SCENE_GRAPH_WORDING: Final = (
-    ("and the scene graph's description", ""),
-    ("and the scene graph both support", "supports"),
-    ("and the scene graph together support", "supports"),
-    ("and the scene graph", ""),
-    ("or the scene graph", ""),
-    ("n the scene graph", "n the image"),
-    ("the scene graph shows", "the image shows"),
-    ("the scene graph describes", "the image shows"),
-    ("the scene graph indicates", "the image displays"),
-    ("the scene graph states", "the image displays"),
-    ("the scene graph explicitly states", "the image displays"),
-    ("scene graph", "image"),
-    ("  ", " "),
-)
 _LONG = 20_000  # characters, ten times what a model may write
 
 
 def _without_scene_graph(explanation: str) -> str:
     if "scene graph" not in explanation.lower():
         return explanation
-    for wording, replacement in _SCENE_GRAPH_WORDING:
+    for wording, replacement in _SCRIPT["scene graph"]:
         explanation = explanation.replace(wording, replacement)
     explanation = explanation.strip()
     if len(explanation) > _LONG:  # the loop below searches the whole text for every word

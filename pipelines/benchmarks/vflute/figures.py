@@ -7,11 +7,9 @@ from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Series
 from pipelines.benchmarks.results import Results
-from pipelines.benchmarks.vflute.facts import LENGTH_BINS, SUBSETS
-from pipelines.benchmarks.vflute.results import EXPLAINED, f1_curve, our_entries
+from pipelines.benchmarks.vflute.facts import EXPLAINED, LENGTH_BINS, SUBSETS, f1_curve, our_entries
 
-_DROPS: Final = (0, 1, 4, 5, 3, 2)
-"""Subsets in the order of figure 6, as indices of `SUBSETS`."""
+_DROPS: Final = (0, 1, 4, 5, 3, 2)  # subsets in the order of figure 6, as indices of `SUBSETS`
 _PANELS: Final = (("a", 0), ("a", 1), ("b", 4), ("b", 5), ("c", 2), ("c", 3))
 """Figure 11: panel, and the subset's index in `SUBSETS`."""
 _FIRST_THRESHOLD: Final = 40  # hundredths, where figure 11 begins

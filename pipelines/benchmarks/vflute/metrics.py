@@ -25,21 +25,28 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pipelines.benchmarks.metrics_kernel.definitions import Measure, MetricDef, compared, estimates, with_intervals
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned
-from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.vflute.explanation_score import ROBUST
-from pipelines.benchmarks.vflute.facts import LENGTH_BINS, PHENOMENA, REPORTED_THRESHOLDS, SETTINGS, SUBSETS, TASK
-from pipelines.benchmarks.vflute.prompts import template_name
-from pipelines.benchmarks.vflute.setting_rows import (
-    every,
-    f1_columns,
-    f1_metric,
-    labelled_right,
-    right_at,
-    setting_rows,
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Form,
+    Measure,
+    MetricDef,
+    compared,
+    estimates,
+    with_intervals,
 )
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
+from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
+from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.vflute.facts import (
+    LABELS,
+    LENGTH_BINS,
+    PHENOMENA,
+    REPORTED_THRESHOLDS,
+    ROBUST,
+    SETTINGS,
+    SUBSETS,
+    TASK,
+)
+from pipelines.benchmarks.vflute.prompts import template_name
 from pipelines.benchmarks.vflute.source_text import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
@@ -60,6 +67,54 @@ ONE_CLASS: Final = "one class only: a single wrong answer halves macro F1; read 
 UNSCORED: Final = "explanations without BERTScore and BLEURT"
 
 _LENGTH_FIELDS: Final = {"caption": "claim", "explanation": "explanation"}
+_SCORES: Final = ("label", f"label{ROBUST}", "es", f"es{ROBUST}", "empty")
+
+
+def setting_rows(scores: pd.DataFrame, setting: str, samples: Mapping[str, Sample]) -> ScoredRows:
+    """Select the counted rows of one setting, those that were answered and those that failed.
+
+    `entailment` is whether the right label is entailment; `es` is 1 where explanations are not scored.
+    """
+    planned = ScoredRows.of(scores, task=TASK, setting=setting).where(setting=setting)
+    rows = planned.where(planned.ok | planned.failed).named(note=coverage_note(planned))
+    # A value in a failed row does not come from the model.
+    columns = {name: np.where(rows.failed, np.nan, rows.floats(name)) for name in _SCORES}
+    if setting == "label-only":
+        columns |= {name: np.ones(len(rows)) for name in ("es", f"es{ROBUST}")}
+    gold = [LABELS[samples[name].data["label"]] == 1 for name in rows["sample_id"]]
+    return rows.with_columns(entailment=np.array(gold, dtype=np.bool_), **columns)
+
+
+def labelled_right(rows: ScoredRows, *, robust: bool = False) -> Bools:
+    """Return which labels equal gold."""
+    return np.asarray(rows.floats(f"label{ROBUST}" if robust else "label") == rows["entailment"], dtype=np.bool_)
+
+
+def right_at(rows: ScoredRows, k: int, *, robust: bool = False) -> FloatArray:
+    """Return 1 where a label is right with an explanation that scores above k hundredths, else 0.
+
+    NaN where the label is right and the explanation is not scored: any such row leaves F1@k undefined.
+    """
+    labelled, score = labelled_right(rows, robust=robust), rows.floats(f"es{ROBUST}" if robust else "es")
+    return np.where(labelled & np.isnan(score), np.nan, labelled & (score > THRESHOLDS[k]))
+
+
+def every(rows: ScoredRows) -> Bools:
+    """Count every row: a failed request is a wrong answer."""
+    return np.ones(len(rows), dtype=np.bool_)
+
+
+def f1_columns(rows: ScoredRows, right: FloatArray | Bools) -> FloatArray:
+    """Return the columns whose sums `macro_f1` takes, (rows, 3), for answers that are right (1), wrong or unknown."""
+    entailment = rows["entailment"]
+    return np.stack([right * entailment, right * ~entailment, np.ones(len(rows))], axis=1)
+
+
+def f1_metric(name: str, right: Callable[[ScoredRows], FloatArray | Bools], form: Form = "single") -> MetricDef:
+    """Return macro F1 of answers that are right, wrong or unknown."""
+    return MetricDef(
+        name=name, value=lambda rows: f1_columns(rows, right(rows)), counted=every, statistic=macro_f1, form=form
+    )
 
 
 _over_all: Final = partial(MetricDef, counted=every)  # a failed request is a wrong answer

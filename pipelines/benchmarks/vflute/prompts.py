@@ -21,8 +21,7 @@ GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)
 """Beam search over three beams; an engine without beam search decodes greedily."""
 NO_EXEMPLARS: Final = "exemplars_missing"
 SHOTS: Final[Mapping[str, int]] = {"5-shot": 5, "10-shot": 10}
-WHITE: Final = blank("FFFFFF", 336, 336)
-"""The same white picture for all rows, so that they are one media group."""
+WHITE: Final = blank("FFFFFF", 336, 336)  # the same white picture for all rows, so that they are one media group
 
 _FROM_DATA, _OWN_WORDING = "vflute-instruction-data-v1", "vflute-instruction-own-v1"
 _GRAPH, _ANSWER, _LABEL = "vflute-scene-graph-v1", "vflute-scene-graph-answer-v1", "vflute-label-only-v1"

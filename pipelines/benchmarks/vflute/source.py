@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.validation import first_names
 from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
     EXEMPLARS,
@@ -21,9 +22,7 @@ from pipelines.benchmarks.vflute.source_hub import (
 from pipelines.benchmarks.vflute.source_text import FILES, TextRow, find_text_file, label_leaks, read_rows
 from pipelines.errors import SourceError
 
-_FOLDERS: Final = ("", "images/")
-"""Folders that the picture paths of the file may be relative to."""
-_NAMED: Final = 5  # ids that a notice names
+_FOLDERS: Final = ("", "images/")  # folders that the picture paths of the file may be relative to
 
 
 def shot_role(index: int) -> str:
@@ -66,11 +65,9 @@ class _SampleAssembler:
 
     source: Source
     path: str
-    rows: dict[str, TextRow]
-    """Rows without a picture so far."""
+    rows: dict[str, TextRow]  # rows without a picture so far
     shots: _Shots
-    folder: str = ""
-    """Folder in which the last picture was found."""
+    folder: str = ""  # folder in which the last picture was found
     samples: int = 0
     without_instruction: list[str] = field(default_factory=list)
     leaking: list[str] = field(default_factory=list)
@@ -107,9 +104,9 @@ class _SampleAssembler:
             reason = f"{count} rows have no instruction in {self.path}" if self.path else f"no {FILES[0]}"
             yield Notice(f"{reason}: their prompts use this project's own wording, not the authors'")
         if self.leaking:
-            yield Notice(f"captions that begin with a label left from annotation, kept: {_join_ids(self.leaking)}")
+            yield Notice(f"captions that begin with a label left from annotation, kept: {first_names(self.leaking)}")
         if self.mismatched:
-            yield Notice(f"phenomenon does not belong to the source, kept: {_join_ids(self.mismatched)}")
+            yield Notice(f"phenomenon does not belong to the source, kept: {first_names(self.mismatched)}")
         if self.samples != FULL_TEST:
             yield Notice(f"{self.samples} of the {FULL_TEST} test rows: not comparable with published numbers")
 
@@ -185,8 +182,3 @@ def _differing_field(a: TextRow, b: TextRow) -> str:
         if " ".join(getattr(a, name).split()) != " ".join(getattr(b, name).split()):
             return name
     return ""
-
-
-def _join_ids(ids: list[str]) -> str:
-    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-    return ", ".join(ids[:_NAMED]) + more

@@ -42,21 +42,18 @@ _SEED: Final = 42  # part of the digests that select exemplars
 class HubRow:
     """One row of a split."""
 
-    index: int
-    """Index in the split, over all files."""
+    index: int  # index in the split, over all files
     file: str
     row: TextRow
     picture: bytes
-    name: str
-    """File name of the picture as distributed; may be ''."""
+    name: str  # file name of the picture as distributed; may be ''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exemplar:
     """A training row that is shown with its answer."""
 
-    digest: str
-    """SHA-256 of seed, split and row, hex; the smallest is selected."""
+    digest: str  # SHA-256 of seed, split and row, hex; the smallest is selected
     row: HubRow
 
     @property
@@ -94,10 +91,7 @@ def hub_claims(source: Source, files: Sequence[str]) -> set[str]:
     """Return all captions of a split without reading pictures."""
     claims: set[str] = set()
     for path in files:
-        where = f"{source.uri}/{path}"
-        for row in parquet_rows(
-            _open(source, path), ["claim"], rows=_BATCH_ROWS, max_bytes=MAX_TEXT_BYTES, where=where
-        ):
+        for row in _fields(source, path, ["claim"], MAX_TEXT_BYTES):
             claims |= {row["claim"]} if isinstance(row["claim"], str) else set()
     return claims
 
@@ -106,10 +100,7 @@ def hub_rows(source: Source, files: Sequence[str], split: str) -> Iterator[HubRo
     """Yield rows with their pictures, a few in memory at a time; SourceError for an unreadable file."""
     index = 0
     for path in files:
-        columns, where = [*_TEXT_COLUMNS, "image"], f"{source.uri}/{path}"
-        for fields in parquet_rows(
-            _open(source, path), columns, rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where
-        ):
+        for fields in _fields(source, path, [*_TEXT_COLUMNS, "image"], MAX_PICTURE_BYTES):
             yield _row(fields, index, split, path)
             index += 1
 
@@ -141,8 +132,7 @@ def select_exemplars(source: Source, files: Sequence[str], avoid: set[str]) -> E
 
 @dataclass(slots=True, kw_only=True)
 class _BestCandidates:
-    counts: Mapping[tuple[str, str], int]
-    """How many exemplars of a kind are needed."""
+    counts: Mapping[tuple[str, str], int]  # how many exemplars of a kind are needed
     by_kind: dict[tuple[str, str], list[Exemplar]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -207,6 +197,11 @@ def _is_picture(source: Source, content: bytes) -> bool:
 
 def _open(source: Source, path: str) -> pq.ParquetFile:
     return open_parquet(source.read_bytes(path), f"{source.uri}/{path}", (*_TEXT_COLUMNS, "image"))
+
+
+def _fields(source: Source, path: str, columns: list[str], max_bytes: int) -> Iterator[dict[str, Any]]:
+    where = f"{source.uri}/{path}"
+    return parquet_rows(_open(source, path), columns, rows=_BATCH_ROWS, max_bytes=max_bytes, where=where)
 
 
 def _row(fields: Mapping[str, Any], index: int, split: str, path: str) -> HubRow | Rejection:

@@ -7,7 +7,6 @@ import json
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -18,8 +17,7 @@ from pipelines.benchmarks.validation import format_validation_error
 from pipelines.benchmarks.vflute.facts import Subset, subset_of
 from pipelines.errors import SourceError
 
-FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")
-"""Both hold the same rows; the first that exists is read."""
+FILES: Final = ("vflute-v2-test.json", "vflute-v2-test.csv")  # both hold the same rows; the first that exists is read
 CLAIM_TOKEN: Final = "REPLACE_CLAIM"  # noqa: S105 - a placeholder in a template, no secret
 
 _LEAK = re.compile(r"\s*(?:label|answer)\s*:\s*(?:entailment|contradiction)\b", re.IGNORECASE)
@@ -36,21 +34,13 @@ class TextRow(BaseModel):
     claim: _NonBlank
     label: Literal["entailment", "contradiction"]
     explanation: _NonBlank
-    prompt: str = ""
-    """The instruction's template, '' in the hub's form."""
-    picture: str = Field(default="", alias="image")
-    """Path, '' in the hub's form."""
+    prompt: str = ""  # the instruction's template, '' in the hub's form
+    picture: str = Field(default="", alias="image")  # path, '' in the hub's form
 
     @property
     def subset(self) -> Subset:
         """Subset of the row; ValueError if it belongs to none."""
         return subset_of(self.source_dataset, self.phenomenon)
-
-
-@dataclass(frozen=True, slots=True)
-class _RawRow:
-    item: str
-    fields: Any
 
 
 def find_text_file(source: Source) -> str:
@@ -63,53 +53,46 @@ def read_rows(source: Source, path: str) -> Iterator[TextRow | Rejection]:
     content = source.read_bytes(path)
     try:
         text = content.decode("utf-8-sig")
-        raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text, path))
+        raw_rows = list(_json_rows(text, path) if path.endswith(".json") else _csv_rows(text))
     except (ValueError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({error}); fetch the file again") from error
-    except _FormError as error:
-        raise SourceError(f"{source.uri}/{path}: {error}") from error
-    for raw in raw_rows:
-        yield raw if isinstance(raw, Rejection) else _validate_test_row(raw, path)
+    for item, fields in raw_rows:
+        yield _validate_test_row(fields, item, path)
 
 
-class _FormError(ValueError):
-    """The file is readable but not in the expected form."""
-
-
-def _json_rows(text: str, path: str) -> Iterator[_RawRow | Rejection]:
+def _json_rows(text: str, path: str) -> Iterator[tuple[str, Any]]:
     rows = json.loads(text)
     if not isinstance(rows, list):
-        raise _FormError(f"expected a list of rows, found {type(rows).__name__}")
+        raise ValueError(f"expected a list of rows, found {type(rows).__name__}")  # noqa: TRY004 - the file is wrong
     for number, row in enumerate(rows, start=1):
         row_id = row.get("id") if isinstance(row, dict) else None
-        yield _RawRow(row_id if isinstance(row_id, str) and row_id.strip() else f"row {number} of {path}", row)
+        yield row_id if isinstance(row_id, str) and row_id.strip() else f"row {number} of {path}", row
 
 
-def _csv_rows(text: str, path: str) -> Iterator[_RawRow | Rejection]:
+def _csv_rows(text: str) -> Iterator[tuple[str, dict[str, Any] | ValueError]]:
     rows = CsvRows(text)
     columns = ("id", "source_dataset", "phenomenon", "path", "claim", "label", "explanation", "prompt")
     missing = [name for name in columns if name not in rows.columns]
     if missing:
-        raise _FormError(f"no column {', '.join(missing)}; found {', '.join(rows.columns)}")
+        raise ValueError(f"no column {', '.join(missing)}; found {', '.join(rows.columns)}")
     for line, row in rows.read():
         if isinstance(row, ValueError):
-            yield Rejection(file=path, item=f"line {line}", reason=str(row))
+            yield f"line {line}", row
         else:
-            yield _RawRow(row["id"] if (row["id"] or "").strip() else f"line {line}", {**row, "image": row["path"]})
+            yield row["id"] if (row["id"] or "").strip() else f"line {line}", {**row, "image": row["path"]}
 
 
-def _validate_test_row(raw: _RawRow, path: str) -> TextRow | Rejection:
-    row = validate_row(raw.fields, raw.item, path)
+def _validate_test_row(fields: Any, item: str, path: str) -> TextRow | Rejection:
+    if isinstance(fields, ValueError):
+        return Rejection(file=path, item=item, reason=str(fields))
+    row = validate_row(fields, item, path)
     if isinstance(row, Rejection):
         return row
-    if not row.id:
-        return Rejection(file=path, item=raw.item, reason="no `id`")
-    if CLAIM_TOKEN not in row.prompt:
+    reason = "" if row.id else "no `id`"
+    if not reason and CLAIM_TOKEN not in row.prompt:
         reason = f"`prompt` has no {CLAIM_TOKEN}: the claim would be missing from the prompt"
-        return Rejection(file=path, item=raw.item, reason=reason)
-    if problem := _path_problem(row.picture):
-        return Rejection(file=path, item=raw.item, reason=problem)
-    return row
+    reason = reason or _path_problem(row.picture)
+    return Rejection(file=path, item=item, reason=reason) if reason else row
 
 
 def validate_row(fields: Any, item: str, path: str) -> TextRow | Rejection:

@@ -17,17 +17,21 @@ from pipelines.benchmarks.layout import EACH_SETTING, Rows, TableDef, View, tabl
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, section, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.vflute.facts import GROUPS, SETTINGS, SUBSETS, TASK, TUNED_FOR
-from pipelines.benchmarks.vflute.people.judgement_study import RATES, predictor_table, rates_table
-from pipelines.benchmarks.vflute.results import (
+from pipelines.benchmarks.vflute.facts import (
     EXPLAINED,
+    GROUPS,
     HUMAN,
+    SETTINGS,
+    SUBSETS,
+    TASK,
+    TUNED_FOR,
     ModelSetting,
     entry_label,
     our_entries,
     published_entries,
     subset_notes,
 )
+from pipelines.benchmarks.vflute.people.judgement_study import RATES, predictor_table, rates_table
 
 _F1: Final = tuple(map(Key, ("f1_at_0", "f1_at_53", "f1_at_60")))
 _JUDGED_ITEMS: Final = ("95 test instances", "")

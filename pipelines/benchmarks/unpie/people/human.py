@@ -13,10 +13,9 @@ from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.unpie.aggregate import ALL, KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, PAIRS
 from pipelines.benchmarks.unpie.prompts import VARIANTS
-from pipelines.benchmarks.unpie.results import HEADLINES, PAIRS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,8 @@ from typing import ClassVar, Final
 from pipelines.benchmarks.human import HumanKind, HumanLevel
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.vague.facts import HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
+from pipelines.benchmarks.vague.facts import ERRORS, HUMAN, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS
-from pipelines.benchmarks.vague.results import ERRORS, HUMAN
 
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture

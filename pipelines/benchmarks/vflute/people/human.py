@@ -18,10 +18,9 @@ from pipelines.benchmarks.people.comparison import mean_metrics
 from pipelines.benchmarks.records import Metric, Sample, person_name
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
-from pipelines.benchmarks.vflute.facts import GROUPS, LABELS, SETTINGS, SUBSETS, TASK
+from pipelines.benchmarks.vflute.facts import GROUPS, HUMAN, LABELS, SETTINGS, SUBSETS, TASK
+from pipelines.benchmarks.vflute.metrics import f1_metric, right_at, setting_rows
 from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
-from pipelines.benchmarks.vflute.results import HUMAN
-from pipelines.benchmarks.vflute.setting_rows import f1_metric, right_at, setting_rows
 from pipelines.metrics.f1 import koehn_p
 
 if TYPE_CHECKING:

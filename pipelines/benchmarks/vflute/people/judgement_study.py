@@ -9,30 +9,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.human import HumanKind, HumanRow
+from pipelines.benchmarks.layout import table_def
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
 
 ERRORS: Final = ("hallucination", "unsound", "incomplete", "verbosity")
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
-_PR_HEADS: Final = ("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at")
+_DEFINITIONS: Final = (
+    "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemStudy:
     """Judgements of one system as fractions, None where there is nothing to divide by."""
 
-    adequacy: float | None
-    """Both find it adequate, of the items on which they agree."""
-    preference: float | None
-    """Both prefer it, of the items on which both prefer the same system or none."""
+    adequacy: float | None  # both find it adequate, of the items on which they agree
+    preference: float | None  # both prefer it, of the items on which both prefer the same system or none
     kappa: float | None
-    errors: Mapping[str, float]
-    """Shares of errors among what both reject; {} where there is none."""
+    errors: Mapping[str, float]  # shares of errors among what both reject; {} where there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,10 @@ class Study:
 
     systems: Mapping[str, SystemStudy]
     items: int
-    kappa: float | None
-    """Mean over the systems with a value."""
+    kappa: float | None  # mean over the systems with a value
     pr: PrecisionRecall | None
     """Of the explanation score, on all agreed judgements together; None without scores or without adequate ones."""
-    curve: tuple[tuple[float, float], ...] = ()
-    """Recall and precision at each threshold."""
+    curve: tuple[tuple[float, float], ...] = ()  # recall and precision at each threshold
 
 
 @dataclass(slots=True)
@@ -216,31 +215,18 @@ def study_figures(study: Study) -> list[Figure]:
     return figures
 
 
-def rates_table(
-    systems: tuple[str, ...], rows: tuple[TableRow, ...], notes: tuple[str, ...], suffix: str = ""
-) -> Table:
+def rates_table(systems: tuple[str, ...], rows: Sequence[TableRow], notes: tuple[str, ...], suffix: str = "") -> Table:
     """Build Table 6."""
-    return Table(
-        id=f"vflute_table6{suffix}",
-        title="V-FLUTE Table 6: explanations that people find adequate, and prefer",
-        label_head="Share",
-        columns=systems,
-        rows=rows,
-        style="percent2",
-        notes=(
-            *notes,
-            "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both.",
-        ),
+    return _laid_out(
+        "vflute_table6", rows, suffix, columns=[(system, None) for system in systems], notes=[*notes, _DEFINITIONS]
     )
 
 
 def predictor_table(row: TableRow, suffix: str = "") -> Table:
     """Build the table of section 5.3."""
-    return Table(
-        id=f"vflute_section53{suffix}",
-        title="V-FLUTE section 5.3: the explanation score as a predictor of adequacy",
-        label_head="Judgements",
-        columns=_PR_HEADS,
-        rows=(row,),
-        style="fraction2",
-    )
+    return _laid_out("vflute_section53", [row], suffix)
+
+
+def _laid_out(name: str, rows: Sequence[TableRow], suffix: str, **fields: Any) -> Table:
+    table = table_def("pipelines.benchmarks.vflute", name, [lambda _results: rows], id=f"{name}{suffix}", **fields)
+    return table.lay_out(Results("vflute"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.records import Metric, Sample, Verdict
-from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.benchmarks.unpie.facts import KINDS
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import half_up
 from tests.support.paths import GOLDEN

@@ -1,4 +1,4 @@
-"""What UNPIE's tables and figures show: settings, language pairs, coverage and the size of the data."""
+"""UNPIE: kinds of pun, settings and language pairs, and what tables look up: coverage and the size of the data."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Final
 
 from pipelines.benchmarks.layout import View, coverage_notes
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.unpie.aggregate import KINDS
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 
+KINDS: Final = ("Homo", "Hetero")
+ALL: Final = "All"  # category of the mean of both kinds; the pooled value has category ''
 TYPES: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "vlm": "VLM"}  # settings in the paper's order and words
 INPUTS: Final[Mapping[str, str]] = {"lm": "L", "sm": "V+L", "vlm": "V+L"}
 PAIRS: Final[Mapping[str, tuple[str, ...]]] = {
