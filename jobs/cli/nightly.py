@@ -35,6 +35,7 @@ def nightly(flags: NightlyFlags) -> int:
     from pipelines.decisions.policy import read_policy
     from pipelines.nightly.budget import Budget
     from pipelines.nightly.history import PAGE, History
+    from pipelines.nightly.judge_drift import planned_questions
     from pipelines.nightly.run import planned_pairs, run_night
     from pipelines.storage.store import Store
 
@@ -44,7 +45,8 @@ def nightly(flags: NightlyFlags) -> int:
     history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")
     budget = Budget(usd=flags.budget_usd, hours=flags.budget_hours, gpu_hour_usd=flags.gpu_hour_usd)
     if flags.dry_run:
-        _show_due(planned_pairs(specs, history, budget, flags.refresh_days), as_json=flags.json)
+        planned = planned_pairs(specs, history, budget, flags.refresh_days)
+        _show_due(planned, planned_questions(specs[0]), as_json=flags.json)
         return 0
     with Progress(quiet=flags.json) as progress, results_only_on_stdout():
         night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
@@ -114,15 +116,17 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
 
 
-def _show_due(pairs: list[PlannedPair], *, as_json: bool) -> None:
+def _show_due(pairs: list[PlannedPair], questions: list[str], *, as_json: bool) -> None:
     if as_json:
-        print_json({"pairs": [_planned_json(pair) for pair in pairs]})
+        print_json({"pairs": [_planned_json(pair) for pair in pairs], "judge": questions})
         return
     rows = [
         [pair.model, pair.benchmark, pair.why or "no: unchanged", str(pair.estimate) if pair.estimate else "-"]
         for pair in pairs
     ]
     print_line(table(("model", "benchmark", "run", "about"), rows))
+    for question in questions:
+        print_line(question)
     print_line("Nothing was run.")
 
 
@@ -141,5 +145,6 @@ def _to_json(night: NightlyResult) -> dict[str, Any]:
         "pairs": [{**asdict(pair), "parts": dict(pair.parts)} for pair in night.pairs],
         "report": night.report,
         "changes": [{**asdict(change), "key": change.key._asdict()} for change in night.comparison.changes],
+        "judge": [asdict(drift) for drift in night.drifts],
         "moves": [{**asdict(shift), "whole": shift.whole} for shift in night.shifts],
     }

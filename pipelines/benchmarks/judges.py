@@ -146,10 +146,10 @@ def _count(task: str, name: str, category: str, value: int, n: int) -> Metric:
     return Metric(task=task, setting="", category=category, metric=name, value=value, n=n, unit="count")
 
 
-def check_metrics(frame: pd.DataFrame) -> list[Metric]:
+def check_metrics(frame: pd.DataFrame, checks: Sequence[str] = CHECKS) -> list[Metric]:
     """Return, by task and setting, what changed questions do to the verdicts; nothing without `--judge-checks`."""
     metrics = []
-    for check in CHECKS:
+    for check in checks:
         if (column := check_value(check)) not in frame:
             continue
         rows = ScoredRows.of(frame)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pipelines.hashing import stable_id
 from pipelines.nightly.history import Pair
+from pipelines.nightly.judge_drift import JudgeDrift
 from pipelines.nightly.regressions import Comparison
 from pipelines.report.measured import Measured
 
@@ -65,6 +66,8 @@ class NightlyResult:
     metrics: list[Measured] = field(default_factory=list)  # measured tonight
     shifts: list[MetricShift] = field(default_factory=list)
     comparison: Comparison = field(default_factory=Comparison)
+    drifts: list[JudgeDrift] = field(default_factory=list)
+    judging_usd: float = 0.0  # of the answers that were judged again
     warnings: list[str] = field(default_factory=list)
     over_budget: list[str] = field(default_factory=list)  # models with more failed rows than allowed
     summary: str = ""
@@ -89,4 +92,4 @@ class NightlyResult:
     @property
     def cost_usd(self) -> float:
         """Return the sum of the known costs."""
-        return sum(pair.cost_usd or 0.0 for pair in self.pairs)
+        return sum(pair.cost_usd or 0.0 for pair in self.pairs) + self.judging_usd

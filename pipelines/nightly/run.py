@@ -28,6 +28,7 @@ from pipelines.nightly.due import due_pairs
 from pipelines.nightly.history import PAGE, History, night_name
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.nightly.joint import JointOutput
+from pipelines.nightly.judge_drift import judged_entries, measure_drift
 from pipelines.nightly.page import history_page
 from pipelines.nightly.pairs import failed_pair, ran_pair, requests_of, unchanged_pair, waiting_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
@@ -35,13 +36,14 @@ from pipelines.nightly.regressions import compare_nights
 from pipelines.nightly.shifts import metric_pairs, metric_shifts
 from pipelines.nightly.summary import row_notes, summary
 from pipelines.plan.run_manifest import load_run
-from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import PinnedSweep, pin_newest
 from pipelines.sweep.run import run_sweep
+from pipelines.sweep.session import open_sweep
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +101,7 @@ def run_night(
         due = [status for status in statuses if status.why]
         with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
             night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
+            night.check_judge()
             night.run(statuses, due)
             night.compare(statuses)
             if due or specs[0].human:
@@ -150,6 +153,19 @@ class _Night:
                 why = "waits: earlier models took more of the budget than estimated"
                 late = [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
                 self.result.pairs += late
+
+    def check_judge(self) -> None:
+        """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""
+        spec = replace(self.specs[0], cost_limit=self._cost_limit())
+        if not (spec.judges and spec.judge_checks and judged_entries(spec)):
+            return
+        try:
+            with open_sweep(spec, (Stage.SCORE,), benchmarks=(), progress=self.progress) as sweep:
+                to = self.history.store.sub(f"judged_again/{self.result.name}")
+                self.result.drifts = measure_drift(sweep, self.result.name, to)
+                self.result.judging_usd = sweep.costs.total
+        except _ERRORS_OF_ONE_MODEL as error:
+            self.result.warnings.append(f"the judge was not checked: {error}")
 
     def _run_model(self, model: str, due: Sequence[PairStatus]) -> None:
         """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
@@ -220,6 +236,9 @@ class _Night:
         pairs = metric_pairs(night, statuses, history, {level.pair: level.basis for level in levels})
         night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
         night.shifts = list(metric_shifts(night, statuses, history))
+        since = max((status.before.measured for status in statuses if status.before), default="")
+        drifts = [drift.change(since) for drift in night.drifts if drift.is_alarm]
+        night.comparison = replace(night.comparison, changes=[*night.comparison.changes, *drifts])
 
     def _items_of(self, night: str) -> Items:
         return self._items if night == self.result.name else self.history.items(night)

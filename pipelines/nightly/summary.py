@@ -52,6 +52,8 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
             f"<details><summary>Outside their earlier interval: {len(other_shifts)}; of so many, some are by chance"
         ]
         lines += ["</summary>", "", *_shifts_table(other_shifts[:MAX_SHIFTS]), "", "</details>", ""]
+    if night.drifts:
+        lines += ["## Judges", "", *(f"- {_safe(drift.text)}" for drift in night.drifts), ""]
     if night.warnings:
         lines += ["## Notes", "", *(f"- {_safe(warning)}" for warning in night.warnings), ""]
     lines += [_RULE]
@@ -70,6 +72,7 @@ def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]]) -> li
             notes.append(f"{name}: no row, because it has not run yet; {pair.state}: {pair.why}")
         elif pair.measured != night.name:
             days.setdefault(pair.measured, []).append(name + (f" ({pair.state})" if pair.state != "unchanged" else ""))
+    notes += [drift.text for drift in night.drifts]
     return [*notes, *(f"measured on {_day(day)}: {', '.join(names)}" for day, names in sorted(days.items()))]
 
 

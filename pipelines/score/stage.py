@@ -41,14 +41,19 @@ CALLS_PER_SCORER = 4
 """Minimum number of calls per scorer, so that all end at one time."""
 
 RunJob = Callable[[str, Job], None]
+JudgedRows = Callable[[SweepContext, ManifestEntry, ScoringContext], Iterator[Row]]
 
 
 def judge_rounds(
-    context: SweepContext, judge_model: tuple[str, ModelSpec], entries: Sequence[ManifestEntry], run_job: RunJob
+    context: SweepContext,
+    judge_model: tuple[str, ModelSpec],
+    entries: Sequence[ManifestEntry],
+    run_job: RunJob,
+    rows_to_judge: JudgedRows | None = None,
 ) -> JudgeReplies:
     """Send the judge all open questions about the entries of one benchmark; unreadable replies are retried twice.
 
-    Raises ModelUnavailableError if the judge is unavailable.
+    `rows_to_judge` chooses other rows than all of the entries. Raises ModelUnavailableError if the judge is unavailable.
     """
     name, spec = judge_model
     out, benchmark_name = context.out, entries[0].benchmark
@@ -59,7 +64,7 @@ def judge_rounds(
         for attempt in range(1, ROUNDS + 1):
             for group in _same_inputs(entries):
                 scoring = scoring_context(group[0], out)
-                rows = (row for entry in group for row in _judged_rows(context, entry, scoring))
+                rows = (row for entry in group for row in (rows_to_judge or _judged_rows)(context, entry, scoring))
                 questions = open_questions(judge, rows, scoring, skip=failed_in_this_run)
                 units = plan_questions(judge, questions, scoring, out)
                 if not units:
