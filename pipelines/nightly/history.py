@@ -4,6 +4,7 @@ Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
     items/<night>.parquet       scores by sample, of the nights that later ones are compared with
     changes/<night>.json        what changed that night, and what the next night is compared with
+    judged_again/<night>/       replies of the judge about answers that earlier nights judged
     pairs/<night>.parquet       every (model, benchmark) of that night's configuration; completes the night
     summaries/<night>.md
     index.html                  the last nights on one page

@@ -104,8 +104,7 @@ def run_night(
             night.check_judge()
             night.run(statuses, due)
             night.compare(statuses)
-            if due or specs[0].human:
-                night.report(statuses)
+            night.report(statuses)
         night.record(statuses)
     return result
 
@@ -244,9 +243,10 @@ class _Night:
         return self._items if night == self.result.name else self.history.items(night)
 
     def report(self, statuses: Sequence[PairStatus]) -> None:
-        """Report all pairs together, if one ran or people's files are given."""
+        """Report all pairs together, if one ran, people's files are given, or the judge has drifted."""
         night = self.result
-        if self.joint.is_empty() or not (night.pairs_in("ran") or self.specs[0].human):
+        is_new = night.pairs_in("ran") or self.specs[0].human or any(drift.is_alarm for drift in night.drifts)
+        if not is_new or self.joint.is_empty():
             return
         bases = {(status.model, status.benchmark): status.basis for status in statuses}
         stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
