@@ -49,7 +49,7 @@ class SweepFlags:
             "--judge-checks",
             min=0,
             help="Ask the judges again about N answers of each model with references and answer swapped, and with the "
-            "answer stated twice: how far position and length change verdicts. nightly: of earlier nights unchanged too.",
+            "answer stated twice: how far position and length change verdicts. nightly: about earlier nights' too.",
         ),
     ] = 0
     captioner: Annotated[

@@ -53,7 +53,7 @@ def judge_rounds(
 ) -> JudgeReplies:
     """Send the judge all open questions about the entries of one benchmark; unreadable replies are retried twice.
 
-    `rows_to_judge` chooses other rows than all of the entries. Raises ModelUnavailableError if the judge is unavailable.
+    `rows_to_judge` gives other rows than all of an entry. Raises ModelUnavailableError if the judge is unavailable.
     """
     name, spec = judge_model
     out, benchmark_name = context.out, entries[0].benchmark
