@@ -33,6 +33,9 @@ def annotate(
     models: Annotated[str | None, typer.Option("--models", help="Only answers of these models.")] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")] = None,
     settings: Annotated[str | None, typer.Option("--settings", help="Only these settings.")] = None,
+    suspects: Annotated[
+        Path | None, typer.Option("--suspects", help="The items.csv of `items`: only its suspect labels are drawn.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = DEFAULT_SEED,
     config: ConfigFile = None,
     verbose: Verbose = False,
@@ -58,6 +61,7 @@ def annotate(
         models=names(models),
         tasks=names(tasks),
         settings=names(settings),
+        suspects=suspects,
         seed=seed,
     )
     load_existing_run(Store(out))  # its table benchmarks are known from then on

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from models.messages import DEFAULT_SEED
 from pipelines.annotation.draw import draw, order_key
 from pipelines.annotation.page import form_page
 from pipelines.annotation.pictures import data_uri
+from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
-from pipelines.benchmarks.records import Row, is_person
+from pipelines.benchmarks.records import Row, Sample, is_person
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
@@ -21,6 +23,7 @@ from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
+from pipelines.rendering.escaping import csv_cell
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.published_files import publish_files
@@ -41,6 +44,7 @@ class AnnotationSpec:
     models: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    suspects: Path | None = None  # `items.csv`, of whose suspect labels alone items are drawn
     seed: int = DEFAULT_SEED
 
 
@@ -56,10 +60,16 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
     make_form = entries[0].definition.annotation_form
     if make_form is None:
         raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")
-    form = make_form(dataset.samples(), (row for entry in entries for row in _rows(entry, spec)))
+    suspects = _suspects(spec)
+    form = make_form(
+        (sample for sample in dataset.samples() if _is_among(suspects, sample)),
+        (row for entry in entries for row in _rows(entry, spec) if _is_among(suspects, row.sample)),
+    )
     items = [item for item in form.items if _is_selected(item, spec)]
     if not items:
-        raise UsageError(f"{spec.out}: {spec.benchmark} has nothing to annotate in these models, tasks and settings")
+        chosen = "models, tasks and settings"
+        chosen += "" if suspects is None else f", and of the {len(suspects)} suspects of {spec.suspects}"
+        raise UsageError(f"{spec.out}: {spec.benchmark} has nothing to annotate in these {chosen}")
     strata = spec.strata or tuple(form.default_strata)
     check_names("stratum of --by", strata, list(items[0].strata))
     selected = draw(items, spec.n, strata, spec.seed)
@@ -88,6 +98,24 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
             is_shown = row.status == "ok" and not row.repeat and row.request_id not in other_set_ids
             if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
                 yield row
+
+
+def _suspects(spec: AnnotationSpec) -> set[str] | None:
+    """Return the ids of samples with a suspect label as `items.csv` writes them; None for no such file."""
+    if spec.suspects is None:
+        return None
+    try:
+        rows = CsvRows(spec.suspects.read_text("utf-8"))
+        if missing := {"benchmark", "sample_id", "suspect"}.difference(rows.columns):
+            raise UsageError(f"--suspects {spec.suspects}: has no column {min(missing)}; give the items.csv of `items`")
+        read = [row for _, row in rows.read() if isinstance(row, dict)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"--suspects {spec.suspects}: {error}; give the items.csv that `items` wrote") from error
+    return {row["sample_id"] for row in read if row["benchmark"] == spec.benchmark and row["suspect"] == "True"}
+
+
+def _is_among(suspects: Collection[str] | None, sample: Sample) -> bool:
+    return suspects is None or csv_cell(sample.sample_id) in suspects
 
 
 def _is_wanted(task: str | None, setting: str | None, spec: AnnotationSpec) -> bool:

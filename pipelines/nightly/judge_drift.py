@@ -26,7 +26,6 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import Job
 from pipelines.predict.stage import run_job
-from pipelines.report.entry_frame import EntryScores
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows, scoring_context
@@ -36,6 +35,7 @@ from pipelines.storage.store import Store
 from pipelines.sweep.session import Sweep
 
 AGAIN: Final = "again"
+_COLUMNS: Final = ["request_id", "verdict_state", "values"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +122,12 @@ def judged_entries(spec: RunSpec) -> dict[str, list[ManifestEntry]]:
 
 def _chosen(context: SweepContext, entry: ManifestEntry, night: str) -> Iterator[tuple[Row, float]]:
     """Yield so many rows that the judge was asked about, each with whether it accepted the answer."""
-    table = EntryScores.read(context.out, entry).table
-    columns = (table[name].to_pylist() for name in ("request_id", "verdict_state", "values"))
+    folder = part_folder("scores", entry.benchmark, entry.model)
+    scores = (row for _, part in iter_parts(context.out, folder, _COLUMNS) for row in part.to_pylist())
     verdicts = {
-        request_id: dict(values or ())["accepted"]
-        for request_id, state, values in zip(*columns, strict=True)
-        if state == "ok" and "accepted" in dict(values or ())
+        row["request_id"]: values["accepted"]
+        for row in scores
+        if row["verdict_state"] == "ok" and "accepted" in (values := dict(row["values"] or ()))
     }
     scoring = scoring_context(entry, context.out)
     rows = (

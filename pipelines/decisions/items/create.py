@@ -223,7 +223,8 @@ def _lists(report: ItemReport) -> Iterator[_List]:
     yield _List(
         "Suspect labels",
         f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
-        "about three in five had a wrong label in simulations; a person decides.",
+        "about three in five had a wrong label in simulations; a person decides: `vlmsweep annotate OUT "
+        f"--benchmark {report.matrix.benchmark} --suspects items.csv --n {SHOWN} --to forms` writes a form about them.",
         [row for row in by_odds if row.suspect],
         ("Wrong", "Models agree on", "Log odds"),
     )
