@@ -82,12 +82,12 @@ class _Media:
 
     def __init__(self, reader: MediaReader, staged: Path) -> None:
         self._reader, self._staged = reader, staged
-        self._names: dict[tuple[str, int], str] = {}
+        self._names: dict[tuple[str, int, str], str] = {}
 
     def name(self, medium: ShownMedia, dataset: Dataset) -> str:
         """Return the path of a medium's copy; '' where it cannot be shown."""
         frames = max(1, medium.frames) if medium.kind == "video" else 0
-        key = (medium.sha256, frames)
+        key = (medium.sha256, frames, medium.change)
         if medium.ref is None or not _SHA256.fullmatch(medium.sha256):
             return ""
         if key not in self._names:
@@ -98,13 +98,15 @@ class _Media:
         assert medium.ref is not None
         try:
             if frames:
-                content = self._reader.contact_sheet(dataset, medium.ref, frames)
+                content = self._reader.contact_sheet(dataset, medium.ref, frames, medium.change)
             else:
-                content = self._reader.frame(dataset, medium.ref, 0, 0)
+                content = self._reader.frame(dataset, medium.ref, 0, 0, medium.change)
         except DatasetError as error:
             log.warning("%s; the site is written without it", error)
             return ""
-        name = f"media/{medium.sha256}{f'-{frames}' if frames else ''}.jpg"
+        name = (
+            f"media/{medium.sha256}{f'-{frames}' if frames else ''}{f'-{medium.change}' if medium.change else ''}.jpg"
+        )
         _write(self._staged / name, content)
         return name
 
@@ -153,7 +155,7 @@ class _Builder:
         self._notes += _mixed(self._run.entries)
 
     def _medium(self, medium: ShownMedia, dataset: Dataset) -> dict[str, str]:
-        fields = {"kind": medium.kind}
+        fields = {"kind": medium.kind, **({"change": medium.changed} if medium.changed else {})}
         if medium.blank:
             fields["blank"] = medium.blank
         elif self._media is None:

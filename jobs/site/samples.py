@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from jobs.export.rows import ExportRow
-from jobs.view.prompts import ShownSteps, last_paragraph, question_of
+from jobs.view.prompts import ShownSteps, last_paragraph, question_of, unshown
 from pipelines.clean_text import clean
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
@@ -62,6 +62,7 @@ class Samples:
                 "line": clean(last_paragraph(question_of(row.steps, sample))[:_LINE]),
                 "expected": [_cut(text, TEXT_LIMITS[0]) for text in row.expected],
                 "media": media,
+                **({"unshown": text} if (text := unshown(row.steps, sample)) else {}),
                 "answers": [],
             },
         )

@@ -22,6 +22,7 @@ from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.stress.conditions import Condition
 
 _Scope = MutableMapping[str, Any]
 _App = Callable[[_Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
@@ -166,7 +167,10 @@ def _frame(pages: Pages) -> Callable[[Request], Response]:
         numbers = [request.query_params.get(name, "0") for name in ("frames", "number")]
         if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
             raise HTTPException(404, "no such frame")
-        content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]))
+        change = request.query_params.get("change", "")
+        if change and not Condition.of_change(change):
+            raise HTTPException(404, "no such change")
+        content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]), change)
         return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
     return respond

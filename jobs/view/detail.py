@@ -16,7 +16,7 @@ from jobs.view.index import Index
 from jobs.view.judgements import Judgement, judgements_of
 from jobs.view.listing import Item
 from jobs.view.outputs import Output
-from jobs.view.prompts import Brief, SampleReader, ShownMedia, ShownPrompt, brief_of, media_of, prompt_of
+from jobs.view.prompts import Brief, SampleReader, ShownMedia, ShownPrompt, brief_of, media_of, prompt_of, unshown
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import PipelineError
 from pipelines.storage.parts import read_part
@@ -71,7 +71,9 @@ class Detail:
     brief: Brief | None
     """None where the sample's data are gone."""
     media: list[ShownMedia]
-    """The pictures and clips of all prompts, each once."""
+    """The pictures and clips of all prompts as sent, each once."""
+    unshown: str
+    """That none was sent, where the sample has some."""
     sample: Sample | None
     fields: list[tuple[str, str]]
     """The sample's own fields: references, options and whatever else is distributed."""
@@ -94,6 +96,7 @@ def load_detail(item: Item, outputs: Sequence[Output], reader: SampleReader, ind
         prompts=prompts,
         brief=brief_of(output, item.answers[0], sample) if output and item.answers else None,
         media=list(dict.fromkeys(medium for _, prompt in prompts for medium in media_of(prompt.steps))),
+        unshown=next(filter(None, (unshown(prompt.steps, sample) for _, prompt in prompts)), ""),
         sample=sample,
         fields=[(name, _text(value)) for name, value in (sample.data if sample else {}).items()],
         people=[*_people(item, output)] if output else [],

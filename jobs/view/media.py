@@ -6,6 +6,7 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -62,11 +63,14 @@ class MediaReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "media"
         self._decoder, self._lock = Decoder(timeout_s=30.0), threading.Lock()
+        # Linux ends the decoding process with the thread that started it, and a server's threads come and go.
+        self._thread = ThreadPoolExecutor(1)
         self._clips: OrderedDict[tuple[str, int], Frames] = OrderedDict()
         self._fetched: OrderedDict[Path, int] = OrderedDict()
 
     def close(self) -> None:
         """End the decoding process."""
+        self._thread.shutdown()
         self._decoder.close()
 
     def file(self, dataset: Dataset, ref: MediaRef) -> Path:
@@ -82,11 +86,11 @@ class MediaReader:
             raise DatasetError(f"{dataset.store.uri}/{path}: missing; ingest again")
         return file
 
-    def contact_sheet(self, dataset: Dataset, ref: MediaRef, frames: int) -> bytes:
+    def contact_sheet(self, dataset: Dataset, ref: MediaRef, frames: int, change: str = "") -> bytes:
         """Return the frames that a model gets in reading order, made smaller, as one JPEG."""
         from PIL import Image
 
-        pixels = self._decoded(dataset, ref, min(max(1, frames), _MAX_FRAMES)).pixels
+        pixels = self._decoded(dataset, ref, min(max(1, frames), _MAX_FRAMES), change).pixels
         images = [Image.fromarray(frame) for frame in pixels]
         for image in images[1:] and images:  # a single frame keeps its size
             image.thumbnail((_SHEET_FRAME, _SHEET_FRAME))
@@ -99,26 +103,27 @@ class MediaReader:
         sheet.save(buffer, "JPEG", quality=80)
         return buffer.getvalue()
 
-    def frame(self, dataset: Dataset, ref: MediaRef, frames: int, number: int) -> bytes:
-        """Return one of the frames that a model gets, made smaller, as JPEG."""
+    def frame(self, dataset: Dataset, ref: MediaRef, frames: int, number: int, change: str = "") -> bytes:
+        """Return one of the frames that a model gets, made smaller, as JPEG; a changed picture in its own size."""
         from PIL import Image
 
         frames = min(max(0, frames), _MAX_FRAMES)
-        decoded = self._decoded(dataset, ref, frames)
+        decoded = self._decoded(dataset, ref, frames, change)
         if not 0 <= number < len(decoded.pixels):
             raise DatasetError(f"{ref.sha256}: has no frame {number}")
         buffer = io.BytesIO()
-        Image.fromarray(decoded.pixels[number]).save(buffer, "JPEG", quality=85)
+        Image.fromarray(decoded.pixels[number]).save(buffer, "JPEG", quality=95 if change else 85)
         return buffer.getvalue()
 
-    def _decoded(self, dataset: Dataset, ref: MediaRef, frames: int) -> Frames:
+    def _decoded(self, dataset: Dataset, ref: MediaRef, frames: int, change: str) -> Frames:
         file = self.file(dataset, ref)
         with self._lock:
-            key = (ref.sha256, frames)
+            key = (f"{ref.sha256}~{change}" if change else ref.sha256, frames)
             if key not in self._clips:
-                media = Media(ref.kind, ref.sha256, frames if ref.kind == "video" else 0)
+                media = Media(ref.kind, key[0], frames if ref.kind == "video" else 0)
+                limit = None if change and ref.kind == "image" else _FRAME_PIXELS  # which would hide the change
                 try:
-                    self._clips[key] = self._decoder.decode_file(file, media, _FRAME_PIXELS)
+                    self._clips[key] = self._thread.submit(self._decoder.decode_file, file, media, limit).result()
                 except DecodeError as error:
                     raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
             self._clips.move_to_end(key)

@@ -14,6 +14,7 @@ from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person, split
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
+from pipelines.plan.stress.conditions import Condition
 
 SHARDS: Final = 8
 """Shards of data sets in memory."""
@@ -21,13 +22,20 @@ SHARDS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMedia:
-    """A picture or clip of a prompt."""
+    """A picture or clip as it is sent with a prompt."""
 
     kind: str
     frames: int
     sha256: str = ""  # '' where it is no stored file
     blank: str = ""  # what a generated one shows
+    change: str = ""  # of its pixels or frames, as `models.messages.Media.change`
     ref: MediaRef | None = None
+
+    @property
+    def changed(self) -> str:
+        """What a stress test changed of it, in words; '' for nothing."""
+        condition = Condition.of_change(self.change)
+        return condition.text if condition else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +129,12 @@ def media_of(steps: ShownSteps) -> tuple[ShownMedia, ...]:
     return tuple(dict.fromkeys(part.media for part in parts if part.media))
 
 
+def unshown(steps: ShownSteps, sample: Sample | None) -> str:
+    """Say that a sample's picture or clip was not sent; '' where it was, or there is none."""
+    kinds = [ref.kind for ref in sample.media] if sample and steps else []
+    return f"No {'clip' if 'video' in kinds else 'picture'} was shown." if kinds and not media_of(steps) else ""
+
+
 def question_of(steps: ShownSteps, sample: Sample) -> str:
     """Return the longest of a sample's own texts that a prompt holds; the prompt itself where it holds none."""
     texts = [part.text for step in steps for role, parts in step if role == "user" for part in parts]
@@ -186,7 +200,7 @@ def _media(media: Media, refs: Mapping[str, MediaRef]) -> ShownMedia:
         _, colour, size, *_ = media.source.split(":")
         return ShownMedia(kind=media.kind, frames=media.frames, blank=f"#{colour}, {size} pixels")
     ref = refs.get(media.file)
-    return ShownMedia(kind=media.kind, frames=media.frames, sha256=media.file, ref=ref)
+    return ShownMedia(kind=media.kind, frames=media.frames, sha256=media.file, change=media.change, ref=ref)
 
 
 class SampleReader:

@@ -123,9 +123,11 @@
   const described = (name, value) => (value === undefined ? []
     : [element("dt", {}, name), element("dd", { class: "text", dir: "auto" }, folded(textOf(value)))]);
   const medium = (each) => {
-    if (each.src) return element("img", { src: each.src, alt: each.kind === "video" ? "frames of the clip" : "picture", loading: "lazy" });
+    const changed = each.change ? [element("p", { class: "place" }, `Changed: ${each.change}`)] : [];
+    const alt = each.kind === "video" ? "frames of the clip" : "picture";
+    if (each.src) return [element("img", { src: each.src, alt, loading: "lazy" }), ...changed];
     const why = each.blank ? `blank: ${each.blank}` : each.left_out ? "not included in this site" : "cannot be shown";
-    return element("p", { class: "place" }, `${each.kind === "video" ? "Clip" : "Picture"}: ${why}`);
+    return [element("p", { class: "place" }, `${each.kind === "video" ? "Clip" : "Picture"}: ${why}`), ...changed];
   };
   const card = (answer) => element("section", { class: "card" },
     element("h2", {}, element("bdi", {}, facts.models[answer.model]), badge(answer)),
@@ -147,7 +149,7 @@
       element("p", { class: "place" }, placeOf(item)),
       element("div", { class: "asked" },
         element("dl", {}, ...described("Question", item.prompt), ...(item.expected.length ? described("Expected", item.expected.map(textOf).join("\n")) : [])),
-        element("div", { class: "media" }, ...item.media.map(medium))),
+        element("div", { class: "media" }, ...item.media.flatMap(medium), item.unshown ? element("p", { class: "place" }, item.unshown) : null)),
       element("div", { class: "cards" }, ...item.answers.map(card))));
     scrollTo(0, 0);
   };

@@ -69,6 +69,13 @@ class Condition:
         match = _VERSION.search(version)
         return cls.parse(match[1]) if match else None
 
+    @classmethod
+    def of_change(cls, change: str) -> Condition | None:
+        """Return the condition that makes a change of media; None for any other text."""
+        kind, _, number = change.partition("-")
+        is_one = kind in KINDS and re.fullmatch(r"[1-9][0-9]?", number) and int(number) <= KINDS[kind].most
+        return cls(kind, int(number)) if is_one else None
+
     @property
     def text(self) -> str:
         """What it changes, in words."""
