@@ -201,11 +201,11 @@ def planned_questions(spec: RunSpec) -> list[str]:
     (name, model), out = spec.judges[0], Store(spec.out)
     used, texts = usage(spec), []
     for benchmark, entries in judged_entries(spec).items():
-        asked, text = spec.judge_checks * len(entries), ""
+        questions, text = spec.judge_checks * len(entries), ""
         folder = part_folder("judgements", benchmark, name)
         if answered := sum(table.num_rows for _, table in iter_parts(out, folder, ["request_id"])):
-            tokens = [asked * count / answered for count in used["judgements", benchmark, name]]
+            tokens = [questions * count / answered for count in used["judgements", benchmark, name]]
             dollars = f", ${model.billed_price.dollars(*tokens):,.4f}" if model.billed_price else ""
             text = f": about {tokens[0] + tokens[1]:,.0f} tokens{dollars}"
-        texts.append(f"judge {name} on {benchmark}: asked again about {asked:,} answers at most{text}")
+        texts.append(f"judge {name} on {benchmark}: asked again about {questions:,} answers at most{text}")
     return texts

@@ -7,6 +7,8 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from jobs.cli.main import run as vlmsweep
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.support.endpoint import EndpointRequest, ScriptedEndpoint
+from tests.support.paths import ROOT
 
 COLOURS = {"red": (220, 20, 20), "green": (20, 180, 20), "blue": (20, 20, 220), "white": (250, 250, 250)}
 ROWS = 60
@@ -55,14 +58,18 @@ def planted(request: EndpointRequest) -> str:
     return options["red" if r >= max(g, b) else "green" if g >= b else "blue"]
 
 
-def stress(data: str, out: Path, endpoint: ScriptedEndpoint, *flags: str) -> int:
+def arguments_of(data: str, out: Path, endpoint: ScriptedEndpoint, *flags: str) -> list[str]:
     names = ("first", "top", "eyes")
     models = out.parent / "models.yaml"
     models.write_text(
         "".join(f"{name}: {{engine: openai, model: {name}, base_url: {endpoint.base_url}}}\n" for name in names)
     )
     arguments = ["--models", ",".join(names), "--models-file", str(models), "--benchmarks", "colours"]
-    return vlmsweep(["stress", *arguments, "--data", data, "--out", str(out), "--conditions", CONDITIONS, *flags])
+    return ["stress", *arguments, "--data", data, "--out", str(out), "--conditions", CONDITIONS, *flags]
+
+
+def stress(data: str, out: Path, endpoint: ScriptedEndpoint, *flags: str) -> int:
+    return vlmsweep(arguments_of(data, out, endpoint, *flags))
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
@@ -112,6 +119,44 @@ def test_planted_models_flip_where_they_should_and_nothing_is_asked_twice(
     }
     assert (shares["eyes", ""], shares["eyes", "prompt:order-1"]) == (0.75, 0.75)
     assert shares["first", "prompt:order-1"] < 0.1
+
+
+KILLED = """
+import os, signal
+from jobs.cli.main import run
+from jobs.progress import Progress
+
+left = {commits}
+
+def advance(self, rows, failed):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Progress.advance = advance
+run({arguments!r})
+"""
+
+
+@pytest.mark.slow
+def test_a_stress_test_that_is_killed_asks_nothing_twice(data: str, tmp_path: Path) -> None:
+    flags = ("--limit", "20")
+    with ScriptedEndpoint(planted) as endpoint:
+        counts = []
+        for commits in (2, 5):
+            script = KILLED.format(commits=commits, arguments=arguments_of(data, tmp_path / "out", endpoint, *flags))
+            killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+            assert killed.returncode == -9, killed.stderr
+            counts.append(len(endpoint.requests))
+        assert 0 < counts[0] < counts[1] < 300
+        assert stress(data, tmp_path / "out", endpoint, *flags) == 0
+        assert len(endpoint.requests) == 300
+        assert stress(data, tmp_path / "whole", endpoint, *flags) == 0
+    rows = predictions(tmp_path / "out")
+    assert len({row["request_id"] for row in rows}) == len(rows) == 300
+    resumed, whole = (json.loads((tmp_path / name / "report" / "stress.json").read_text()) for name in ("out", "whole"))
+    assert resumed == whole
 
 
 def test_unusable_conditions_end_with_2(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

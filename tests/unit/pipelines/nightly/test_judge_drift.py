@@ -62,9 +62,9 @@ def test_the_same_judge_has_not_drifted_and_each_night_asks_about_other_answers(
         assert [pair.state for pair in result.pairs] == ["unchanged"]
         assert "of 40 answers judged again, 0.0%" in result.summary
     replies = [read_part(history, info.path) for info in history.list("judged_again", "*.parquet")]
-    asked = [{*part["request_id"].to_pylist()} for part in replies]
-    assert {len(ids) for ids in asked} <= {40, 41}
-    assert len(set.union(*asked)) > 40
+    ids = [{*part["request_id"].to_pylist()} for part in replies]
+    assert {len(of_night) for of_night in ids} <= {40, 41}
+    assert len(set.union(*ids)) > 40
 
 
 def test_a_judge_that_accepts_all_under_its_old_name_alarms_with_share_and_report_line(
