@@ -29,6 +29,7 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_POOLED_BATCHES = 4  # batches of prefilled prompts from which one batch is kept full while answers end
 
 
 class TransformersEngine:
@@ -197,39 +198,40 @@ class TransformersEngine:
             yield failure_reply(calls[0], result)
 
     def _answer_ready(self, ready: list[SharedPrompt], *, flush: bool) -> Iterator[CallReply]:
-        """Answer prefilled prompts in full batches; with `flush` also in a last, smaller one."""
+        """Answer prefilled prompts where they fill batches or memory, or with `flush`."""
         for kind in ((False, False), (True, False), (True, True)):
             waiting = [shared for shared in ready if (shared.is_single, shared.logits is not None) == kind]
             waiting.sort(key=lambda shared: (shared.prompt.call.generation.max_new_tokens, len(shared.tail)))
-            while waiting:
-                is_followed = waiting[-1].prompt.call.generation.max_new_tokens > 1
-                states = self._shared.state_bytes if self._shared is not None and is_followed else 0
-                rows = self._memory.rows(max(_own_tokens(shared) for shared in waiting), states)
-                held = sum({id(s): s.nbytes for shared in waiting for s in shared.path}.values())
-                if len(waiting) < rows and held < self._memory.prefix_cache_bytes and not flush:
-                    break
-                batch, waiting = waiting[:rows], waiting[rows:]
-                taken = {id(shared) for shared in batch}
+            held = sum({id(s): s.nbytes for shared in waiting for s in shared.path}.values())
+            is_full = held >= self._memory.prefix_cache_bytes
+            if waiting and (flush or is_full or len(waiting) >= _POOLED_BATCHES * self._rows(waiting)):
+                taken = {id(shared) for shared in waiting}
                 ready[:] = [shared for shared in ready if id(shared) not in taken]
-                yield from self._answer(batch)
+                yield from self._answer(waiting)
 
-    def _answer(self, batch: Sequence[SharedPrompt]) -> Iterator[CallReply]:
-        """Answer one batch; in halves where memory runs out, in padded batches after any other error."""
+    def _rows(self, prompts: Sequence[SharedPrompt]) -> int:
+        """Return how many prompts like these may be answered at once."""
+        is_followed = max(shared.prompt.call.generation.max_new_tokens for shared in prompts) > 1
+        states = self._shared.state_bytes if self._shared is not None and is_followed else 0
+        return self._memory.rows(max(map(_own_tokens, prompts)), states)
+
+    def _answer(self, prompts: Sequence[SharedPrompt]) -> Iterator[CallReply]:
+        """Answer prompts in a batch that is kept full; in halves where memory runs out, padded after other errors."""
         started = perf_counter()
-        model = self._shared
-        result = self._attempt(lambda: model.generate(batch), len(batch)) if model is not None else None
+        model, rows = self._shared, min(len(prompts), self._rows(prompts))
+        result = self._attempt(lambda: model.generate(prompts, max_rows=rows), rows) if model is not None else None
         if isinstance(result, list):
             seconds = perf_counter() - started
-            for shared, tokens in zip(batch, result, strict=True):
+            for shared, tokens in zip(prompts, result, strict=True):
                 yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
-        elif isinstance(result, Exception) and is_out_of_memory(result) and len(batch) > 1:
-            yield from self._in_halves(batch, self._answer, result)
+        elif isinstance(result, Exception) and is_out_of_memory(result) and len(prompts) > 1:
+            yield from self._in_halves(prompts, self._answer, result, rows)
         else:
             if isinstance(result, PrefixSharingUnsupportedError):
                 self._fall_back(result)
             elif result is not None:
-                _log.warning("%d calls run in padded batches: %s", len(batch), result)
-            yield from self._answer_padded([shared.prompt for shared in batch])
+                _log.warning("%d calls run in padded batches: %s", len(prompts), result)
+            yield from self._answer_padded([shared.prompt for shared in prompts])
 
     def _answer_padded(self, prompts: Sequence[Prompt]) -> Iterator[CallReply]:
         """Answer in padded batches of similar prompts, those with the same pixels together."""
@@ -260,12 +262,19 @@ class TransformersEngine:
             yield from self._in_halves(prompts, self._padded_batch, result)
 
     def _in_halves(
-        self, batch: Sequence[_T], run: Callable[[Sequence[_T]], Iterator[CallReply]], error: Exception
+        self,
+        batch: Sequence[_T],
+        run: Callable[[Sequence[_T]], Iterator[CallReply]],
+        error: Exception,
+        rows: int | None = None,
     ) -> Iterator[CallReply]:
-        """Run a batch that an error ended again in halves; where memory ran out, later batches are smaller too."""
+        """Run a batch that an error ended again in halves; where memory ran out, later batches are smaller too.
+
+        `rows` is how many of it were computed at once, where not all.
+        """
         _log.warning("retrying a batch of %d in halves: %s: %s", len(batch), type(error).__name__, error)
         if is_out_of_memory(error):
-            self._memory.shrink(len(batch))
+            self._memory.shrink(rows or len(batch))
         else:
             self._memory.release()
         middle = len(batch) // 2

@@ -43,7 +43,7 @@ class _SeededDraws:
         self._width = width
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        tokens = choose_tokens(scores, self._calls, input_ids.shape[1] - self._width)
+        tokens = choose_tokens(scores, self._calls, [input_ids.shape[1] - self._width] * len(self._calls))
         masked = torch.full_like(scores, float("-inf"))
         masked[torch.arange(len(tokens)), tokens] = 0.0
         return masked

@@ -128,12 +128,17 @@ class SharedModel:
         tail = prompt.ids[end:].tolist()
         return SharedPrompt(prompt=prompt, path=(root,), tail=tail, cached=cached, is_single=True)
 
-    def generate(self, prompts: Sequence[SharedPrompt]) -> list[GeneratedTokens]:
-        """Generate answers of prompts that are all prefilled whole, all `is_single`, or neither."""
+    def generate(self, prompts: Sequence[SharedPrompt], *, max_rows: int) -> list[GeneratedTokens]:
+        """Generate answers of prompts that are all prefilled whole, all `is_single`, or neither; so many at once."""
         with torch.inference_mode():
-            rows, logits = self._start(prompts)
             calls = [shared.prompt.call for shared in prompts]
-            return decode(self._packed, rows, logits, calls, end_ids=self._end_ids)
+            return decode(
+                self._packed,
+                lambda batch: self._start(prompts[batch.start : batch.stop]),
+                calls,
+                max_rows=max_rows,
+                end_ids=self._end_ids,
+            )
 
     def score(
         self,

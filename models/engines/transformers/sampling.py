@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,10 +35,10 @@ def truncate(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> Generat
     return GeneratedTokens(ids=tuple(ids[:limit]), finish_reason="length")
 
 
-def choose_tokens(logits: Tensor, calls: Sequence[Call], step: int) -> list[int]:
-    """Return the next token of every row from logits [rows, vocabulary]; a draw depends on the step."""
+def choose_tokens(logits: Tensor, calls: Sequence[Call], steps: Sequence[int]) -> list[int]:
+    """Return the next token of every row from logits [rows, vocabulary]; a draw depends on the row's step."""
     tokens: list[int] = logits.argmax(-1).tolist()
-    for row, call in enumerate(calls):
+    for row, (call, step) in enumerate(zip(calls, steps, strict=True)):
         if call.generation.temperature > 0:
             tokens[row] = _draw(logits[row], call, step)
     return [int(token) for token in broadcast_from_rank_0(torch.tensor(tokens, device=logits.device)).tolist()]
@@ -60,28 +60,48 @@ def _draw(logits: Tensor, call: Call, step: int) -> int:
 
 
 def decode(
-    model: PackedModel, rows: PackedSequences, logits: Tensor, calls: Sequence[Call], *, end_ids: frozenset[int]
+    model: PackedModel,
+    start: Callable[[range], tuple[PackedSequences, Tensor]],
+    calls: Sequence[Call],
+    *,
+    max_rows: int,
+    end_ids: frozenset[int],
 ) -> list[GeneratedTokens]:
-    """Generate every row's answer from the first tokens' logits [rows, vocabulary]; `rows` are used up."""
+    """Generate the answers of calls, at most `max_rows` at once: the next begin as answers end.
+
+    `start` prefills a range of the calls; it returns their rows and their first tokens' logits [rows, vocabulary].
+    """
     answers: list[list[int]] = [[] for _ in calls]
-    live = list(range(len(calls)))
     finished: set[int] = set()
-    step = 0
-    while True:
-        tokens = choose_tokens(logits, [calls[index] for index in live], step)
-        step += 1
-        for index, token in zip(live, tokens, strict=True):
+
+    def append(indices: Sequence[int], logits: Tensor) -> None:
+        steps = [len(answers[index]) for index in indices]
+        tokens = choose_tokens(logits, [calls[index] for index in indices], steps)
+        for index, token, step in zip(indices, tokens, steps, strict=True):
             if index not in finished:
                 answers[index].append(token)
-                if token in end_ids or step >= calls[index].generation.max_new_tokens:
+                if token in end_ids or step + 1 >= calls[index].generation.max_new_tokens:
                     finished.add(index)
+
+    waiting = range(len(calls))
+    live: list[int] = []  # the calls of `rows`
+    rows = PackedSequences([], [], 0)
+    while len(finished) < len(calls):
         remaining = [at for at, index in enumerate(live) if index not in finished]
-        if not remaining:
-            break
-        if step == 1:
-            remaining = rows.by_path(remaining)
-        if remaining != [*range(len(live))] and (step == 1 or 4 * len(remaining) <= 3 * len(live)):
+        is_filled = bool(waiting) and 4 * len(remaining) <= 3 * max_rows
+        if is_filled or 4 * len(remaining) <= 3 * len(live):
             rows.keep(remaining)
-            live, tokens = [live[at] for at in remaining], [tokens[at] for at in remaining]
-        logits = model.step(rows, tokens)
+            live = [live[at] for at in remaining]
+        if is_filled:
+            batch, waiting = waiting[: max_rows - len(live)], waiting[max_rows - len(live) :]
+            fresh, logits = start(batch)
+            append(batch, logits)
+            fresh.keep([at for at, index in enumerate(batch) if index not in finished])
+            rows = rows.join(fresh)
+            live += [index for index in batch if index not in finished]
+            order = rows.by_path(range(len(live)))
+            rows.keep(order)
+            live = [live[at] for at in order]
+        else:
+            append(live, model.step(rows, [answers[index][-1] for index in live]))
     return [truncate(ids, call.generation.max_new_tokens, end_ids) for ids, call in zip(answers, calls, strict=True)]

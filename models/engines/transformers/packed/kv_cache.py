@@ -123,16 +123,37 @@ class PackedSequences:
         for stored, part in zip(self.states[layer], state, strict=True):
             stored[rows] = part
 
-    def reserve(self, capacity: int) -> None:
-        """Grow to fit `capacity` own tokens in each row."""
+    def reserve(self, capacity: int, growth: int = _GROWTH) -> None:
+        """Grow to fit `capacity` own tokens in each row, and `growth` more where it does not."""
         if capacity <= self.capacity:
             return
-        self.capacity = capacity + _GROWTH
+        self.capacity = capacity + growth
         for store in (self.keys, self.values):
             for layer, old in store.items():
                 new = old.new_zeros(*old.shape[:2], self.capacity, old.shape[3])
                 new[:, :, : old.shape[2]] = old
                 store[layer] = new
+
+    def join(self, other: PackedSequences) -> PackedSequences:
+        """Return these rows and then those of the other; both are used up."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
+        capacity = max(self.capacity, other.capacity)
+        for rows in (self, other):
+            rows.reserve(capacity, growth=0)
+
+        def both(a: Mapping[int, Tensor], b: Mapping[int, Tensor]) -> dict[int, Tensor]:
+            return {layer: torch.cat([a[layer], b[layer]]) for layer in a}
+
+        return PackedSequences(
+            self.paths + other.paths,
+            self.lengths + other.lengths,
+            capacity,
+            keys=both(self.keys, other.keys),
+            values=both(self.values, other.values),
+            shifts=self.shifts + other.shifts,
+            states={n: tuple(map(torch.cat, zip(s, other.states[n], strict=True))) for n, s in self.states.items()},
+        )
 
     def by_path(self, rows: Sequence[int]) -> list[int]:
         """Return these rows with those of each segment in succession, which a step then reads as views."""
@@ -141,17 +162,20 @@ class PackedSequences:
             ranks.setdefault(segment, len(ranks))
         return sorted(rows, key=lambda row: [ranks[segment] for segment in self.paths[row]])
 
-    def keep(self, rows: Sequence[int]) -> None:
+    def keep(self, rows: list[int]) -> None:
         """Drop all rows but these, and take their order."""
+        if rows == [*range(len(self))]:
+            return
         self.paths = [self.paths[row] for row in rows]
         self.lengths = [self.lengths[row] for row in rows]
         self.shifts = [self.shifts[row] for row in rows]
         self.prefixes, self.step_segments = [self.prefixes[row] for row in rows], None
+        index = torch.tensor(rows, dtype=torch.int64)
         for store in (self.keys, self.values):
             for layer, old in store.items():
-                store[layer] = old[torch.tensor(rows, device=old.device)]
+                store[layer] = old[index.to(old.device)]
         for layer, state in self.states.items():
-            self.states[layer] = tuple(part[torch.tensor(rows, device=part.device)] for part in state)
+            self.states[layer] = tuple(part[index.to(part.device)] for part in state)
 
 
 def _state_bytes(states: Mapping[int, State]) -> int:

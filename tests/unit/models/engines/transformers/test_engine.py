@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import torch
 
 from models.engines.base import prepare
 from models.engines.frame_reduction import FrameReductionEngine
+from models.engines.transformers.packed.kv_cache import PackedSequences
+from models.engines.transformers.packed.model import PackedModel
 from models.messages import Answer, Call
 from tests.support.checkpoints import ARCHITECTURES, RECENT_ARCHITECTURES
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -109,6 +112,34 @@ def test_answers_do_not_depend_on_the_batch_size(
     engine = engine_of(checkpoint_of("qwen2_5_vl"), padded=way == "padded", batch_size=batch_size)
     ties = near_ties(texts(list(engine.generate(calls, MEDIA))), reference_answers("qwen2_5_vl", calls))
     assert len(ties) <= 1
+
+
+@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "qwen3_5", "lfm3_vl"])
+def test_calls_begin_as_others_end(
+    architecture: str, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = calls_about((PICTURE,), (OTHER,), (CLIP,), limits=(24,))
+    rows: list[int] = []
+    step = PackedModel.step
+
+    def recorded(model: PackedModel, packed: PackedSequences, tokens: Sequence[int]) -> torch.Tensor:
+        rows.append(len(packed))
+        return step(model, packed, tokens)
+
+    def answers(batch_size: int) -> dict[str, tuple[str, int]]:
+        engine = engine_of(checkpoint_of(architecture), batch_size=batch_size)
+        assert engine._shared is not None
+        engine._shared._end_ids = frozenset(range(0, 100_000, 7))  # so that answers end early, at different steps
+        outcomes = {reply.call_id: reply.outcome for reply in engine.generate(calls, MEDIA)}
+        return {key: (o.text, o.output_tokens) for key, o in outcomes.items() if isinstance(o, Answer)}
+
+    expected = answers(100)
+    tokens = [expected[call.call_id][1] for call in calls]
+    assert len(set(tokens)) > 4
+    monkeypatch.setattr(PackedModel, "step", recorded)
+    assert answers(4) == expected
+    assert max(rows) == 4
+    assert len(rows) < sum(max(tokens[start : start + 4]) - 1 for start in range(0, len(tokens), 4))
 
 
 @pytest.mark.parametrize("architecture", ["qwen2_5_vl", "idefics3"])

@@ -227,3 +227,15 @@ def test_rows_with_segments_of_their_own_go_on_without_them(model: Any) -> None:
     for row, prefix in enumerate(prefixes):
         expected = reference_logits(model, [*prefix, *TAILS[row], 55, 56])
         torch.testing.assert_close(logits[row], expected, atol=2e-5, rtol=1e-4)
+
+
+def test_joined_rows_go_on_at_their_own_lengths(model: Any) -> None:
+    packed = PackedModel(model, torch.device("cpu"))
+    root = packed.encode(PREFIX, {})[0]
+    rows, _ = packed.start([(root,)] * 2, TAILS[:2], capacity=31, chunk=40)
+    packed.step(rows, [55, 56])
+    rows = rows.join(packed.start([()] * 2, TAILS[2:4], capacity=35, chunk=40)[0])
+    logits = packed.step(rows, [60, 61, 62, 63])
+    before = [[*PREFIX, *TAILS[0], 55], [*PREFIX, *TAILS[1], 56], TAILS[2], TAILS[3]]
+    for row, ids in enumerate(before):
+        torch.testing.assert_close(logits[row], reference_logits(model, [*ids, 60 + row]), atol=2e-5, rtol=1e-4)
