@@ -33,10 +33,10 @@ def limit_memory(engine: TransformersEngine, device: torch.device, monkeypatch: 
     assert engine._shared is not None
     generate = engine._shared.generate
 
-    def limited(batch: Sequence[Any]) -> Any:
-        if len(batch) > FITTING_ROWS:
+    def limited(batch: Sequence[Any], *, max_rows: int) -> Any:
+        if max_rows > FITTING_ROWS:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        return generate(batch)
+        return generate(batch, max_rows=max_rows)
 
     monkeypatch.setattr(engine._shared, "generate", limited)
 

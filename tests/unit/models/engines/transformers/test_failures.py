@@ -150,15 +150,15 @@ def test_beams_with_a_temperature_are_unsupported(engine: TransformersEngine) ->
 class LimitedMemory:
     """Wraps a method that answers batches; those of more than `max_rows` run out of memory."""
 
-    def __init__(self, generate: Callable[[Any], Any], max_rows: int, error: Exception) -> None:
+    def __init__(self, generate: Callable[..., Any], max_rows: int, error: Exception) -> None:
         self.sizes: list[int] = []
         self._generate, self._max_rows, self._error = generate, max_rows, error
 
-    def __call__(self, batch: Sequence[Any]) -> list[GeneratedTokens]:
-        self.sizes.append(len(batch))
-        if len(batch) > self._max_rows:
+    def __call__(self, batch: Sequence[Any], **options: int) -> list[GeneratedTokens]:
+        self.sizes.append(options.get("max_rows", len(batch)))
+        if self.sizes[-1] > self._max_rows:
             raise self._error
-        answers: list[GeneratedTokens] = self._generate(batch)
+        answers: list[GeneratedTokens] = self._generate(batch, **options)
         return answers
 
 
