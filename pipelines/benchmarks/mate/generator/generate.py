@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from statistics import fmean
 
 from PIL import Image
 
@@ -28,7 +27,7 @@ from pipelines.benchmarks.mate.generator.questions import (
 )
 from pipelines.benchmarks.mate.prompts import Wording, build_prompt, scene_text
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
-from pipelines.benchmarks.mate.scene import FILE_KINDS, TASKS, TEXTUAL, VISUAL, linking, linking_attributes
+from pipelines.benchmarks.mate.scene import FILE_KINDS, TEXTUAL, VISUAL, linking, linking_attributes
 from pipelines.errors import UsageError
 
 BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
@@ -134,15 +133,6 @@ def _scene_json(layout: Layout) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How evenly questions fall on cells of (object count, target, pointer)."""
-
-    mean: float  # questions per cell
-    lowest: int  # in the emptiest cell
-    highest: int  # in the fullest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedSummary:
     """The contents of a generated data set."""
 
@@ -150,7 +140,6 @@ class GeneratedSummary:
     scenes: int  # scenes, and pictures of them; the white picture is extra
     rows: dict[str, int]  # file name without ending -> rows
     tasks: dict[str, int]  # task -> scenes that ask it
-    cells: dict[str, Spread]  # task -> how even its questions are
     links: dict[str, int]  # `1` `2` `3`, or `3dc` for coordinates alone -> cross-modal questions that they link
 
 
@@ -278,15 +267,4 @@ def _summary(out: Path, plan: Plan, balance: Balance, rows: dict[str, int]) -> G
     for (_, task, k), count in balance.used_strata.items():
         if task in FILE_KINDS["mm"]:
             links[str(k) if k else "3dc"] += count
-    cells = {}
-    for task in plan.options.tasks:
-        pointers, targets = TASKS[task]
-        used = [
-            balance.used_pairs[count, task, (target, pointer)]
-            for count in plan.counts
-            for target in targets
-            for pointer in pointers
-            if target != pointer
-        ]
-        cells[task] = Spread(mean=fmean(used), lowest=min(used), highest=max(used))
-    return GeneratedSummary(out=out, scenes=plan.examples, rows=rows, tasks=dict(tasks), cells=cells, links=dict(links))
+    return GeneratedSummary(out=out, scenes=plan.examples, rows=rows, tasks=dict(tasks), links=dict(links))
