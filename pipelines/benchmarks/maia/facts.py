@@ -41,11 +41,7 @@ FULL: Final = "32-frames"
 BLACK_FRAME: Final = "black-1-frame"  # the setting of the authors' scripts: one frame of the black clip
 LEAVE_ONE_OUT: Final = "leave-one-out"
 """The setting of people's answers, each judged by the other seven, and the name of the person who stands for them."""
-SETTING_HEADS: Final[Mapping[str, str]] = {
-    "black-video": "Black video",
-    "1-frame": "1-Frame",
-    FULL: "32-Frames",
-}
+SETTING_HEADS: Final[Mapping[str, str]] = {"black-video": "Black video", "1-frame": "1-Frame", FULL: "32-Frames"}
 """Settings with a video and their headings, in the paper's order."""
 ALL_HEADS: Final[Mapping[str, str]] = {**SETTING_HEADS, BLACK_FRAME: "Black video, one frame"}
 

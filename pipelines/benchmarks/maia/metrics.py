@@ -45,13 +45,7 @@ from pipelines.benchmarks.maia.setting_rows import (
     right,
     similarity_measures,
 )
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Measure,
-    MetricDef,
-    compared,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Measure, MetricDef, compared, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, ScoredRows, not_run_note, unjudged_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
@@ -92,10 +86,7 @@ _OPEN_AUTHORS: Final = _over_questions(
     missing="no verdict as a label: `--prompt-version maia=authors` asks for one",
 )
 _AGGREGATE: Final = _over_questions(
-    name="agg_acc",
-    value=lambda rows: rows.floats("pool") * rows.floats("judged"),
-    missing=unjudged_note,
-    form="both",
+    name="agg_acc", value=lambda rows: rows.floats("pool") * rows.floats("judged"), missing=unjudged_note, form="both"
 )
 _OPEN_GAP: Final = _over_questions(
     name="oevqa_minus_pool",
@@ -252,10 +243,7 @@ def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
             gain = values[measure](rows) - values[measure](others)
             compared = rows.with_columns(gain=gain, status=worst_status(rows["status"], others["status"]))
             definition = _over_questions(
-                name=gain_key(measure, baseline).metric,
-                value="gain",
-                missing="not every answer has a verdict",
-                unit="",
+                name=gain_key(measure, baseline).metric, value="gain", missing="not every answer has a verdict", unit=""
             )
             blocked = not_run_note(full.not_run + base.not_run)
             yield from WITH_MACRO.measures(definition, compared.named(note="", blocked=blocked))

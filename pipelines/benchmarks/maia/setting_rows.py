@@ -24,12 +24,7 @@ from pipelines.benchmarks.metrics_kernel.rows import (
     worst_status,
 )
 from pipelines.benchmarks.records import Sample
-from pipelines.metrics.bleu import (
-    bleu_of_counts,
-    bleu_of_sums,
-    plain_bleu_of_counts,
-    plain_bleu_of_sums,
-)
+from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums, plain_bleu_of_counts, plain_bleu_of_sums
 from pipelines.metrics.cider import cider
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.text import tokens_ptb, words
@@ -142,17 +137,10 @@ _BLEUS: Final = tuple(
     for order in (4, 1, 2, 3)
 )
 _BLEU_SHORTEST: Final = MetricDef(
-    name="bleu_shortest",
-    value="bleu_shortest_counts",
-    statistic=plain_bleu_of_sums,
-    of_totals=plain_bleu_of_counts,
+    name="bleu_shortest", value="bleu_shortest_counts", statistic=plain_bleu_of_sums, of_totals=plain_bleu_of_counts
 )
 _CIDER: Final = MetricDef(
-    name="cider",
-    value="cider",
-    missing="one question alone has no document frequencies",
-    unit="score",
-    form="both",
+    name="cider", value="cider", missing="one question alone has no document frequencies", unit="score", form="both"
 )
 _CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
 

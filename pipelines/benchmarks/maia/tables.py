@@ -141,11 +141,7 @@ def _deltas(results: Results) -> Table:
         columns=("32-Frames \N{MINUS SIGN} 1-Frame", *SETTING_HEADS.values(), *SETTING_HEADS.values()),
         groups=(("Pool", 1), ("Statement \N{MINUS SIGN} pool", 3), ("Open answer \N{MINUS SIGN} pool", 3)),
         rows=(*_delta_rows("published", published), *_delta_rows("ours", ours)),
-        notes=(
-            "Ours with the 95% interval of the paired difference over videos.",
-            *kappa,
-            *subset_notes(results),
-        ),
+        notes=("Ours with the 95% interval of the paired difference over videos.", *kappa, *subset_notes(results)),
     )
 
 

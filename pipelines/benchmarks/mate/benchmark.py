@@ -119,16 +119,8 @@ BENCHMARK: Final = BenchmarkDefinition(
     version="1",
     title="MATE",
     citation="arXiv 2503.03854; huggingface.co/datasets/HiTZ/MATE",
-    tasks={
-        "img2txt": SETTINGS,
-        "txt2img": SETTINGS,
-        "img2img": SETTINGS[:3],
-        "txt2txt": SETTINGS[:3],
-    },
-    derived_tasks={
-        "crossmodal": CROSSMODAL,
-        "unimodal": UNIMODAL,
-    },
+    tasks={"img2txt": SETTINGS, "txt2img": SETTINGS, "img2img": SETTINGS[:3], "txt2txt": SETTINGS[:3]},
+    derived_tasks={"crossmodal": CROSSMODAL, "unimodal": UNIMODAL},
     publication=Publication(
         settings={"": "2-shot"},  # people and chance
         requests=dict.fromkeys(TASKS, 2_750),

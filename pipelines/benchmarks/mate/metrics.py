@@ -132,10 +132,7 @@ _CHANCE: Final = MetricDef(
     name="chance", value="chance", counted=lambda rows: np.ones(len(rows), dtype=np.bool_), is_exact=True
 )
 _OSE: Final = _metric(
-    name="ose",
-    value=lambda rows: _among(rows.floats("in_scene") == 0, _wrong(rows)),
-    empty="no errors",
-    form="both",
+    name="ose", value=lambda rows: _among(rows.floats("in_scene") == 0, _wrong(rows)), empty="no errors", form="both"
 )
 _COORDS: Final = (
     MetricDef(

@@ -134,10 +134,7 @@ def _number(value: Gold) -> str:
 
 
 def draw_shots(
-    rng: random.Random,
-    question: Question,
-    pool: Sequence[tuple[str, Gold]],
-    count: int,
+    rng: random.Random, question: Question, pool: Sequence[tuple[str, Gold]], count: int
 ) -> tuple[Question, ...]:
     """Draw `count` solved examples with different pointers in the same scene; ValueError where the pool is too small.
 

@@ -45,16 +45,8 @@ _LINK_HEADS: Final = ("Shape", "Material", "Color", "Size")
 # By the order of columns, the first of the two rows printed alike is Material+Size.
 _PRINTED_LINKS: Final[Mapping[str, str]] = {"Material+Size": "Color+Size", "Color+Size": "Color+Size (2nd row)"}
 
-_TABLE_1: Final = [
-    ("Img2Txt", accuracy("img2txt")),
-    ("Txt2Img", accuracy("txt2img")),
-    ("Avg.", accuracy("crossmodal")),
-]
-_TABLE_3: Final = [
-    ("Img2Img", accuracy("img2img")),
-    ("Txt2Txt", accuracy("txt2txt")),
-    ("Avg.", accuracy("unimodal")),
-]
+_TABLE_1: Final = [("Img2Txt", accuracy("img2txt")), ("Txt2Img", accuracy("txt2img")), ("Avg.", accuracy("crossmodal"))]
+_TABLE_3: Final = [("Img2Img", accuracy("img2img")), ("Txt2Txt", accuracy("txt2txt")), ("Avg.", accuracy("unimodal"))]
 _TABLE_2: Final = [
     ("Shape", accuracy("txt2img", "Shape")),
     ("Color", accuracy("txt2img", "Color")),
@@ -132,13 +124,7 @@ def _two_shot(
         id=f"mate_table{number}",
         title=f"MATE Table {number}: accuracy, {subject}",
         columns=columns,
-        rows=[
-            *_people(number, keys),
-            partial(_chance, keys=keys),
-            runs,
-            *_published_rows(number, setting),
-            ours,
-        ],
+        rows=[*_people(number, keys), partial(_chance, keys=keys), runs, *_published_rows(number, setting), ours],
         style="percent1",
         groups=groups,
         better=tuple("lower" if key.metric == "ose" else "higher" for key in keys),
@@ -252,19 +238,11 @@ _SHOTS: Final = TableDef(
     id="mate_table9",
     title="MATE Table 9: accuracy by number of solved examples",
     columns=_BY_SHOTS,
-    rows=[
-        partial(_chance, keys=[key for _, key in _BY_SHOTS]),
-        _SHOTS_RUNS,
-        *_published_rows(9, Key()),
-        _SHOTS_MODELS,
-    ],
+    rows=[partial(_chance, keys=[key for _, key in _BY_SHOTS]), _SHOTS_RUNS, *_published_rows(9, Key()), _SHOTS_MODELS],
     style="percent1",
     groups=(("Image2Text", 3), ("Text2Image", 3)),
     better="higher",
-    notes=(
-        "The questions differ between 0, 1 and 2 examples: each file draws its own pointers.",
-        if_ours(_INTERVALS),
-    ),
+    notes=("The questions differ between 0, 1 and 2 examples: each file draws its own pointers.", if_ours(_INTERVALS)),
 )
 
 
@@ -365,10 +343,7 @@ _COORDS: Final = TableDef(
 _SHOWING: Final = TableDef(
     id="mate_shots",
     title="MATE: accuracy where a solved example is about the target object",
-    columns={
-        "It is": Key(category="shot_shows_target=true"),
-        "It is not": Key(category="shot_shows_target=false"),
-    },
+    columns={"It is": Key(category="shot_shows_target=true"), "It is not": Key(category="shot_shows_target=false")},
     rows=[
         Rows(_TASKS[task], [accuracy(task, setting=EACH_SETTING)], label=_with_setting)
         for task in ("txt2img", "txt2txt")

@@ -17,14 +17,7 @@ from pipelines.benchmarks.mate.generator.objects import Layout, make_layout
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Objects, Options, Plan, counts_of, stream
 from pipelines.benchmarks.mate.generator.picture import draw_picture
 from pipelines.benchmarks.mate.generator.processes import Processes
-from pipelines.benchmarks.mate.generator.questions import (
-    Balance,
-    QuestionItem,
-    Search,
-    ask,
-    pools_of,
-    with_shots,
-)
+from pipelines.benchmarks.mate.generator.questions import Balance, QuestionItem, Search, ask, pools_of, with_shots
 from pipelines.benchmarks.mate.prompts import Wording, build_prompt, scene_text
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import FILE_KINDS, TEXTUAL, VISUAL, linking, linking_attributes
@@ -99,10 +92,7 @@ def _row(plan: Plan, example: Example, item: QuestionItem, shots: int, *, cot: b
         "pointer_attribute": {question.pointer_attribute: question.pointer_value},
         "target_attribute": {question.target_attribute: gold},
         "few_shot_attributes": [[shot.pointer_attribute, shot.pointer_value] for shot in examples],
-        "key_attributes": {
-            "img": {key: pools[key] for key in VISUAL},
-            "data": {key: pools[key] for key in TEXTUAL},
-        },
+        "key_attributes": {"img": {key: pools[key] for key in VISUAL}, "data": {key: pools[key] for key in TEXTUAL}},
         "linking_attributes": linking_attributes(scene, object_index, question.hidden),
         "generator": {"version": GENERATOR_VERSION, "seed": plan.seed, "parameters": plan.parameters},
     }
@@ -144,13 +134,7 @@ class GeneratedSummary:
 
 
 def generate(
-    out: Path,
-    objects: Objects,
-    examples: int,
-    seed: int,
-    workers: int = 1,
-    *,
-    options: Options | None = None,
+    out: Path, objects: Objects, examples: int, seed: int, workers: int = 1, *, options: Options | None = None
 ) -> GeneratedSummary:
     """Write a data set in the layout of the published development version: JSONL files and `img/`.
 

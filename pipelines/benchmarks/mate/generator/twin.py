@@ -17,15 +17,7 @@ from pipelines.benchmarks.mate.generator.generate import Example, check_place, s
 from pipelines.benchmarks.mate.generator.objects import Layout, draw_layout
 from pipelines.benchmarks.mate.generator.parameters import Options, Plan, stream
 from pipelines.benchmarks.mate.generator.processes import Processes
-from pipelines.benchmarks.mate.generator.questions import (
-    Balance,
-    Pair,
-    Pools,
-    Search,
-    ask,
-    pools_of,
-    with_shots,
-)
+from pipelines.benchmarks.mate.generator.questions import Balance, Pair, Pools, Search, ask, pools_of, with_shots
 from pipelines.benchmarks.mate.prompts import WORDINGS, Wording, build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of, shots_of
 from pipelines.benchmarks.mate.scene import FILE_KINDS, Question, linking, parse_scene
@@ -185,11 +177,7 @@ def _drawn(plan: Plan, parameters: Parameters, layout: Layout) -> Example | None
             question = ask(rng, task, pair, pools[pair[1]])
         questions.append((kind, with_shots(rng, layout, question, plan.options)))
     return Example(
-        layout,
-        tuple(questions),
-        name=parameters.example_id,
-        wording=parameters.wording,
-        settings=parameters.settings,
+        layout, tuple(questions), name=parameters.example_id, wording=parameters.wording, settings=parameters.settings
     )
 
 
