@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.regressions import Change
 from pipelines.rendering.environment import environment, inline_file
@@ -30,11 +31,16 @@ class Measurement:
     low: float
     high: float
     has_interval: bool
+    is_percent: bool
 
     @property
     def text(self) -> str:
-        """The value with its interval."""
-        return f"{self.value:.3f}" + (f" ({self.low:.3f} to {self.high:.3f})" if self.has_interval else "")
+        """The value with its interval, fractions as percent."""
+        value, low, high = (
+            f"{100 * number:.1f}" if self.is_percent else f"{number:.3f}"
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{value}{'%' if self.is_percent else ''}" + (f" ({low} to {high})" if self.has_interval else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,16 +95,15 @@ def history_page(history: History) -> str:
 def _measurement(night: str, row: Measured) -> Iterator[Measurement]:
     if row.value is None:
         return
-    if row.ci_low is None or row.ci_high is None:
-        yield Measurement(night, row.value, row.value, row.value, has_interval=False)
-    else:
-        yield Measurement(night, row.value, row.ci_low, row.ci_high, has_interval=True)
+    is_percent, has_interval = row.unit == "fraction", row.ci_low is not None and row.ci_high is not None
+    low, high = (row.value if end is None or not has_interval else end for end in (row.ci_low, row.ci_high))
+    yield Measurement(night, row.value, low, high, has_interval=has_interval, is_percent=is_percent)
 
 
 def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last: str) -> dict[str, Any]:
     record = entry.records[-1]
     alarms = {(night, change.key.task, change.key.setting) for night, change in entry.changes if change.is_alarm}
-    order = _cell_order(key[1])
+    order = _cell_order(key[1], entry.cells)
     names = sorted((name for name, values in entry.cells.items() if values), key=order)
     cells = [_cell(name, entry.cells[name], nights, alarms) for name in names]
     runs = [item for item in entry.records if item.state == "ran"]
@@ -118,14 +123,16 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
     }
 
 
-def _cell_order(name: str) -> Callable[[_CellName], tuple[int, ...]]:
+def _cell_order(name: str, cells: Iterable[_CellName]) -> Callable[[_CellName], tuple[int, ...]]:
     """Return the order of the cells of a benchmark: the headline first, tasks and settings as it declares them."""
+    main = benchmark(name).headline_cell({(task, setting) for task, setting, _ in cells})
     definition = benchmark(name)
     metrics = definition.main_metrics
     tasks = [*definition.tasks, *definition.derived_tasks]
     settings = list(dict.fromkeys(setting for names in definition.tasks.values() for setting in names))
     return lambda cell: (
         metrics.index(cell[2]),
+        cell[:2] != main,
         *(
             names.index(part) if part in names else len(names)
             for names, part in ((tasks, cell[0]), (settings, cell[1]))
@@ -154,7 +161,7 @@ def _cell(
     task, setting, metric = name
     marked = {night for night, *cell in alarms if cell in ([task, setting], [task, ""])}
     return {
-        "name": f"{metric.replace('_', ' ')}, {task} {setting}",
+        "name": f"{metric_label(metric)}, {task} {setting}",
         "latest": values[-1].text,
         "spark": _spark(values, nights, marked),
     }

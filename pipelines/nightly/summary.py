@@ -126,13 +126,19 @@ def _pairs_table(night: NightlyResult, pairs: Iterable[Pair], free_models: Colle
 
 
 def _headline(metrics: Iterable[Measured], pair: Pair) -> str:
-    headline = benchmark(pair.benchmark).headline
-    values = []
-    for row in metrics:
-        if row.is_whole and (row.benchmark, row.model, row.metric) == (pair.benchmark, pair.model, headline):
-            value = "-" if row.value is None else f"{row.value:.3f}"
-            values.append(f"{row.task} {row.setting} {value}")
-    return _safe("; ".join(values)) or "-"
+    """Return the number that stands for the benchmark, as in the report."""
+    definition = benchmark(pair.benchmark)
+    key = (pair.benchmark, pair.model, definition.headline)
+    rows = {
+        (row.task, row.setting): row
+        for row in metrics
+        if row.is_whole and (row.benchmark, row.model, row.metric) == key
+    }
+    row = rows.get(definition.headline_cell(rows) or ("", ""))
+    if row is None or row.value is None:
+        return "-"
+    value = f"{100 * row.value:.1f}%" if row.unit == "fraction" else f"{row.value:.3f}"
+    return _safe(f"{value} {row.task} {row.setting}")
 
 
 def _failures(night: NightlyResult, failed: Iterable[Pair]) -> list[str]:

@@ -155,7 +155,7 @@ def publish(
     reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
     stressed = [cell for name in names for cell in _stressed(name, reduced, baselines)]
     data = ReportData(
-        run=portable(_facts(run, "; ".join(costs.lines()) if costs else ""), out.uri),
+        run=portable(_facts(run, "; ".join(costs.lines()) if costs else "", out.uri), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
         across=(
             *_reproduction(reproduction),
@@ -211,14 +211,19 @@ def _stressed(name: str, reduced: Sequence[EntryResults], baselines: frozenset[s
     return stressed_cells(name, rows, baselines)
 
 
-def _facts(run: RunManifest, spent: str) -> dict[str, Any]:
-    """Return the run for the report's head; entries and full wording stay in `run.json`."""
+def _facts(run: RunManifest, spent: str, out: str) -> dict[str, Any]:
+    """Return the run for the report's head; entries and full wording stay in `run.json`.
+
+    Arguments are made portable one by one: joined, a folder's name with a space would be two words.
+    """
     shown = {name: value for name, value in asdict(run.sweep).items() if value not in (None, (), "")}
     return {
         "product": run.product,
         "created": run.created,
         "updated": run.updated,
-        **{name: " ".join(value) if isinstance(value, tuple) else value for name, value in shown.items()},
+        **{
+            name: " ".join(portable(value, out)) if isinstance(value, tuple) else value for name, value in shown.items()
+        },
         **({"spent by this run": spent} if spent else {}),
         "models": run.models,
         "datasets": {name: asdict(dataset) for name, dataset in run.datasets.items()},

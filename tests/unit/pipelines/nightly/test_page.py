@@ -51,12 +51,12 @@ def test_page_has_one_line_a_pair_with_its_curve_interval_and_reason(tmp_path: P
     page = history_page(history)
     assert "5 nights, 2026-01-01 to 2026-01-05; 2 pairs" in page
     assert page.count("<details") == 2
-    assert page.count("<b>0.400 (0.300 to 0.500)</b> <small>statement accuracy, vsv 1-frame</small>") == 2
+    assert page.count("<b>40.0% (30.0 to 50.0)</b> <small>statement accuracy, vsv 32-frames</small>") == 2
     assert page.count('<span class="changed">code, prompt</span>') == 2
     assert page.count('class="point alarm"') == 3  # one model: the line, and both settings in its details
     assert "correct of vsv in all settings fell: 0.500 to 0.400 on 48 paired samples, p 1e-06 by paired" in page
     for text in re.findall(r'aria-label="([^"]*)"', page):
-        assert "0.400" in text
+        assert "40.0%" in text
 
 
 def test_foreign_text_is_escaped_and_nothing_is_fetched(tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ def test_summary_lists_shifts_runs_and_costs() -> None:
     shift = MetricShift(key=key, before=0.5, now=None, interval=(0.4, 0.6), since=EARLIER)
     ran = Pair(night=NOW, model="m", benchmark="maia", state="ran", why="new", seconds=7200.0, cost_usd=1.5)
     row = dict(zip(("benchmark", "task", "model", "setting", "subset", "category", "metric"), key, strict=True))
-    night = NightlyResult(name=NOW, pairs=[ran], metrics=[measured(**row, value=0.5)], shifts=[shift])
+    metrics = [measured(**{**row, "setting": setting}, value=0.5) for setting in ("1-frame", "32-frames")]
+    night = NightlyResult(name=NOW, pairs=[ran], metrics=metrics, shifts=[shift])
     text = summary(night, set())
     assert "1 numbers moved" in text
     assert "| maia | m | vsv | 1-frame | all | agg&#95;acc | 0.500 | 0.400 to 0.600 | gone |" in text
-    assert "vsv 1-frame 0.500 | $1.50 |" in text
+    assert "| 50.0% vsv 32-frames | $1.50 |" in text
     assert "Cost: $1.50, 2.0 h of run time." in text
 
 
