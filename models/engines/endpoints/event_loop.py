@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -20,6 +21,7 @@ class BackgroundLoop:
 
     def __init__(self, name: str) -> None:
         self._ready = threading.Event()
+        self._streams: WeakSet[asyncio.Task[None]] = WeakSet()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
         self._ready.wait()
@@ -43,6 +45,7 @@ class BackgroundLoop:
         """Yield a coroutine's items; closing the iterator cancels it, a closed loop raises `RuntimeError`."""
         stream = _Stream[T]()
         task = self.run(stream.start(produce))
+        self._streams.add(task)
         try:
             while not isinstance(item := stream.items.get(), _End):
                 yield item
@@ -55,16 +58,16 @@ class BackgroundLoop:
         task.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Cancel running coroutines, run the one that `last` creates, end the thread. May be called twice."""
+        """Cancel running streams, run the coroutine that `last` creates, end the thread. May be called twice."""
         if self.closed:
             return
-        self.run(_cancel_all(last))
+        self.run(_cancel([*self._streams], last))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
 
-async def _cancel_all(last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+async def _cancel(tasks: Sequence[asyncio.Task[None]], last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+    # Not all tasks of the loop: anyio's, cancelled before their first step, would drop a coroutine with a warning.
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
