@@ -251,8 +251,9 @@ class TensorParallelEngine:
                 process.kill()
         for process in self._processes:
             process.join()
-        for pipe in self._pipes:
-            pipe.close()
+        with self._sending:  # a pipe that is written to must not be closed; the end of its rank ends the writing
+            for pipe in self._pipes:
+                pipe.close()
         self._processes, self._pipes, self._store = [], [], None
 
 
