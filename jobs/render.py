@@ -7,10 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from jobs.output import print_json, print_line
-from jobs.progress import shorten
 from jobs.tables import table
 from pipelines.benchmarks import benchmark
-from pipelines.clean_text import one_line
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
@@ -29,7 +27,6 @@ _CELL_HEADERS = (
 )
 _MAIN_CELL_COLUMNS = 6
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
-_MESSAGE_LENGTH = 200
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
 
 
@@ -161,9 +158,7 @@ def failure_lines(reasons: Sequence[FailureReason]) -> list[str]:
     """Return the end of a run with failed rows: how many for each reason, the first of them and what to do."""
     lines = [f"{sum(reason.rows for reason in reasons):,} failed rows:"] if reasons else []
     for reason in reasons:
-        message = shorten(one_line(reason.message), _MESSAGE_LENGTH) or "no message"
-        lines.append(f"  {reason.model}: {reason.rows:,} {reason.error_type}, first {reason.example}: {message}")
-        lines.append(f"    {reason.remedy}")
+        lines += [f"  {reason.cause}", f"    {reason.remedy}"]
     return lines
 
 

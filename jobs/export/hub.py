@@ -19,6 +19,7 @@ from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.rendering.escaping import markdown
 from pipelines.report.metrics_file import metric_row
 from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, safe_model
@@ -141,18 +142,18 @@ def _card(run: ExportedRun, benchmarks: list[str], *, has_metrics: bool, with_me
         "---",
         "# Answers of vision-language models",
         "",
-        f"Made by {run.run.product}, finished {run.run.updated}.",
+        f"Made by {markdown(run.run.product)}, finished {markdown(run.run.updated)}.",
         _ROWS,
         f"In messages `<image:SHA256>` and `<video:SHA256>` stand for media, and `media` names their files. {note}",
         "The questions and references are the benchmarks' own and under their licences; do not train on them.",
         "",
         "| benchmark | source |",
         "|---|---|",
-        *(f"| {name} | {benchmark(name).citation} |" for name in benchmarks),
+        *(f"| {markdown(name)} | {markdown(benchmark(name).citation)} |" for name in benchmarks),
         "",
         "| model | weights | revision | benchmarks |",
         "|---|---|---|---|",
-        *(f"| {' | '.join(row)} |" for row in _models(run.entries)),
+        *(f"| {' | '.join(map(markdown, row))} |" for row in _models(run.entries)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -167,4 +168,4 @@ def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
         weights = str(fingerprint.get("model") or "")
         names = ", ".join(entry.benchmark for entry in of_model)
         shown = weights if HUB_ID.fullmatch(weights) else ""
-        yield model.replace("|", "\\|"), shown, str(fingerprint.get("revision") or ""), names
+        yield model, shown, str(fingerprint.get("revision") or ""), names

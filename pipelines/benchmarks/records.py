@@ -89,6 +89,10 @@ class Rejection:
     reason: str
 
 
+REJECTION_MARK = b'{"file": "'
+"""In every `rejected.jsonl` of ours that is not empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something odd about the data that does not cost a row."""

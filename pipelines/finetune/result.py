@@ -13,6 +13,7 @@ from models.fingerprint import resolved_revision
 from pipelines.errors import UsageError
 from pipelines.finetune.records import ADAPTER, MODELS_FILE, TRAINING_FILE, ExampleCounts, FinetuneSpec, History
 from pipelines.json_records import MalformedError, dump_checked, load_checked
+from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -57,7 +58,8 @@ def write_result(spec: FinetuneSpec, out: Store, record: Mapping[str, Any]) -> N
     """Write the models file, then `training.json`, which marks the training as finished."""
     import yaml
 
-    out.put(MODELS_FILE, yaml.safe_dump({spec.entry_name: model_entry(spec)}, sort_keys=False).encode())
+    content = yaml.safe_dump({spec.entry_name: model_entry(spec)}, sort_keys=False).encode()
+    put_named(out, MODELS_FILE, content, content)
     out.put(TRAINING_FILE, dump_checked(json.loads(json.dumps(record))))
 
 

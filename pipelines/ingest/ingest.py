@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
+from pipelines.benchmarks.records import REJECTION_MARK, Notice, RawSample, Rejection, Sample
 from pipelines.errors import DatasetError, DecodeError, SourceError
 from pipelines.ingest.dataset import Dataset, Manifest, write_shard
 from pipelines.ingest.media_writer import MediaWriter
 from pipelines.ingest.source_folder import Folder, is_encodable
 from pipelines.ingest.spool import SampleSpool
+from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 from pipelines.version import __version__
 
@@ -105,7 +106,7 @@ def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rej
         for rejection in rejections
     ]
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in clipped]
-    store.put("rejected.jsonl", b"".join(lines))
+    put_named(store, "rejected.jsonl", b"".join(lines), REJECTION_MARK)
     return clipped
 
 

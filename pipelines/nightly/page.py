@@ -14,6 +14,7 @@ from pipelines.rendering.environment import environment, inline_file
 from pipelines.rendering.figures.canvas import Point, path
 from pipelines.report.measured import Measured
 
+PAGE_MARK: Final = b"<title>Nightly history</title>"
 NIGHTS: Final = 60
 """The most nights that the page shows."""
 _WIDTH, _HEIGHT, _MARGIN = 180.0, 36.0, 4.0

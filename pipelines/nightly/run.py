@@ -29,7 +29,7 @@ from pipelines.nightly.history import PAGE, History, night_name
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.nightly.joint import JointOutput
 from pipelines.nightly.judge_drift import judged_entries, measure_drift
-from pipelines.nightly.page import history_page
+from pipelines.nightly.page import PAGE_MARK, history_page
 from pipelines.nightly.pairs import failed_pair, ran_pair, requests_of, unchanged_pair, waiting_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
 from pipelines.nightly.regressions import compare_nights
@@ -39,7 +39,9 @@ from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
+from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
+from pipelines.sweep.failure_reasons import failure_reasons
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import PinnedSweep, pin_newest
 from pipelines.sweep.run import run_sweep
@@ -186,6 +188,7 @@ class _Night:
             costs = self._costs(sweep, result, before, time.monotonic() - start)
             items = self.joint.items()
             is_complete = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
+            reasons = [] if is_complete else failure_reasons(self.joint.staging, result.counts)
             self.joint.promote(due)
         except _ERRORS_OF_ONE_MODEL as error:
             if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
@@ -203,7 +206,8 @@ class _Night:
         ]
         self.result.over_budget += [] if is_complete else [model]
         self.result.metrics += [row for row in result.metrics if row.benchmark in benchmarks]
-        self.result.warnings += [warning for warning in result.warnings if warning not in self.result.warnings]
+        warnings = (*(f"failed rows of {each.cause}; {each.remedy}" for each in reasons), *result.warnings)
+        self.result.warnings += [warning for warning in warnings if warning not in self.result.warnings]
 
     def _cost_limit(self) -> float | None:
         """Return what is left of the budget and of `--cost-limit`, in dollars."""
@@ -278,7 +282,7 @@ class _Night:
             night, {name for s in self.specs for name, model in s.models.items() if model.is_random}
         )
         history.write(night.name, night.pairs, night.metrics, night.summary, night.comparison)
-        history.store.put(PAGE, history_page(history).encode())
+        put_named(history.store, PAGE, history_page(history).encode(), PAGE_MARK)
         # Not before the night is recorded: one that is killed finds its finished models again. What failed is retried.
         ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran") if pair.fingerprint}
         self.joint.clear(status for status in statuses if (status.model, status.benchmark) in ran)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import resource
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -37,6 +38,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:  # `ulimit -v`
+    pa.set_memory_pool(pa.system_memory_pool())  # mimalloc, the default, crashes where the limit refuses memory
+
 
 def part_folder(kind: str, benchmark: str, model: str) -> str:
     """Return a model's folder, such as `predictions/benchmark=maia/model=gpt-4o`."""
@@ -59,7 +63,7 @@ def safe_model(model: str) -> str:
     safe = "".join(
         c if c.isalnum() or c in "-_.+" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in model
     )
-    return safe or "%00"
+    return safe if safe.strip(".") else safe.replace(".", "%2E") or "%00"  # `..` is no name of a folder
 
 
 def to_parquet(rows: Iterable[Mapping[str, Any]] | pa.Table, schema: pa.Schema) -> bytes:

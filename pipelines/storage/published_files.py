@@ -41,6 +41,18 @@ def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") ->
         store.put(RECORD, json.dumps(hashes, indent=0).encode())
 
 
+def put_named(store: Store, path: str, content: bytes, mark: bytes) -> None:
+    """Write a file under a name that a user may have taken: one without our `mark` is copied to `replaced/` first."""
+    try:
+        present = store.get(path)
+    except FileNotFoundError:
+        present = b""
+    if present not in (b"", content) and mark not in present:
+        log.warning("%s/%s was not written by vlmsweep; a copy is in replaced/", store.uri, path)
+        store.copy_aside(path, "replaced")
+    store.put(path, content)
+
+
 def is_as_published(store: Store, path: str, content: bytes) -> bool:
     """Return whether a file's content is that of the record; one that is not on record is taken as it is."""
     return (_load_record(store) or {}).get(path) in (None, hashlib.sha256(content).hexdigest())

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.benchmarks.records import is_person
+from pipelines.benchmarks.records import REJECTION_MARK, is_person
 from pipelines.errors import UsageError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
@@ -18,6 +18,7 @@ from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManif
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
+from pipelines.storage.published_files import put_named
 from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
@@ -65,7 +66,7 @@ def _import_rows(context: SweepContext, path: Path, answers: AnswerSpool) -> lis
         entries += [entry] if entry else []
     rejections = answers.rejections
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in rejections]
-    out.put("rejected.jsonl", b"".join(lines))
+    put_named(out, "rejected.jsonl", b"".join(lines), REJECTION_MARK)
     if not entries:
         first = f"; the first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
         where = " of the samples that --limit or --sample-id selects" if selection != ALL_SAMPLES else ""

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from pipelines.clean_text import one_line
 from pipelines.predict.records import CellCount
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS: Final = ["request_id", "sample_id", "task", "setting", "status", "error_type", "error"]
+_MESSAGE_LENGTH: Final = 200
 _AGAIN: Final = "run the same command again: failed rows alone are sent again"
 _REMEDIES: Final = {
     "media": "replace the file, run `vlmsweep ingest` again, and then this command",
@@ -42,6 +44,12 @@ class FailureReason:
     message: str
     """Of the first."""
     remedy: str
+
+    @property
+    def cause(self) -> str:
+        """Which model failed on how many rows, and the first of them, in one line."""
+        message = one_line(self.message)[:_MESSAGE_LENGTH] or "no message"
+        return f"{self.model}: {self.rows:,} {self.error_type}, first {self.example}: {message}"
 
 
 def failure_reasons(out: Store, counts: Sequence[CellCount]) -> list[FailureReason]:

@@ -47,6 +47,11 @@ IN_OUT = (
     "report/own.csv",
     "report/tables/own.tex",
     "notes.md",
+    "replaced/notes.txt",
+    "items.csv",
+    "report/twin.csv",
+    "report/stress.csv",
+    "site/notes.txt",
 )
 IN_HISTORY = ("items/own.parquet", "pairs/own.parquet", "metrics/own.parquet", "notes.txt", ".notes.tmp")
 IN_TO = ("own.html", "maia-annotator.html", "generated/notes.txt", "generated/x.jsonl.part", "generated/img/own.txt")

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.clean_text import one_line
 from pipelines.decisions.items.matrix import AnswerMatrix, read_matrices
 from pipelines.decisions.items.statistics import (
     SHORTCUT_SHARE,
@@ -185,7 +186,7 @@ def _compact_text(report: ItemReport) -> str:
         f"{100 * compact.mean_error:.1f} points for a model without a part in the choice, "
         f"by {100 * compact.largest_error:.1f} at most\n"
     )
-    return head + "".join(f"{report.samples[place]}\n" for place in compact.places)
+    return head + "".join(f"{one_line(report.samples[place])}\n" for place in compact.places)
 
 
 def _page(reports: Sequence[ItemReport]) -> str:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from jobs.cli.main import run
+from tests.support.viewer_output import write_output
 from tests.unit.jobs.export.conftest import SECRET
 
 
@@ -29,6 +30,18 @@ def test_card_names_the_files_of_each_configuration(exported: Path) -> None:
         assert len({table.schema for table in tables}) == 1
     assert "| m/1 |" in text
     assert "arXiv 2502.16989" in text
+
+
+def test_names_are_text_on_the_card(maia_data: str, tmp_path: Path, folder: Path) -> None:
+    uri = write_output(str(tmp_path / "results"), maia_data, ["<img src=x>|\n# [free](http://x)\x1b[2J", ".."])
+    assert run(["export", "hub", uri, str(folder)]) == 0
+    lines = (folder / "README.md").read_text().splitlines()
+    assert [line for line in lines if line.startswith("#")] == ["# Answers of vision-language models"]
+    (line,) = [line for line in lines if "free" in line]
+    assert line.startswith(r"| &lt;img src=x&gt;\| ↵ \# \[free\](http\://x)�\[2J | ")
+    assert {path.parent for path in folder.rglob("*.parquet")} == {folder / "data" / "maia"}
+    assert run(["export", "lm-eval", uri, str(tmp_path / "a/b/c"), "--models", ".."]) == 0
+    assert len([*(tmp_path / "a/b/c").glob("%2E%2E/results_*.json")]) == 1
 
 
 def test_rows_hold_messages_answers_and_null_scores(exported: Path) -> None:

@@ -1,6 +1,7 @@
 """Parquet parts: writing, reading and the detection of damage."""
 
 import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +141,15 @@ def test_paths_of_parts_name_their_folders() -> None:
     part = f"{part_folder('predictions', 'my-table', 'org/model')}/a.parquet"
     assert folder_names(part) == ("predictions", "my-table")
     assert score_path(part) == f"{part_folder('scores', 'my-table', 'org/model')}/a.parquet"
+
+
+@pytest.mark.parametrize("is_limited", [True, False])
+def test_a_limit_of_memory_chooses_the_allocator_that_reports_it(is_limited: bool) -> None:
+    limit = "resource.setrlimit(resource.RLIMIT_AS, (64 << 30, resource.RLIM_INFINITY))" if is_limited else ""
+    code = (
+        f"import resource\n{limit}\nimport pyarrow as pa\nimport pipelines.storage.parts\n"
+        "print(pa.default_memory_pool().backend_name)"
+    )
+    shell = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    result = subprocess.run([sys.executable, "-c", code], env=shell, capture_output=True, text=True, check=True)
+    assert (result.stdout == "system\n") == is_limited

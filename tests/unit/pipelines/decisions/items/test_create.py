@@ -78,3 +78,12 @@ def test_answers_of_models_are_text_on_the_page(five_models: Store, tmp_path: Pa
     assert "</script>" not in page
     assert "&lt;b&gt;" in page
     assert "\nmaia,vsv,1-frame,'=1+1" in (tmp_path / "items.csv").read_text()
+
+
+def test_an_id_is_one_line_of_the_compact_subset(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
+    samples = tuple(f"{name}\n\x1b[2J\u202e" for name in report.samples)
+    write_items([replace(report, samples=samples)], Store(str(tmp_path)))
+    lines = (tmp_path / "compact.txt").read_text().splitlines()
+    assert len(lines) == 1 + len(report.compact.places)
+    assert not {"\x1b", "\u202e"} & {*"".join(lines)}
