@@ -83,7 +83,7 @@ def test_damage_to_a_finished_night_is_named_or_heals(
         if "move it away" in message:
             path.rename(root / "moved")
         if "ingest" in message:
-            assert run(["ingest", "maia", "../source", "--data", "data"]) == 0
+            assert run(["ingest", "maia", str(nights / "source"), "--data", "data"]) == 0
         assert run([*remedy, *FLAGS, "--models", "m,o"]) == 0, where
         assert run(["report", *FLAGS, "--models", "m,o"]) == 0, where
         assert facts(root) == expected, where
