@@ -53,9 +53,9 @@ def rank_main_that_notes_pixels(config: Any, pipe: connection.Connection) -> Non
 def _limit(model: Any, generate: Any) -> None:
     import torch
 
-    def limited(self: Any, batch: Sequence[Any]) -> Any:
-        if len(batch) > FITTING_ROWS:
+    def limited(self: Any, batch: Sequence[Any], **options: int) -> Any:
+        if options.get("max_rows", len(batch)) > FITTING_ROWS:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        return generate(self, batch)
+        return generate(self, batch, **options)
 
     model.generate = limited

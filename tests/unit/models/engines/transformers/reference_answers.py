@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from PIL import Image
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
 
 from models.engines.transformers.engine import TransformersEngine
+from models.engines.transformers.sampling import GeneratedTokens
 from models.messages import Answer, Call, CallReply, Frames, Generation, Media, Text, user
 from models.spec import ModelSpec
 
@@ -233,3 +234,18 @@ def near_ties(actual: Mapping[str, str], expected: Mapping[str, tuple[str, list[
         assert min(gaps) < ROUNDING, f"call {call_id}: {text!r}, reference {reference!r}; no two logits were near"
         ties.append(call_id)
     return ties
+
+
+class LimitedMemory:
+    """Wraps a method that answers batches; those of more than `max_rows` run out of memory."""
+
+    def __init__(self, generate: Callable[..., Any], max_rows: int, error: Exception) -> None:
+        self.sizes: list[int] = []
+        self._generate, self._max_rows, self._error = generate, max_rows, error
+
+    def __call__(self, batch: Sequence[Any], **options: int) -> list[GeneratedTokens]:
+        self.sizes.append(options.get("max_rows", len(batch)))
+        if self.sizes[-1] > self._max_rows:
+            raise self._error
+        answers: list[GeneratedTokens] = self._generate(batch, **options)
+        return answers

@@ -15,7 +15,6 @@ import torch
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.prefix_sharing import SharedModel
-from models.engines.transformers.sampling import GeneratedTokens
 from models.entry_fields import Limits
 from models.messages import Answer, Call, Failure, Generation, Media, Text, Turn, user
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -24,6 +23,7 @@ from tests.unit.models.engines.transformers.reference_answers import (
     MEDIA,
     OTHER,
     PICTURE,
+    LimitedMemory,
     ReferenceModel,
     calls_about,
     engine_of,
@@ -110,21 +110,13 @@ def test_batch_is_halved_where_memory_runs_out(
     calls = calls_about((PICTURE,), limits=(1, 5))
     expected = texts(list(engine.generate(calls, MEDIA)))
     owner: Any = engine._shared or engine._padded
-    generate = owner.generate
-    sizes: list[int] = []
-
-    def limited(batch: Sequence[Any]) -> list[GeneratedTokens]:
-        sizes.append(len(batch))
-        if len(batch) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        answers: list[GeneratedTokens] = generate(batch)
-        return answers
-
+    limited = LimitedMemory(owner.generate, 2, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"))
     monkeypatch.setattr(owner, "generate", limited)
     assert texts(list(engine.generate(calls, MEDIA))) == expected
-    assert sizes == [5, 2, 3, 1, 2]
+    assert limited.sizes == ([5, 2, 2] if engine._shared else [5, 2, 3, 1, 2])
+    before = len(limited.sizes)
     assert texts(list(engine.generate(calls, MEDIA))) == expected
-    assert max(sizes[5:]) <= 2, "a size that did not fit is not retried"
+    assert max(limited.sizes[before:]) <= 2, "a size that did not fit is not retried"
 
 
 @pytest.mark.parametrize("architecture", ["gemma3", "blip-2", "mllama", "instructblip_t5"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,13 @@ import torch
 
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.row_errors import is_out_of_memory
-from models.engines.transformers.sampling import GeneratedTokens
 from models.entry_fields import Limits
 from models.errors import DeviceFailedError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
 from tests.unit.models.engines.conftest import Checkpoints
-from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, calls_about, texts
+from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, LimitedMemory, calls_about, texts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -145,21 +144,6 @@ def test_beams_with_a_temperature_are_unsupported(engine: TransformersEngine) ->
     assert isinstance(failure, Failure)
     assert failure.type == "unsupported"
     assert all(isinstance(outcome, Answer) for outcome in replies.values())
-
-
-class LimitedMemory:
-    """Wraps a method that answers batches; those of more than `max_rows` run out of memory."""
-
-    def __init__(self, generate: Callable[..., Any], max_rows: int, error: Exception) -> None:
-        self.sizes: list[int] = []
-        self._generate, self._max_rows, self._error = generate, max_rows, error
-
-    def __call__(self, batch: Sequence[Any], **options: int) -> list[GeneratedTokens]:
-        self.sizes.append(options.get("max_rows", len(batch)))
-        if self.sizes[-1] > self._max_rows:
-            raise self._error
-        answers: list[GeneratedTokens] = self._generate(batch, **options)
-        return answers
 
 
 MEMORY_ERRORS = [
