@@ -236,7 +236,10 @@ class TensorParallelEngine:
             raise RankBugError(f"{self._spec.model}: {detail}")
         if "died" in kinds:
             limits = [end["max_rows"] for end in ends.values() if end.get("max_rows")]
-            raise EngineDiedError(f"{self._spec.model}: {detail}", max_rows=min(limits, default=None))
+            # The others notice a rank's death too, at times before this process does.
+            gone = [rank for rank, process in enumerate(self._processes) if rank not in ends and process.exitcode]
+            message = self._exit_message(gone[0]) if gone else f"{self._spec.model}: {detail}"
+            raise EngineDiedError(message, max_rows=min(limits, default=None))
         if "unreachable" in kinds:
             raise EngineUnreachableError(detail)
         if len(kinds) > 1 or len({end.get("digest") for end in ends.values()}) > 1:
