@@ -36,7 +36,7 @@ def limit_memory(engine: TransformersEngine, device: torch.device, monkeypatch: 
     def limited(batch: Sequence[Any], *, max_rows: int) -> Any:
         if max_rows > FITTING_ROWS:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        return generate(batch, max_rows=max_rows)
+        yield from generate(batch, max_rows=max_rows)
 
     monkeypatch.setattr(engine._shared, "generate", limited)
 

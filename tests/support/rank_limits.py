@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from multiprocessing import connection
 from pathlib import Path
@@ -53,9 +54,16 @@ def rank_main_that_notes_pixels(config: Any, pipe: connection.Connection) -> Non
 def _limit(model: Any, generate: Any) -> None:
     import torch
 
-    def limited(self: Any, batch: Sequence[Any], **options: int) -> Any:
-        if options.get("max_rows", len(batch)) > FITTING_ROWS:
+    def check(rows: int) -> None:
+        if rows > FITTING_ROWS:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        return generate(self, batch, **options)
 
-    model.generate = limited
+    def limited(self: Any, batch: Sequence[Any]) -> Any:
+        check(len(batch))
+        return generate(self, batch)
+
+    def limited_stream(self: Any, batch: Sequence[Any], *, max_rows: int) -> Any:
+        check(max_rows)
+        yield from generate(self, batch, max_rows=max_rows)
+
+    model.generate = limited_stream if inspect.isgeneratorfunction(generate) else limited

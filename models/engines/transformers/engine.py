@@ -219,19 +219,27 @@ class TransformersEngine:
         """Answer prompts in a batch that is kept full; in halves where memory runs out, padded after other errors."""
         started = perf_counter()
         model, rows = self._shared, min(len(prompts), self._rows(prompts))
-        result = self._attempt(lambda: model.generate(prompts, max_rows=rows), rows) if model is not None else None
-        if isinstance(result, list):
+        left, error = dict(enumerate(prompts)), None
+        answers = model.generate(prompts, max_rows=rows) if model is not None else iter(())
+        while left:
+            ended = self._attempt(lambda: next(answers, None), rows)
+            if not isinstance(ended, dict):
+                error = ended
+                break
             seconds = perf_counter() - started
-            for shared, tokens in zip(prompts, result, strict=True):
+            for index, tokens in ended.items():
+                shared = left.pop(index)
                 yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
-        elif isinstance(result, Exception) and is_out_of_memory(result) and len(prompts) > 1:
-            yield from self._in_halves(prompts, self._answer, result, rows)
-        else:
-            if isinstance(result, PrefixSharingUnsupportedError):
-                self._fall_back(result)
-            elif result is not None:
-                _log.warning("%d calls run in padded batches: %s", len(prompts), result)
-            yield from self._answer_padded([shared.prompt for shared in prompts])
+        if not left:
+            return
+        if error is not None and is_out_of_memory(error) and len(left) > 1:
+            yield from self._in_halves([*left.values()], self._answer, error, rows)
+            return
+        if isinstance(error, PrefixSharingUnsupportedError):
+            self._fall_back(error)
+        elif error is not None:
+            _log.warning("%d calls run in padded batches: %s", len(left), error)
+        yield from self._answer_padded([shared.prompt for shared in left.values()])
 
     def _answer_padded(self, prompts: Sequence[Prompt]) -> Iterator[CallReply]:
         """Answer in padded batches of similar prompts, those with the same pixels together."""

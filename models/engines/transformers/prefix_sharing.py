@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -128,17 +128,16 @@ class SharedModel:
         tail = prompt.ids[end:].tolist()
         return SharedPrompt(prompt=prompt, path=(root,), tail=tail, cached=cached, is_single=True)
 
-    def generate(self, prompts: Sequence[SharedPrompt], *, max_rows: int) -> list[GeneratedTokens]:
-        """Generate answers of prompts that are all prefilled whole, all `is_single`, or neither; so many at once."""
-        with torch.inference_mode():
-            calls = [shared.prompt.call for shared in prompts]
-            return decode(
-                self._packed,
-                lambda batch: self._start(prompts[batch.start : batch.stop]),
-                calls,
-                max_rows=max_rows,
-                end_ids=self._end_ids,
-            )
+    @torch.inference_mode()
+    def generate(self, prompts: Sequence[SharedPrompt], *, max_rows: int) -> Iterator[dict[int, GeneratedTokens]]:
+        """Yield answers, by index, of prompts that are all prefilled whole, all `is_single`, or neither."""
+        yield from decode(
+            self._packed,
+            lambda batch: self._start(prompts[batch.start : batch.stop]),
+            [shared.prompt.call for shared in prompts],
+            max_rows=max_rows,
+            end_ids=self._end_ids,
+        )
 
     def score(
         self,

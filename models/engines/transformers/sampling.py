@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -66,13 +66,20 @@ def decode(
     *,
     max_rows: int,
     end_ids: frozenset[int],
-) -> list[GeneratedTokens]:
+) -> Iterator[dict[int, GeneratedTokens]]:
     """Generate the answers of calls, at most `max_rows` at once: the next begin as answers end.
 
     `start` prefills a range of the calls; it returns their rows and their first tokens' logits [rows, vocabulary].
+    Yields answers by the index of their call before others begin, so that none waits for longer than an answer takes.
     """
     answers: list[list[int]] = [[] for _ in calls]
     finished: set[int] = set()
+    yielded: set[int] = set()
+
+    def take() -> dict[int, GeneratedTokens]:
+        ended = sorted(finished - yielded)
+        yielded.update(ended)
+        return {index: truncate(answers[index], calls[index].generation.max_new_tokens, end_ids) for index in ended}
 
     def append(indices: Sequence[int], logits: Tensor) -> None:
         steps = [len(answers[index]) for index in indices]
@@ -93,6 +100,8 @@ def decode(
             rows.keep(remaining)
             live = [live[at] for at in remaining]
         if is_filled:
+            if ended := take():
+                yield ended
             batch, waiting = waiting[: max_rows - len(live)], waiting[max_rows - len(live) :]
             fresh, logits = start(batch)
             append(batch, logits)
@@ -104,4 +113,4 @@ def decode(
             live = [live[at] for at in order]
         else:
             append(live, model.step(rows, [answers[index][-1] for index in live]))
-    return [truncate(ids, call.generation.max_new_tokens, end_ids) for ids, call in zip(answers, calls, strict=True)]
+    yield take()

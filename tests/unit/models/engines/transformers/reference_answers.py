@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -243,9 +243,17 @@ class LimitedMemory:
         self.sizes: list[int] = []
         self._generate, self._max_rows, self._error = generate, max_rows, error
 
-    def __call__(self, batch: Sequence[Any], **options: int) -> list[GeneratedTokens]:
-        self.sizes.append(options.get("max_rows", len(batch)))
-        if self.sizes[-1] > self._max_rows:
+    def __call__(self, batch: Sequence[Any], **options: int) -> Any:
+        if options:
+            return self._stream(batch, **options)
+        self._check(len(batch))
+        return self._generate(batch)
+
+    def _stream(self, batch: Sequence[Any], *, max_rows: int) -> Iterator[dict[int, GeneratedTokens]]:
+        self._check(max_rows)
+        yield from self._generate(batch, max_rows=max_rows)
+
+    def _check(self, rows: int) -> None:
+        self.sizes.append(rows)
+        if rows > self._max_rows:
             raise self._error
-        answers: list[GeneratedTokens] = self._generate(batch, **options)
-        return answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Sequence
@@ -120,6 +121,7 @@ def test_calls_begin_as_others_end(
 ) -> None:
     calls = calls_about((PICTURE,), (OTHER,), (CLIP,), limits=(24,))
     rows: list[int] = []
+    before: list[int] = []  # the steps before each reply
     step = PackedModel.step
 
     def recorded(model: PackedModel, packed: PackedSequences, tokens: Sequence[int]) -> torch.Tensor:
@@ -130,8 +132,12 @@ def test_calls_begin_as_others_end(
         engine = engine_of(checkpoint_of(architecture), batch_size=batch_size)
         assert engine._shared is not None
         engine._shared._end_ids = frozenset(range(0, 100_000, 7))  # so that answers end early, at different steps
-        outcomes = {reply.call_id: reply.outcome for reply in engine.generate(calls, MEDIA)}
-        return {key: (o.text, o.output_tokens) for key, o in outcomes.items() if isinstance(o, Answer)}
+        answered = {}
+        for reply in engine.generate(calls, MEDIA):
+            assert isinstance(reply.outcome, Answer)
+            answered[reply.call_id] = (reply.outcome.text, reply.outcome.output_tokens)
+            before.append(len(rows))
+        return answered
 
     expected = answers(100)
     tokens = [expected[call.call_id][1] for call in calls]
@@ -139,6 +145,8 @@ def test_calls_begin_as_others_end(
     monkeypatch.setattr(PackedModel, "step", recorded)
     assert answers(4) == expected
     assert max(rows) == 4
+    gaps = [later - earlier for earlier, later in itertools.pairwise([0, *before[len(calls) :]])]
+    assert max(gaps) <= 24, "a reply waits for longer than an answer takes"
     assert len(rows) < sum(max(tokens[start : start + 4]) - 1 for start in range(0, len(tokens), 4))
 
 
