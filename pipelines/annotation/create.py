@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from models.errors import YamlFileError
 from models.messages import DEFAULT_SEED
+from models.strict_yaml import read_text
 from pipelines.annotation.draw import draw, order_key
 from pipelines.annotation.page import form_page
 from pipelines.annotation.pictures import data_uri
@@ -105,11 +107,11 @@ def _suspects(spec: AnnotationSpec) -> set[str] | None:
     if spec.suspects is None:
         return None
     try:
-        rows = CsvRows(spec.suspects.read_text("utf-8"))
+        rows = CsvRows(read_text(spec.suspects, "items.csv").removeprefix("\ufeff"))
         if missing := {"benchmark", "sample_id", "suspect"}.difference(rows.columns):
             raise UsageError(f"--suspects {spec.suspects}: has no column {min(missing)}; give the items.csv of `items`")
         read = [row for _, row in rows.read() if isinstance(row, dict)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (YamlFileError, csv.Error) as error:
         raise UsageError(f"--suspects {spec.suspects}: {error}; give the items.csv that `items` wrote") from error
     return {row["sample_id"] for row in read if row["benchmark"] == spec.benchmark and row["suspect"] == "True"}
 

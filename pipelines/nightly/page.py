@@ -126,8 +126,8 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
 
 def _cell_order(name: str, cells: Iterable[_CellName]) -> Callable[[_CellName], tuple[int, ...]]:
     """Return the order of the cells of a benchmark: the headline first, tasks and settings as it declares them."""
-    main = benchmark(name).headline_cell({(task, setting) for task, setting, _ in cells})
     definition = benchmark(name)
+    main = definition.headline_cell({(task, setting) for task, setting, _ in cells})
     metrics = definition.main_metrics
     tasks = [*definition.tasks, *definition.derived_tasks]
     settings = list(dict.fromkeys(setting for names in definition.tasks.values() for setting in names))
