@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from jobs.output import LIVE_LINES, print_error, terminal_width
-from pipelines.clean_text import one_line
+from pipelines.clean_text import cut, one_line
 from pipelines.logging_context import logs_are_json
 from pipelines.progress import Rate
 
@@ -125,14 +125,7 @@ class Progress:
 def live_lines(rate: Rate, note: str, width: int) -> list[str]:
     """Return the lines of a phase, of at most `width` characters: a long title is cut, and never its counts."""
     counts = rate.text()
-    title = shorten(one_line(rate.title), max(width - len(counts) - 2, 8))
+    title = cut(one_line(rate.title), max(width - len(counts) - 2, 8))
     notes = [one_line(line) for line in note.splitlines()]
     more = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []
-    return [
-        shorten(line, width) for line in (f"{title}: {counts}", *(f"  {line}" for line in notes[:MAX_NOTES] + more))
-    ]
-
-
-def shorten(text: str, width: int) -> str:
-    """Return a text of at most `width` characters, with an ellipsis where it is cut."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    return [cut(line, width) for line in (f"{title}: {counts}", *(f"  {line}" for line in notes[:MAX_NOTES] + more))]

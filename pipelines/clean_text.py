@@ -25,6 +25,11 @@ def one_line(text: str) -> str:
     return " \N{DOWNWARDS ARROW WITH CORNER LEFTWARDS} ".join(line for line in lines if line)
 
 
+def cut(text: str, width: int) -> str:
+    """Return a text of at most `width` characters, with an ellipsis where it is cut."""
+    return text if len(text) <= width else f"{text[: width - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
 def for_terminal(text: str) -> str:
     """Return cleaned text for a terminal or a log, in which no line is a command."""
     return _COMMAND.sub(rf"\1{MARK}", clean(text))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipelines.clean_text import clean, one_line
@@ -25,9 +25,9 @@ _SUMMARY_LENGTH = 100
 
 @functools.cache
 def environment(package: str = "pipelines.rendering") -> Environment:
-    """Return the environment of a package's templates: values are cleaned, then escaped, except for our markup."""
+    """Return the environment of a package's templates and the shared ones: values are cleaned and escaped, markup not."""
     templates = Environment(
-        loader=PackageLoader(package, "templates"),
+        loader=ChoiceLoader([PackageLoader(name, "templates") for name in (package, "pipelines.rendering")]),
         autoescape=True,
         finalize=lambda value: clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from pipelines.clean_text import one_line
+from pipelines.clean_text import cut, one_line
 from pipelines.predict.records import CellCount
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -48,7 +48,7 @@ class FailureReason:
     @property
     def cause(self) -> str:
         """Which model failed on how many rows, and the first of them, in one line."""
-        message = one_line(self.message)[:_MESSAGE_LENGTH] or "no message"
+        message = cut(one_line(self.message), _MESSAGE_LENGTH) or "no message"
         return f"{self.model}: {self.rows:,} {self.error_type}, first {self.example}: {message}"
 
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.resources import files
 from typing import Final
-
-import yaml
 
 from models.messages import Generation, Media, Step, Text, Turn, blank, user
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.maia.facts import BLACK_FRAME, LEAVE_ONE_OUT, POOL_SIZE
 from pipelines.benchmarks.maia.letters import draw_ts_letter
-from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
 from pipelines.benchmarks.records import JudgeRequest, Prompt, Sample
 from pipelines.errors import DatasetError
 
 BLACK_CLIP: Final = blank("000000", 640, 360, frames=32, seconds=30)  # one media group
 
-PROMPT_TEXTS: Final[Mapping[str, str]] = yaml.safe_load(files(__package__).joinpath("prompts.yaml").read_bytes())
+PROMPT_TEXTS: Final[Mapping[str, str]] = load_texts(__package__)
 AUTHORS_SET: Final[Mapping[str, str]] = {
     name: f"{name}-authors" for name in ("vsv-it-v1", "oevqa-it-v1", "judge-it-v1")
 }

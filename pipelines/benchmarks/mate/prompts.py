@@ -8,19 +8,15 @@ import json
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
-from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
-
-import yaml
 
 from pipelines.benchmarks.mate.answers import Gold, gold_json
 from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, SHAPES, TASKS, Question, Scene, linking, pointer_pool
+from pipelines.benchmarks.prompt_templates import load_yaml
 
 PROMPT_VERSION: Final = "1"
 Wording: TypeAlias = Literal["paper", "own"]
-WORDINGS: Final[Mapping[Wording, Mapping[str, Any]]] = yaml.safe_load(
-    files(__package__).joinpath("wordings.yaml").read_bytes()
-)
+WORDINGS: Final[Mapping[Wording, Mapping[str, Any]]] = load_yaml(__package__, "wordings.yaml")
 
 _COORDS: Final = "3d_coords"
 _NAMES: Final = {_COORDS: "3D coordinates"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Series
-from pipelines.clean_text import one_line
+from pipelines.clean_text import cut, one_line
 from pipelines.rendering.table_layout import format_number
 
 _WIDTH: Final = 51  # characters of the axis from 0 to 100%: two points each
@@ -32,11 +32,7 @@ def _lines(figure: Bars, number: int) -> Iterator[str]:
             ends = _ends(series, number)
             text = format_number(value, "percent1")
             text += f" [{', '.join(format_number(end, 'percent1') for end in ends)}]" if ends else ""
-            yield f"  {_cut(one_line(series.label)):{_NAME}} {_drawn(value, ends)} {text}"
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+            yield f"  {cut(one_line(series.label), _NAME):{_NAME}} {_drawn(value, ends)} {text}"
 
 
 def _ends(series: Series, number: int) -> tuple[float, float] | None:
