@@ -25,7 +25,7 @@ _SUMMARY_LENGTH = 100
 
 @functools.cache
 def environment(package: str = "pipelines.rendering") -> Environment:
-    """Return the environment of a package's templates and the shared ones: values are cleaned and escaped, markup not."""
+    """Return the environment of a package's templates and shared ones; values but markup are cleaned and escaped."""
     templates = Environment(
         loader=ChoiceLoader([PackageLoader(name, "templates") for name in (package, "pipelines.rendering")]),
         autoescape=True,
