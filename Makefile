@@ -63,8 +63,9 @@ test-hostile: $(STAMP)
 		--ignore tests/unit/jobs/demo/test_trained_model.py -m "not slow and not fuzz" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
+# Only the files that hold such tests are imported.
 test-slow: $(STAMP)
-	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests | sort) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
 fuzz: $(STAMP)
