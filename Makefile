@@ -56,7 +56,7 @@ test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
 
 # The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
-# Left out are those of our own tools and benchmarks, and of the shipped model's weights.
+# Left out are those of our own tools and benchmarks, and of the shipped model's weights; of random inputs a tenth is tried.
 test-hostile: $(STAMP)
 	@$(BIN)/python -m tests.tools.hostile tests/unit --ignore tests/unit/bench --ignore tests/unit/tools \
 		--ignore tests/unit/support --ignore tests/unit/test_structure.py --ignore tests/unit/test_platforms.py \
