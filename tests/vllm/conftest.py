@@ -11,9 +11,9 @@ import pytest
 from models.engines.base import Engine
 from models.entry_fields import Limits
 from models.spec import ModelSpec
-from tests.unit.models.engines.conftest import Checkpoints, checkpoint_of, one_thread, reference_answers
+from tests.unit.models.engines.conftest import Checkpoints, checkpoint_of, reference_answers
 
-__all__ = ["checkpoint_of", "one_thread", "reference_answers"]
+__all__ = ["checkpoint_of", "reference_answers"]
 
 OpenEngine = Callable[..., Engine]
 

@@ -1,7 +1,6 @@
 """The training of the demo's model sees what the engine shows it, and its loss falls."""
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -27,14 +26,6 @@ from tests.tools.demo_model.training import Mixture, Trainer, patches
 @pytest.fixture(scope="module")
 def scenes() -> Scenes:
     return make_scenes(7, 8)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_patches_are_those_of_the_processors() -> None:
@@ -87,7 +78,6 @@ def test_questions_point_at_a_single_object(scenes: Scenes) -> None:
                 question.object_index(scene)  # raises where several match
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_all_phases_lower_their_loss(scenes: Scenes) -> None:
     few = Scenes(pictures=scenes.pictures[:2], cells=scenes.cells[:2], scenes=scenes.scenes[:2])
     tokenizer = make_tokenizer([])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,14 +57,3 @@ def reference_answers(checkpoint_of: Checkpoints) -> ReferenceAnswers:
         return {call.call_id: answers[path, call.turns, call.generation] for call in calls}
 
     return get
-
-
-@pytest.fixture(scope="session")
-def one_thread() -> Iterator[None]:
-    """Use one thread: small models lose more by waiting for a busy second core than they gain."""
-    import torch
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "sched_getaffinity", lambda _: {0})
-        torch.set_num_threads(1)
-        yield

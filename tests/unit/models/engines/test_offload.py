@@ -16,7 +16,6 @@ from tests.unit.models.engines.conftest import Checkpoints
 GB = 10**9
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.filterwarnings("ignore:The following device_map keys do not match:UserWarning")  # BLIP-2's queries
 @pytest.mark.parametrize("architecture", ["qwen2_5_vl", "gemma3", "blip-2"])
 def test_answers_with_disk_offload_equal_those_without(
@@ -39,7 +38,6 @@ def test_answers_with_disk_offload_equal_those_without(
     assert [path.name.split("-")[0] for path in weights_folder().iterdir()] == ["vlmsweep"]
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_model_that_fits_is_not_offloaded(checkpoint_of: Checkpoints) -> None:
     from tests.unit.models.engines.transformers import reference_answers as reference
 

@@ -3,7 +3,7 @@
 import json
 import string
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -167,15 +167,6 @@ def make_bleurt(folder: Path) -> Path:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 40}')
     return folder
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Use one thread: with models this small, a thread pool only waits for busy cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

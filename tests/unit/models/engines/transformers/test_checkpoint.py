@@ -19,8 +19,6 @@ from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def folder(checkpoint_of: Checkpoints) -> Path:

@@ -22,8 +22,6 @@ from tests.support.checkpoints import build_tiny
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, LimitedMemory, calls_about, texts
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(scope="module")
 def folder(checkpoint_of: Checkpoints) -> Path:

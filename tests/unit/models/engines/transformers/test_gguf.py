@@ -22,8 +22,6 @@ from tests.unit.models.engines.transformers.reference_answers import calls_about
 
 pytest.importorskip("gguf", reason="the package gguf is not installed")
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

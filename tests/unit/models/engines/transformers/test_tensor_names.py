@@ -20,7 +20,6 @@ from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 
 pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
 ]
 Tensors = dict[str, Tensor]

@@ -15,7 +15,6 @@ from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, OTHER, PICTURE, calls_about, engine_of
 
 pytestmark = [
-    pytest.mark.usefixtures("one_thread"),
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),  # GLM's
     pytest.mark.filterwarnings("ignore:__array_wrap__ must accept context:DeprecationWarning"),  # MiniCPM-V's
 ]

@@ -31,8 +31,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 WITH_STATES = ("qwen3_5", "lfm3_vl")
 
 

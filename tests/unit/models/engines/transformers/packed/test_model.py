@@ -113,7 +113,7 @@ def loaded(folder: Path) -> Any:
 
 
 @pytest.fixture
-def model(checkpoint_of: Checkpoints, one_thread: None) -> Iterator[Any]:
+def model(checkpoint_of: Checkpoints) -> Iterator[Any]:
     with torch.inference_mode():
         yield loaded(checkpoint_of("llama"))
 
@@ -135,7 +135,7 @@ def test_rows_with_and_without_shared_prefixes_equal_single_prompts(model: Any, 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma3_text"])
 @pytest.mark.parametrize("window", [5, 24])
 def test_windows_shorter_than_prompts_equal_single_prompts(
-    architecture: str, window: int, checkpoint_of: Checkpoints, one_thread: None
+    architecture: str, window: int, checkpoint_of: Checkpoints
 ) -> None:
     with torch.inference_mode():
         model = loaded(checkpoint_of(architecture))
