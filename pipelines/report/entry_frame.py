@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from models.messages import Step, Text
 from pipelines.benchmarks.records import Sample
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 EXAMPLES_PER_CELL = 3
 _TEXTS = ("status", "answer", "rule", "finish_reason", "verdict_state")
 _SCORE_COLUMNS = ["request_id", *_TEXTS, "flags", "values"]
+_SLICE = 100_000  # rows that are Python objects of their own at a time
 _REQUEST_COLUMNS = ("request_id", "sample_id", "task", "setting", "variant", "subset", "category", "cluster")
 
 
@@ -134,11 +136,13 @@ class EntryScores:
 
         indices = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
         scores = self.table.take(indices)
-        frame = {name: pd.Series(scores[name].to_numpy(), dtype=object) for name in _TEXTS}  # None where there is none
+        # Columns of objects, of which rows share equal ones: a `str` column makes one a row whenever it becomes an array.
+        frame = {name: pd.Series(values, dtype=object) for name, values in columns.items()}
+        frame |= {name: pd.Series(_texts(scores[name]), dtype=object) for name in _TEXTS}
         frame["status"] = frame["status"].where(indices.is_valid().to_numpy(zero_copy_only=False), "missing")
         frame["verdict_state"] = frame["verdict_state"].fillna("absent")
-        frame["flags"] = pd.Series(scores["flags"].to_pylist(), dtype=object)
-        return pd.DataFrame({**columns, **frame, **dict(_values(scores["values"]))})
+        frame["flags"] = pd.Series(_lists(scores["flags"]), dtype=object)
+        return pd.DataFrame({**frame, **dict(_values(scores["values"]))})
 
     def prediction_parts(self, request_ids: Sequence[str]) -> set[str]:
         """Return the prediction parts that may hold these requests."""
@@ -146,6 +150,19 @@ class EntryScores:
         ends = np.cumsum([rows for _, rows in self.parts])
         numbers = np.searchsorted(ends, indices.to_numpy(zero_copy_only=False), side="right")
         return {*self.unscored, *(self.parts[number][0] for number in numbers)}
+
+
+def _texts(column: pa.ChunkedArray) -> NDArray[np.object_]:
+    """Return a column of texts, None where there is none; equal ones are one object."""
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()]
+
+
+def _lists(column: pa.ChunkedArray) -> list[list[str] | None]:
+    """Return a column of lists of texts, None where there is none; equal ones are one object, which nobody may change."""
+    lists: dict[str, list[str] | None] = {}
+    slices = (column.slice(start, _SLICE).to_pylist() for start in range(0, len(column), _SLICE))
+    return [lists.setdefault(repr(each), each) for rows in slices for each in rows]
 
 
 def _values(column: pa.ChunkedArray) -> Iterator[tuple[str, pd.Series[float]]]:
