@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -257,11 +257,13 @@ def _frame(planned: PlannedEntry, out: Store) -> tuple[pd.DataFrame, dict[str, S
 
 def _efficiency(planned: PlannedEntry, out: Store, counted: Collection[str] = ()) -> Efficiency | None:
     """Measure the requests of an entry that are not in `counted`."""
-    entry, request_ids = planned.entry, [name for name in planned.request_ids() if name not in counted]
-    media_keys = partial(_media_keys, planned.plans)
-    return measure_efficiency(entry.benchmark, entry.model, out, request_ids, media_keys)
+    entry = planned.entry
+    return measure_efficiency(entry.benchmark, entry.model, out, partial(_media_keys, planned.plans, counted))
 
 
-def _media_keys(plans: Sequence[EntryPlan]) -> dict[str, str]:
-    """Return the key of each request's media."""
-    return {plan.entry.target.request_id(row): media_key(row.messages) for plan in plans for row in plan.plan}
+def _media_keys(plans: Sequence[EntryPlan], counted: Collection[str]) -> Iterator[dict[str, str]]:
+    """Yield the key of the media of each request that is not in `counted`, by id, a part of a plan at a time."""
+    for plan in plans:
+        for part in plan.plan.parts:
+            keys = {plan.entry.target.request_id(row): media_key(row.messages) for _, row in plan.plan.iter_part(part)}
+            yield {name: key for name, key in keys.items() if name not in counted}

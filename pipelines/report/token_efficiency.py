@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from sys import intern
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.storage.parts import iter_parts, part_folder
@@ -78,19 +79,19 @@ def media_key(messages: str) -> str:
 
 
 def measure_efficiency(
-    benchmark: str, model: str, out: Store, request_ids: Sequence[str], media_keys: Callable[[], Mapping[str, str]]
+    benchmark: str, model: str, out: Store, media_keys: Callable[[], Iterable[Mapping[str, str]]]
 ) -> Efficiency | None:
     """Sum the prompt tokens of one model's answers to planned requests.
 
-    `media_keys` returns the `media_key` of each; it is called only if it is needed. The least possible counts every
-    distinct prefix once: each set of media with the text before it once in the run, and of the text after it what no
-    other request of the same unit begins with. None if no answer has token counts.
+    `media_keys` returns the requests that count with the `media_key` of each, in portions; it is called once, if there
+    are token counts. The least possible counts every distinct prefix once: each set of media with the text before it
+    once in the run, and of the text after it what no other request of the same unit begins with. None if no answer has
+    token counts.
     """
     tables = [_answered(table) for _, table in iter_parts(out, part_folder("predictions", benchmark, model), _COLUMNS)]
-    if not tables:
+    if not any(table.num_rows for table in tables):
         return None
-    rows = pa.concat_tables(tables, promote_options="default")
-    rows = rows.filter(pc.is_in(rows["request_id"], value_set=pa.array(request_ids, pa.string())))
+    rows, keys = _with_media(pa.concat_tables(tables, promote_options="default"), media_keys())
     if not rows.num_rows:
         return None
     prompt = pc.sum(rows["input_tokens"]).as_py()
@@ -103,10 +104,26 @@ def measure_efficiency(
         output_tokens=int(_sum(rows, "output_tokens")),
         cache_write_tokens=int(_sum(rows, "cache_write_tokens")),
         latency_s=_sum(rows, "latency_s"),
-        least_tokens=_least_tokens(rows, media_keys),
-        prefixes=_prefix_tokens(rows, media_keys()),
-        fewer_frames=_fewer_frames(rows, media_keys),
+        least_tokens=_least_tokens(rows),
+        prefixes=_prefix_tokens(rows, keys),
+        fewer_frames=_fewer_frames(rows, keys),
     )
+
+
+def _with_media(rows: pa.Table, media_keys: Iterable[Mapping[str, str]]) -> tuple[pa.Table, list[str]]:
+    """Return the rows that count with their `media`, indices of the keys that are returned too."""
+    codes: dict[str, int] = {}
+    portions = [
+        (
+            pa.array([*portion], pa.string()),
+            np.array([codes.setdefault(key, len(codes)) for key in portion.values()], int),
+        )
+        for portion in media_keys
+    ]
+    ids = pa.chunked_array([names for names, _ in portions], pa.string())
+    indices = pc.index_in(rows["request_id"], value_set=ids)
+    media = np.concatenate([np.empty(0, np.int64), *(of for _, of in portions)])[indices.drop_null().to_numpy()]
+    return rows.filter(indices.is_valid()).append_column("media", pa.array(media)), [*codes]
 
 
 def _answered(table: pa.Table) -> pa.Table:
@@ -117,53 +134,43 @@ def _sum(rows: pa.Table, column: str) -> float:
     return (pc.sum(rows[column]).as_py() or 0) if column in rows.column_names else 0
 
 
-def _least_tokens(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> int | None:
+def _least_tokens(rows: pa.Table) -> int | None:
     if "least_tokens" not in rows.column_names or rows["least_tokens"].null_count:
         return None
-    keys, heads = media_keys(), rows["head_tokens"].fill_null(0).to_pylist()
-    prefixes = {(keys[name], head) for name, head in zip(rows["request_id"].to_pylist(), heads, strict=True)}
-    return int(pc.sum(rows["least_tokens"]).as_py() + sum(head for _, head in prefixes))
+    prefixes = np.unique(np.stack([rows["media"].to_numpy(), _heads(rows)]), axis=1)
+    return int(pc.sum(rows["least_tokens"]).as_py() + prefixes[1].sum())
 
 
-def _prefix_tokens(rows: pa.Table, keys: Mapping[str, str]) -> PrefixTokens | None:
-    """Sum the prefixes of media groups; where an engine does not know one it is the group's shortest prompt."""
+def _heads(rows: pa.Table) -> NDArray[np.int64]:
     heads = rows["head_tokens"] if "head_tokens" in rows.column_names else pa.nulls(rows.num_rows, pa.int64())
-    columns = (rows["request_id"], rows["input_tokens"], heads.fill_null(0), rows["cached_tokens"].fill_null(0))
-    groups: dict[str, list[tuple[int, int]]] = {}
-    for name, read, head, cached in zip(*(column.to_pylist() for column in columns), strict=True):
-        if key := keys[name]:
-            groups.setdefault(_first_medium(key), []).append((head or read, cached))
-    if not groups:
+    return np.asarray(heads.fill_null(0))
+
+
+def _prefix_tokens(rows: pa.Table, keys: Sequence[str]) -> PrefixTokens | None:
+    """Sum the prefixes of media groups; where an engine does not know one it is the group's shortest prompt."""
+    media = [ast.literal_eval(key or "[]")[:1] for key in keys]
+    firsts = np.unique([repr(each) for each in media], return_inverse=True)[1]
+    is_shown = np.array([bool(each) for each in media])[rows["media"]]
+    if not is_shown.any():
         return None
-    needed = paid = cached_tokens = 0
-    for members in groups.values():
-        size = min(read for read, _ in members)
-        cached = sum(min(size, tokens) for _, tokens in members)
-        needed, paid, cached_tokens = needed + size, paid + size * len(members) - cached, cached_tokens + cached
-    return PrefixTokens(needed=needed, paid=paid, cached=cached_tokens)
+    heads = _heads(rows)
+    read = np.where(heads > 0, heads, rows["input_tokens"])[is_shown]
+    groups, group = np.unique(firsts[rows["media"]][is_shown], return_inverse=True)
+    sizes = np.full(len(groups), read.max())
+    np.minimum.at(sizes, group, read)
+    cached = int(np.minimum(sizes[group], np.asarray(rows["cached_tokens"].fill_null(0))[is_shown]).sum())
+    return PrefixTokens(needed=int(sizes.sum()), paid=int(sizes[group].sum()) - cached, cached=cached)
 
 
-@cache
-def _first_medium(key: str) -> str:
-    return repr(ast.literal_eval(key)[0])
-
-
-def _fewer_frames(rows: pa.Table, media_keys: Callable[[], Mapping[str, str]]) -> tuple[tuple[int, int, int], ...]:
+def _fewer_frames(rows: pa.Table, keys: Sequence[str]) -> tuple[tuple[int, int, int], ...]:
     """Count the answers whose clip was shown with fewer frames than requested, by both numbers."""
     if "frames_used" not in rows.column_names or rows["frames_used"].null_count == rows.num_rows:
         return ()
-    keys, counts = media_keys(), Counter[tuple[int, int]]()
-    for name, shown in zip(rows["request_id"].to_pylist(), rows["frames_used"].to_pylist(), strict=True):
-        requested = _max_frames(keys[name])
-        if shown is not None and shown < requested:
-            counts[requested, shown] += 1
+    frames = np.array([max((frames for _, _, frames in ast.literal_eval(key or "[]")), default=0) for key in keys])
+    requested = frames[rows["media"]]
+    shown = np.asarray(rows["frames_used"].fill_null(np.iinfo(np.int64).max))
+    counts = Counter(zip(requested[shown < requested].tolist(), shown[shown < requested].tolist(), strict=True))
     return tuple((*numbers, count) for numbers, count in sorted(counts.items(), reverse=True))
-
-
-@cache
-def _max_frames(key: str) -> int:
-    """Return the frames of the longest clip in a `media_key`."""
-    return max((frames for _, _, frames in ast.literal_eval(key or "[]")), default=0)
 
 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:

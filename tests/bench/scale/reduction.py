@@ -33,7 +33,11 @@ from tests.bench.results import show
 from tests.bench.scale.synthetic import SyntheticDataset, make_target, peak_mb, samples_for
 
 MODEL: Final = "chance"
-ANSWERS: Final = ("la persona sposta una cosa sul tavolo", "sotto il letto della camera", "la persona esce dalla cucina")
+ANSWERS: Final = (
+    "la persona sposta una cosa sul tavolo",
+    "sotto il letto della camera",
+    "la persona esce dalla cucina",
+)
 
 
 def planned_entry(out: Store, requests: int) -> PlannedEntry:

@@ -38,7 +38,7 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
     planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(dump_steps(request(CLIP).steps))) | {
         "c0": media_key(dump_steps(request(OTHER).steps))
     }
-    efficiency = measure_efficiency("maia", "m", out, list(planned), lambda: planned)
+    efficiency = measure_efficiency("maia", "m", out, lambda: [planned])
     assert efficiency is not None
     assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
     assert efficiency.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
@@ -48,7 +48,7 @@ def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path)
     out = Store(str(tmp_path))
     part_rows = rows("a", head=0, least=[None], cached=[0])
     out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
-    efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": ""})
+    efficiency = measure_efficiency("maia", "m", out, lambda: [{"a0": ""}])
     assert efficiency is not None
     assert efficiency.least_tokens is None
     table = efficiency_table("maia", "MAIA", [efficiency])
@@ -68,7 +68,7 @@ def test_prefixes_are_needed_once_and_paid_where_they_were_not_cached(tmp_path: 
         out.put(f"predictions/benchmark=maia/model=m/{name * 24}.parquet", to_parquet(part_rows, PREDICTIONS))
     clip, other = (media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER))
     planned = {**dict.fromkeys(("a0", "a1", "a2", "b0"), clip), "c0": other}
-    efficiency = measure_efficiency("maia", "m", out, list(planned), lambda: planned)
+    efficiency = measure_efficiency("maia", "m", out, lambda: [planned])
     assert efficiency is not None
     assert efficiency.prefixes == PrefixTokens(needed=70 + 100, paid=4 * 70 - 128 + 100, cached=128)
     table = cost_table("maia", "MAIA", [efficiency])
@@ -79,7 +79,7 @@ def test_prefixes_are_needed_once_and_paid_where_they_were_not_cached(tmp_path: 
 
 
 def test_no_table_without_token_counts(tmp_path: Path) -> None:
-    assert measure_efficiency("maia", "m", Store(str(tmp_path)), [], dict) is None
+    assert measure_efficiency("maia", "m", Store(str(tmp_path)), list) is None
     assert efficiency_table("maia", "MAIA", []) is None
 
 
@@ -96,9 +96,7 @@ def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) ->
     ]
     out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     key = media_key(dump_steps(request(CLIP).steps))
-    efficiency = measure_efficiency(
-        "maia", "m", out, [f"a{n}" for n in range(5)], lambda: {f"a{n}": key for n in range(5)}
-    )
+    efficiency = measure_efficiency("maia", "m", out, lambda: [{f"a{n}": key} for n in range(5)])
     assert efficiency is not None
     assert efficiency.fewer_frames == ((32, 24, 2), (32, 8, 1))
     table = efficiency_table("maia", "MAIA", [efficiency])
@@ -111,7 +109,7 @@ def test_no_note_where_all_frames_were_shown(tmp_path: Path) -> None:
     part_rows = [{**row, "frames_used": 32} for row in rows("a", head=0, least=[None], cached=[0])]
     out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     key = media_key(dump_steps(request(CLIP).steps))
-    efficiency = measure_efficiency("maia", "m", out, ["a0"], lambda: {"a0": key})
+    efficiency = measure_efficiency("maia", "m", out, lambda: [{"a0": key}])
     assert efficiency is not None
     assert efficiency.fewer_frames == ()
     table = efficiency_table("maia", "MAIA", [efficiency])
