@@ -136,7 +136,7 @@ class EntryScores:
 
         indices = pc.index_in(pa.array(columns["request_id"], pa.string()), value_set=self.table["request_id"])
         scores = self.table.take(indices)
-        # Columns of objects, of which rows share equal ones: a `str` column makes one a row whenever it becomes an array.
+        # Objects that equal rows share: a `str` column makes one a row whenever it becomes an array.
         frame = {name: pd.Series(values, dtype=object) for name, values in columns.items()}
         frame |= {name: pd.Series(_texts(scores[name]), dtype=object) for name in _TEXTS}
         frame["status"] = frame["status"].where(indices.is_valid().to_numpy(zero_copy_only=False), "missing")
@@ -159,7 +159,7 @@ def _texts(column: pa.ChunkedArray) -> NDArray[np.object_]:
 
 
 def _lists(column: pa.ChunkedArray) -> list[list[str] | None]:
-    """Return a column of lists of texts, None where there is none; equal ones are one object, which nobody may change."""
+    """Return a column of lists of texts, None where there is none; equal ones are one list, which nobody may change."""
     lists: dict[str, list[str] | None] = {}
     slices = (column.slice(start, _SLICE).to_pylist() for start in range(0, len(column), _SLICE))
     return [lists.setdefault(repr(each), each) for rows in slices for each in rows]

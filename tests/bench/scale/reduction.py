@@ -2,8 +2,8 @@
 
     python -m tests.bench.scale.reduction --requests 100000,1000000,10000000 --folder BIG
 
-The plan is the planner's; predictions and scores are written from its columns, as the guessing model's would be, without
-running it. Files that exist are kept, so that another version can be measured on them.
+The plan is the planner's; predictions and scores are written from its columns, as those of the guessing model
+would be. Files that exist are kept, so that another version can be measured on them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _rows(plan: EntryPlan, columns: Any) -> Iterator[dict[str, Any]]:
             values = {"correct": right, "correct_authors": right, "ts_at_a": float(draw // 4 % 2)}
         else:
             answer = f"{ANSWERS[draw % 3]} {draw % 1000}"
-            values = {name: draw % 100 / 100 for name in ("rouge", "meteor", "rouge1", "meteor_wordnet")}
+            values = dict.fromkeys(("rouge", "meteor", "rouge1", "meteor_wordnet"), draw % 100 / 100)
         yield {
             **key._asdict(), "request_id": request_id, "benchmark": "maia", "model": MODEL, "status": "ok",
             "dataset_fingerprint": "reduction", "output": answer, "answer": answer, "rule": "single", "flags": [],
