@@ -14,3 +14,12 @@ def test_absent_texts_are_none_and_requests_without_scores_are_missing() -> None
     assert frame["answer"].tolist() == [None, None]
     assert frame["status"].tolist() == ["ok", "missing"]
     assert frame["verdict_state"].tolist() == ["absent", "absent"]
+
+
+def test_equal_values_of_rows_are_one_object() -> None:
+    row = dict.fromkeys(SCORES.names) | {"status": "ok", "answer": "A", "flags": ["late"], "values": []}
+    table = pa.Table.from_pylist([row | {"request_id": name} for name in "ab"], SCORES)
+    frame = EntryScores(table, (), (), {}).join({"request_id": ["a", "b"]})
+    for column in ("answer", "flags"):
+        assert frame[column][0] is frame[column][1]
+    assert frame["flags"].tolist() == [["late"], ["late"]]

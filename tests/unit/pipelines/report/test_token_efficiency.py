@@ -38,7 +38,8 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
     planned = dict.fromkeys(("a0", "a1", "b0", "a9"), media_key(dump_steps(request(CLIP).steps))) | {
         "c0": media_key(dump_steps(request(OTHER).steps))
     }
-    efficiency = measure_efficiency("maia", "m", out, lambda: [planned])
+    portions = iter([planned, {}])  # which can be read once
+    efficiency = measure_efficiency("maia", "m", out, lambda: portions)
     assert efficiency is not None
     assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
     assert efficiency.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
