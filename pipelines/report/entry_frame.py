@@ -155,7 +155,8 @@ class EntryScores:
 def _texts(column: pa.ChunkedArray) -> NDArray[np.object_]:
     """Return a column of texts, None where there is none; equal ones are one object."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()]
+    texts: NDArray[np.object_] = np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()]
+    return texts
 
 
 def _lists(column: pa.ChunkedArray) -> list[list[str] | None]:
