@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli.main import run as run_command
+from jobs.options import normalize_arguments
 from tests.support.seaweed import seaweed, unavailable_reason
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -122,5 +125,22 @@ def cli(command_env: dict[str, str]) -> Cli:
         assert result.returncode == code, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
         assert "Traceback" not in result.stderr, result.stderr
         return result
+
+    return run
+
+
+@pytest.fixture
+def inline_cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run `vlmsweep ...` in this process, where no process of its own is what is tested: its start takes seconds."""
+
+    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logging.getLogger(), "handlers", [])  # else pytest's, and log lines miss standard error
+            returncode = run_command(normalize_arguments([*arguments]))
+        stdout, stderr = capsys.readouterr()
+        assert returncode == code, f"exit {returncode}\n{stdout}\n{stderr}"
+        assert "Traceback" not in stderr, stderr
+        return subprocess.CompletedProcess(arguments, returncode, stdout, stderr)
 
     return run

@@ -103,11 +103,11 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_mate_predictions_of_the_authors_make_tables_and_figures(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_mate_predictions_of_the_authors_make_tables_and_figures(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     folder, out = tmp_path / "predictions", tmp_path / "out"
     folder.mkdir()
     write(folder, data)
-    cli("score", "--predictions", str(folder), "--data", data, "--out", str(out))
+    inline_cli("score", "--predictions", str(folder), "--data", data, "--out", str(out))
     values = metrics(out)
     n = len(list(mate_questions(data, "mm_2shot")))
     for setting, right in {"0-shot": 1.0, "1-shot": 1.0, "2-shot": 1.0, "2-shot-cot": 0.0}.items():
@@ -129,7 +129,7 @@ def test_mate_predictions_of_the_authors_make_tables_and_figures(cli: Cli, data:
     assert any("human:7f3a" in row["Model"] for row in table(out, "mate_table1"))
 
 
-def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_people_of_predictions_files_get_the_tables_of_human_files(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     folder, people, models = (tmp_path / name for name in ("predictions", "people", "models"))
     for each in (folder, people, models):
         each.mkdir()
@@ -140,8 +140,8 @@ def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, dat
     for path in folder.glob("*2shot_*"):
         (people if "human" in path.name else models).joinpath(path.name).write_text(path.read_text())
     flags = ("--data", data, "--out")
-    cli("score", "--predictions", str(folder), *flags, str(tmp_path / "a"))
-    cli("score", "--predictions", str(models), "--human", f"mate={people}", *flags, str(tmp_path / "b"))
+    inline_cli("score", "--predictions", str(folder), *flags, str(tmp_path / "a"))
+    inline_cli("score", "--predictions", str(models), "--human", f"mate={people}", *flags, str(tmp_path / "b"))
     questions = {
         row["task"]: [r["task"] for _, r in mate_questions(data, file)].count(row["task"])
         for file in ("mm_2shot", "um_2shot")
@@ -160,7 +160,7 @@ def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, dat
     more.write_text(
         f"example_id,task,setting,evaluator,prediction\n{sample.sample_id},{row['task']},0-shot,c3,nothing\n"
     )
-    cli("score", "--predictions", str(models), "--human", f"mate={more}", *flags, str(tmp_path / "a"))
+    inline_cli("score", "--predictions", str(models), "--human", f"mate={more}", *flags, str(tmp_path / "a"))
     labels = [row["Person, setting"] for row in table(tmp_path / "a", "mate_people")]
     assert labels == [
         *("c3, 0-shot", "all together, 0-shot"),
@@ -168,7 +168,7 @@ def test_people_of_predictions_files_get_the_tables_of_human_files(cli: Cli, dat
     ]
 
 
-def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_limit_and_sample_id_select_rows_of_a_predictions_file(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     folder = tmp_path / "predictions"
     folder.mkdir()
     write(folder, data)
@@ -176,7 +176,7 @@ def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: s
         path.unlink()
     samples = [sample.sample_id for sample in Dataset.open(Store(data), "mate").samples()]
     flags = ("--predictions", str(folder), "--data", data, "--out")
-    cli("score", *flags, str(tmp_path / "first"), "--limit", "3")
+    inline_cli("score", *flags, str(tmp_path / "first"), "--limit", "3")
     answered = [sample.sample_id for sample, _ in mate_questions(data, "mm_2shot")]
     n = len([name for name in answered if name in samples[:3]])
     values = metrics(tmp_path / "first")
@@ -184,10 +184,10 @@ def test_limit_and_sample_id_select_rows_of_a_predictions_file(cli: Cli, data: s
     assert values["human:7f3a", "crossmodal", "2-shot", "", "", "exact_match"][1] == n
     assert (tmp_path / "first" / "rejected.jsonl").read_text() == ""
     later_sample = next(name for name in answered if name in samples[3:])
-    cli("score", *flags, str(tmp_path / "one"), "--sample-id", later_sample, "--settings", "2-shot")
+    inline_cli("score", *flags, str(tmp_path / "one"), "--sample-id", later_sample, "--settings", "2-shot")
     rows = json.loads((tmp_path / "one" / "report" / "metrics.json").read_text())
     assert {row["n"] for row in rows if row["metric"] == "exact_match" and row["task"].endswith(("txt", "img"))} == {1}
-    refused = cli("score", *flags, str(tmp_path / "none"), "--limit", "9000-9001", code=2)
+    refused = inline_cli("score", *flags, str(tmp_path / "none"), "--limit", "9000-9001", code=2)
     assert "--limit leaves nothing" in refused.stderr
 
 
@@ -215,7 +215,7 @@ def test_the_judge_decides_translations_that_a_file_labels(cli: Cli, data: str, 
     assert "GPTEval, m" in {row["Metric"] for row in table(out, "unpie_table8")}
 
 
-def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_vflute_outputs_of_the_authors_are_scored(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     samples = list(Dataset.open(Store(data), "vflute").samples())
     columns = [
         "id",
@@ -242,14 +242,14 @@ def test_vflute_outputs_of_the_authors_are_scored(cli: Cli, data: str, tmp_path:
                 writer.writerow({"id": sample.sample_id, "output": output, "bertscore": 0.9, "bleurt": 0.7})
     out = tmp_path / "out"
     flags = ("--data", data, "--out", str(out))
-    cli("score", "--predictions", str(tmp_path / "preds"), *flags)
+    inline_cli("score", "--predictions", str(tmp_path / "preds"), *flags)
     values = metrics(out)
     assert values["gpt4", "entailment", "5-shot", "", "", "f1_at_60"] == (1.0, len(samples))
     assert values["llava-v1.6-34b", "entailment", "scene-graph", "", "", "f1_at_0"] == (0.0, len(samples))
     empty = tmp_path / "empty"
     empty.mkdir()
-    refused = cli("score", "--predictions", str(empty), *flags, code=2)
+    refused = inline_cli("score", "--predictions", str(empty), *flags, code=2)
     assert "holds no file in the form of a benchmark's authors" in refused.stderr
     (empty / "gpt4.csv").write_text("id,label\nx,1\n")
-    refused = cli("score", "--predictions", str(empty / "gpt4.csv"), *flags, code=2)
+    refused = inline_cli("score", "--predictions", str(empty / "gpt4.csv"), *flags, code=2)
     assert "no row can be used; the first: line 1: no column output; there are id, label" in refused.stderr

@@ -100,27 +100,31 @@ def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_pat
     ],
 )
 def test_usage_errors_exit_with_2(
-    cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], message: str
+    inline_cli: Cli, maia_data: str, tmp_path: Path, change: dict[str, str], message: str
 ) -> None:
     flags = {"--models": "random", "--benchmarks": "maia", "--data": maia_data, "--out": str(tmp_path / "o"), **change}
-    result = cli("run", *(word for pair in flags.items() for word in pair), code=2)
+    result = inline_cli("run", *(word for pair in flags.items() for word in pair), code=2)
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_unknown_config_key_suggests_the_nearest(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_unknown_config_key_suggests_the_nearest(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"
     config.write_text("models: [random]\nbenchmark: maia\n")
-    result = cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
+    result = inline_cli("run", "--config", str(config), "--data", maia_data, "--out", str(tmp_path / "o"), code=2)
     assert "did you mean 'benchmarks'" in result.stderr
 
 
-def test_flags_override_the_config_and_accept_dashes_and_underscores(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_flags_override_the_config_and_accept_dashes_and_underscores(
+    inline_cli: Cli, maia_data: str, tmp_path: Path
+) -> None:
     config = tmp_path / "c.yaml"
     config.write_text(
         f"models: [random]\nbenchmarks: maia\nlimit: 1\ndata: {maia_data}\nsample_id: video1/Sentiment_A\n"
     )
-    result = cli("run", "--config", str(config), "--limit", "30", "--out", str(tmp_path / "o"), "--dry_run", "--json")
+    result = inline_cli(
+        "run", "--config", str(config), "--limit", "30", "--out", str(tmp_path / "o"), "--dry_run", "--json"
+    )
     (row,) = json.loads(result.stdout)["plan"]
     assert row["requests"] == 27
     assert not (tmp_path / "o").exists()
@@ -175,17 +179,17 @@ def test_unreachable_judge_exits_with_3_and_keeps_predictions(
     assert list(out.glob("predictions/benchmark=maia/model=random/*.parquet"))
 
 
-def test_missing_key_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_missing_key_is_reported_before_the_run_starts(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--models", "gpt-4o", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    result = cli("run", *flags, code=2)
+    result = inline_cli("run", *flags, code=2)
     assert "OPENAI_API_KEY" in result.stderr
 
 
-def test_missing_checkpoint_is_reported_before_the_run_starts(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_missing_checkpoint_is_reported_before_the_run_starts(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("m: {engine: transformers, model: /no/such/checkpoint}\n")
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data)
-    result = cli("run", *flags, "--out", str(tmp_path / "o"), code=2)
+    result = inline_cli("run", *flags, "--out", str(tmp_path / "o"), code=2)
     assert "/no/such/checkpoint" in result.stderr
 
 
@@ -195,18 +199,21 @@ def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Pat
     assert "cannot be reached" in result.stderr
 
 
-def test_limit_without_samples_is_refused(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_limit_without_samples_is_refused(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    assert "leaves nothing of the 48" in cli("run", *flags, "--limit", "200-300", code=2).stderr
+    assert "leaves nothing of the 48" in inline_cli("run", *flags, "--limit", "200-300", code=2).stderr
 
 
-def test_status_of_an_empty_output_is_refused(cli: Cli, tmp_path: Path) -> None:
-    assert "--out of a run" in cli("status", str(tmp_path), code=2).stderr
+def test_status_of_an_empty_output_is_refused(inline_cli: Cli, tmp_path: Path) -> None:
+    assert "--out of a run" in inline_cli("status", str(tmp_path), code=2).stderr
 
 
-def test_source_without_data_is_refused(cli: Cli, tmp_path: Path) -> None:
-    assert "no such folder" in cli("ingest", "maia", str(tmp_path / "x"), "--data", str(tmp_path), code=2).stderr
-    assert "data_20%.json" in cli("ingest", "maia", str(tmp_path), "--data", str(tmp_path), code=2).stderr
+def test_source_without_data_is_refused(inline_cli: Cli, tmp_path: Path) -> None:
+    assert "no such folder" in inline_cli("ingest", "maia", str(tmp_path / "x"), "--data", str(tmp_path), code=2).stderr
+    assert "data_20%.json" in inline_cli("ingest", "maia", str(tmp_path), "--data", str(tmp_path), code=2).stderr
     write_source(tmp_path / "two", videos=1, categories=1)
     (tmp_path / "two" / "other.json").write_text("[]")
-    assert "several JSON files" in cli("ingest", "maia", str(tmp_path / "two"), "--data", str(tmp_path), code=2).stderr
+    assert (
+        "several JSON files"
+        in inline_cli("ingest", "maia", str(tmp_path / "two"), "--data", str(tmp_path), code=2).stderr
+    )

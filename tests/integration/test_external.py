@@ -77,21 +77,21 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
 
 
 def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
-    cli: Cli, maia_data: str, tmp_path: Path
+    inline_cli: Cli, maia_data: str, tmp_path: Path
 ) -> None:
     flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     wrong = tmp_path / "wrong.parquet"
     pq.write_table(pa.Table.from_pylist([{**answers("m")[0], "setting": "2-frames"}]), wrong)
-    assert "32-frames" in cli("score", "--predictions", str(wrong), *flags, code=2).stderr
+    assert "32-frames" in inline_cli("score", "--predictions", str(wrong), *flags, code=2).stderr
     lacking = tmp_path / "lacking.parquet"
     pq.write_table(pa.table({"model": ["m"]}), lacking)
-    assert "no column" in cli("score", "--predictions", str(lacking), *flags, code=2).stderr
+    assert "no column" in inline_cli("score", "--predictions", str(lacking), *flags, code=2).stderr
     cut = tmp_path / "cut.parquet"
     cut.write_bytes(wrong.read_bytes()[:100])
-    assert "cut.parquet" in cli("score", "--predictions", str(cut), *flags, code=2).stderr
-    assert "none.jsonl" in cli("score", "--predictions", str(tmp_path / "none.jsonl"), *flags, code=2).stderr
+    assert "cut.parquet" in inline_cli("score", "--predictions", str(cut), *flags, code=2).stderr
+    assert "none.jsonl" in inline_cli("score", "--predictions", str(tmp_path / "none.jsonl"), *flags, code=2).stderr
     (tmp_path / "empty.jsonl").write_text("")
-    assert "no row" in cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
+    assert "no row" in inline_cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
 
 
 @pytest.mark.slow

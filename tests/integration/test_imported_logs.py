@@ -11,14 +11,14 @@ from tests.integration.conftest import Cli
 from tests.support.log_fuzzing import GOLDEN
 
 
-def test_log_is_scored_and_its_verdicts_are_compared(cli: Cli, tmp_path: Path) -> None:
+def test_log_is_scored_and_its_verdicts_are_compared(inline_cli: Cli, tmp_path: Path) -> None:
     questions = [json.loads(line) for line in (GOLDEN / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
     rows = [{name: row[name] for name in ("id", "question", "answer")} for row in questions if row["kind"] == "number"]
     source, data, out = tmp_path / "jar.jsonl", str(tmp_path / "data"), tmp_path / "out"
     source.write_text("\n".join(map(json.dumps, rows)))
-    cli("ingest", "table", str(source), "--as", "jar", "--kind", "number", "--data", data)
+    inline_cli("ingest", "table", str(source), "--as", "jar", "--kind", "number", "--data", data)
     flags = ("--data", data, "--out", str(out))
-    result = cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags)
+    result = inline_cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags)
     assert "160 rows" in result.stderr
     rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
     assert {row["reason"] for row in rejected} == {"matches no question of jar, by id or by text"}
@@ -37,15 +37,15 @@ def test_log_is_scored_and_its_verdicts_are_compared(cli: Cli, tmp_path: Path) -
     assert "it reads another answer,2,40" in table
     assert "jar: verdicts of other harnesses beside ours" in (out / "report" / "benchmark-jar.html").read_text()
     before = (out / "report" / "metrics.json").read_bytes()
-    cli("report", str(out), "--data", data)
+    inline_cli("report", str(out), "--data", data)
     assert (out / "report" / "metrics.json").read_bytes() == before
 
 
-def test_wrong_harness_or_folder_ends_with_a_sentence(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_wrong_harness_or_folder_ends_with_a_sentence(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    result = cli("score", "--predictions", str(GOLDEN / "inspect"), "--from", "evalscope", *flags, code=2)
+    result = inline_cli("score", "--predictions", str(GOLDEN / "inspect"), "--from", "evalscope", *flags, code=2)
     assert "holds no log of evalscope" in result.stderr
-    result = cli("score", "--predictions", str(GOLDEN), *flags, code=2)
+    result = inline_cli("score", "--predictions", str(GOLDEN), *flags, code=2)
     assert "--from says which to read" in result.stderr
-    result = cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags, code=2)
+    result = inline_cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags, code=2)
     assert "no row can be used; the first" in result.stderr
