@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,7 @@ class VLLMServer:
     checkpoint: Path
     folder: Path
     port: int
+    flags: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -71,6 +72,7 @@ class VLLMServer:
             *("--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(self.port)),
             *("--dtype", "float32", "--enforce-eager", "--max-model-len", "2048"),
             *("--kv-cache-memory-bytes", str(256 << 20)),
+            *self.flags,
         ]
         env = {**os.environ, "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1"}
         with (self.folder / "log").open("ab") as log:
@@ -103,13 +105,13 @@ class VLLMServer:
 
 
 @contextmanager
-def vllm_server(checkpoint: Path, folder: Path) -> Iterator[VLLMServer]:
-    """Yield a running server."""
+def vllm_server(checkpoint: Path, folder: Path, *flags: str) -> Iterator[VLLMServer]:
+    """Yield a running server; a flag given here counts over one of `launch`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder.mkdir(parents=True, exist_ok=True)
-    server = VLLMServer(checkpoint, folder, port)
+    server = VLLMServer(checkpoint, folder, port, flags)
     server.launch()
     try:
         server.wait_until_up()

@@ -21,9 +21,11 @@ from models.engines.gguf_conversion import converted_folder
 from models.engines.openai.engine import OpenAIEngine
 from models.messages import Answer, Call, Failure, Generation, user
 from models.spec import ModelSpec
+from tests.bench.group import group
 from tests.support.calls import MEDIA, PICTURE, call
 from tests.support.small_data import ingest_all
 from tests.support.vllm_server import MODEL, VLLMServer, smollm2_file, unavailable_reason, vllm_server
+from tests.unit.models.engines.conftest import Checkpoints
 
 pytestmark = [
     pytest.mark.vllm,
@@ -105,6 +107,22 @@ def test_web_server_in_place_of_the_api_is_named() -> None:
     assert isinstance(outcome, Failure)
     assert outcome.type == "http_501"
     assert outcome.message.startswith("the server answered with a web page titled 'Error response'")
+
+
+def test_leader_of_a_clip_lets_vllm_keep_its_prefix(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
+    calls, clip, decode = group(tmp_path / "data", 20_000)
+    flags = ("--limit-mm-per-prompt", '{"image": 32}', "--max-model-len", "4096", "--enable-prompt-tokens-details")
+    with vllm_server(checkpoint_of("qwen2_5_vl"), tmp_path / "server", *flags) as running:
+        engine = OpenAIEngine(entry(running, concurrency=64))
+        replies = [reply.outcome for reply in engine.generate(calls, {clip: decode()})]
+        engine.close()
+    answers = [reply for reply in replies if isinstance(reply, Answer)]
+    assert len(answers) == len(calls) == 216, [reply for reply in replies if not isinstance(reply, Answer)][:2]
+    # At most the shortest prompt is shared, by all but the leader.
+    shareable = 215 * min(answer.input_tokens for answer in answers)
+    cached = sum(answer.cached_tokens for answer in answers)
+    print(f"{cached / shareable:.1%} of {shareable} shareable tokens")
+    assert cached >= 0.95 * shareable
 
 
 @pytest.mark.parametrize(
