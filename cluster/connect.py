@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import check_ray, forget_token, nodes_found_by, printed_by, shut_down
+from cluster.ray_private import Ended, check_ray, forget_token, nodes_found_by, printed_by, shut_down
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PING_S = 5.0
 START_S = 180
+STARTS = 3
+"""How often a Ray whose raylet aborts is started: it does where its agents need more than 15 s, on a busy machine."""
 CHECK_ADDRESS = "check the address (--address, RAY_ADDRESS) and that it runs"
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
@@ -105,10 +107,9 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
     import ray
 
     is_embedded = options["address"] == "local"
-    long_start = _long_start() if is_embedded else contextlib.nullcontext()
     try:
-        with _kept_signals(), long_start, contextlib.nullcontext() if verbose else _silent_stderr():
-            ray.init(**options)
+        with _kept_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
+            (_init_embedded if is_embedded else ray.init)(**options)
     except Exception as error:
         # Ray raises the bare class where a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
@@ -136,19 +137,41 @@ def _logged_messages() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _long_start() -> Iterator[None]:
-    """Give an embedded Ray `START_S` to start: its own limit is half a minute, too short on a busy machine."""
-    deadline = time.monotonic() + START_S
+class _AbortedError(ConnectionError):
+    """A process that a node needs aborted before the node was up."""
 
-    def patient(find: Callable[..., object], ended: Callable[[], str]) -> Callable[..., object]:
+
+def _init_embedded(**options: object) -> None:
+    """Start Ray within `START_S`, up to `STARTS` times."""
+    import ray
+
+    deadline = time.monotonic() + START_S
+    for start in range(1, STARTS + 1):
+        try:
+            with _long_start(deadline):
+                ray.init(**options)
+        except _AbortedError as error:
+            if start == STARTS or time.monotonic() > deadline:
+                raise
+            log.info("Ray is started again: %s", error)
+        else:
+            return
+
+
+@contextlib.contextmanager
+def _long_start(deadline: float) -> Iterator[None]:
+    """Let an embedded Ray start until `deadline`: its own limit is half a minute, too short on a busy machine."""
+
+    def patient(find: Callable[..., object], ended: Ended) -> Callable[..., object]:
         def get_node(*args: object) -> object:
             while True:
                 try:
                     return find(*args)
                 except RuntimeError as error:  # the node is not up
-                    if name := ended():
-                        raise ConnectionError(f"its {name} ended as it started") from error
+                    if process := ended():
+                        name, status = process
+                        failure = _AbortedError if status == -signal.SIGABRT else ConnectionError
+                        raise failure(f"its {name} ended as it started") from error
                     if time.monotonic() > deadline:
                         raise
                 time.sleep(0.1)

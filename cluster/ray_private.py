@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from cluster.errors import ClusterError
 
 WRITTEN_FOR: Final = "2.60"
 REAP_S: Final = 30
+Ended = Callable[[], tuple[str, int] | None]
 _NEEDED: Final = ("gcs_server", "raylet")
 _NAMES: Final = (
     ("ray._private.worker", "_global_node"),
@@ -56,6 +57,10 @@ def shut_down() -> None:
     node = embedded_node()
     processes = [info.process for infos in node.all_processes.values() for info in infos] if node else []
     ray.shutdown()
+    _reap(processes)
+
+
+def _reap(processes: Iterable[Any]) -> None:
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):  # a process in a call of the kernel cannot end
             process.wait(REAP_S)
@@ -69,10 +74,11 @@ def printed_by(write: Callable[..., None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nodes_found_by(find: Callable[[Callable[..., object], Callable[[], str]], Callable[..., object]]) -> Iterator[None]:
+def nodes_found_by(find: Callable[[Callable[..., object], Ended], Callable[..., object]]) -> Iterator[None]:
     """Let a function look for a node that starts, within a block.
 
-    It is made from Ray's own and from a function that names a process which the node needs and that has ended, or ''.
+    It is made from Ray's own and from one that returns name and status of a process that the node needs, once it ended.
+    Where the block fails, the processes that were started in it are killed, so that another node can be.
     """
     services, started = "ray._private.services", list[tuple[str, Any]]()
     start = _get(services, "start_ray_process")
@@ -82,15 +88,21 @@ def nodes_found_by(find: Callable[[Callable[..., object], Callable[[], str]], Ca
         started.append((process_type, info.process))
         return info
 
-    def ended() -> str:
+    def ended() -> tuple[str, int] | None:
         needed = (entry for entry in started if entry[0] in _NEEDED)
-        return next((name for name, process in needed if process.poll() is not None), "")
+        return next(((name, process.returncode) for name, process in needed if process.poll() is not None), None)
 
     with (
         _replaced(services, "start_ray_process", record),
         _replaced(services, "get_node", find(_get(services, "get_node"), ended)),
     ):
-        yield
+        try:
+            yield
+        except BaseException:
+            for _, process in started:
+                process.kill()
+            _reap(process for _, process in started)
+            raise
 
 
 def forget_token() -> None:

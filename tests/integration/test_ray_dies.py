@@ -98,3 +98,31 @@ def test_raylet_that_ends_as_it_starts_is_reported_at_once(
     assert result.returncode == 3, result.stderr
     assert "a local Ray cannot be used: its raylet ended as it started; run again when" in result.stderr
     assert not parts(tmp_path / "out")
+
+
+START_AGAIN = """
+import sys
+from pathlib import Path
+import ray._private.services as services
+from jobs.cli.main import main
+raylet, mark = Path(sys.argv[1]), Path(sys.argv[2])
+raylet.write_text(
+    f'#!/bin/sh\\nif [ -e {mark} ]; then exec {services.RAYLET_EXECUTABLE} "$@"; fi\\ntouch {mark}; kill -ABRT $$\\n'
+)
+raylet.chmod(0o755)
+services.RAYLET_EXECUTABLE = str(raylet)
+main(sys.argv[3:])
+"""
+
+
+@pytest.mark.slow
+def test_raylet_that_waited_for_its_agents_in_vain_is_started_again(
+    command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "models.yaml").write_text(ANSWERED)
+    raylet, mark = tmp_path / "raylet", tmp_path / "mark"
+    command = [sys.executable, "-c", START_AGAIN, str(raylet), str(mark), *run_arguments]
+    result = subprocess.run(command, env=command_env, capture_output=True, text=True, timeout=400, check=False)
+    assert result.returncode == 0, result.stderr
+    assert mark.exists()
+    assert parts(tmp_path / "out")

@@ -65,9 +65,23 @@ def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytes
                 server = info.process
             else:
                 info.process.wait()
-            assert ray._private.services.get_node() == ("raylet" if kind == "raylet" else "")
+            assert ray._private.services.get_node() == (("raylet", 1) if kind == "raylet" else None)
         server.kill()
         server.wait()
+
+
+def test_processes_of_a_node_that_does_not_start_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setattr(ray._private.services, "start_ray_process", lambda *_: SimpleNamespace(process=process))
+
+    def fail() -> None:
+        with nodes_found_by(lambda original, _: original):
+            ray._private.services.start_ray_process([], "raylet")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_processes_of_an_embedded_ray_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
