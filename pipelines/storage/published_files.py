@@ -12,26 +12,33 @@ from pipelines.storage.store import Store
 log = logging.getLogger(__name__)
 
 RECORD = ".vlmsweep-files.json"
-"""Path -> sha256 of the files that were written last."""
+"""Path -> sha256 of the files that were written last; while they are written, that before and that after."""
 
 
 def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") -> None:
     """Write files, those of a report below a `folder`, from which files of its last version are deleted.
 
-    A file that no earlier call wrote is copied to `replaced/` before its name is taken. Reports of versions that kept
-    no record are recognized by their page.
+    A file that no earlier call wrote, or that has changed since, is copied to `replaced/` before its name is taken.
+    Reports of versions that kept no record are recognized by their page.
     """
     record = _load_record(store)
     existing = {info.path: info for info in store.list(folder)}
-    ours = existing if record is None and _is_report(store, f"{folder}/index.html", existing) else record or {}
+    is_ours = record is None and _is_report(store, f"{folder}/index.html", existing)
+    record = record or {}
     hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    stale = {path: sha256 for path, sha256 in record.items() if path not in files}
+    # Until all is written a file has its old content or its new one.
+    unfinished = record | {path: f"{record.get(path, '')} {sha256}".strip() for path, sha256 in hashes.items()}
+    if any(record.get(path) != sha256 for path, sha256 in hashes.items()):
+        store.put(RECORD, json.dumps(unfinished, indent=0).encode())
     for path, content in files.items():
-        if path in existing and path not in ours and not _holds(store, path, hashes[path]):
-            log.warning("%s/%s was not written by vlmsweep; a copy is in replaced/", store.uri, path)
+        if path in existing and existing[path].is_known_to_be(content):
+            continue
+        if path in existing and not is_ours and not _holds(store, path, unfinished[path]):
+            reason = "has changed since vlmsweep wrote it" if path in record else "was not written by vlmsweep"
+            log.warning("%s/%s %s; a copy is in replaced/", store.uri, path, reason)
             store.copy_aside(path, "replaced")
-        if path not in existing or not existing[path].is_known_to_be(content):
-            store.put(path, content)
-    stale = {path: sha256 for path, sha256 in (record or {}).items() if path not in files}
+        store.put(path, content)
     for path, sha256 in stale.items() if folder else ():
         if path in existing and _holds(store, path, sha256):
             store.delete(path)
@@ -55,7 +62,8 @@ def put_named(store: Store, path: str, content: bytes, mark: bytes) -> None:
 
 def is_as_published(store: Store, path: str, content: bytes) -> bool:
     """Return whether a file's content is that of the record; one that is not on record is taken as it is."""
-    return (_load_record(store) or {}).get(path) in (None, hashlib.sha256(content).hexdigest())
+    sha256 = hashlib.sha256(content).hexdigest()
+    return sha256 in (_load_record(store) or {}).get(path, sha256).split()
 
 
 def _load_record(store: Store) -> dict[str, str] | None:
@@ -70,5 +78,5 @@ def _is_report(store: Store, page: str, existing: Mapping[str, object]) -> bool:
     return page in existing and b"vlmsweep" in store.get(page)
 
 
-def _holds(store: Store, path: str, sha256: str) -> bool:
-    return hashlib.sha256(store.get(path)).hexdigest() == sha256
+def _holds(store: Store, path: str, hashes: str) -> bool:
+    return hashlib.sha256(store.get(path)).hexdigest() in hashes.split()
