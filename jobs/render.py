@@ -9,6 +9,7 @@ from typing import Any
 from jobs.output import print_json, print_line
 from jobs.tables import table
 from pipelines.benchmarks import benchmark
+from pipelines.clean_text import one_line
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
@@ -158,7 +159,7 @@ def failure_lines(reasons: Sequence[FailureReason]) -> list[str]:
     """Return the end of a run with failed rows: how many for each reason, the first of them and what to do."""
     lines = [f"{sum(reason.rows for reason in reasons):,} failed rows:"] if reasons else []
     for reason in reasons:
-        lines += [f"  {reason.cause}", f"    {reason.remedy}"]
+        lines += [f"  {one_line(reason.cause)}", f"    {reason.remedy}"]
     return lines
 
 

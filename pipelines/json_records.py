@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from hashlib import sha256
@@ -12,16 +13,24 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 T = TypeVar("T")
 
 _CHECKSUM: Final = "checksum"
+_NOT_SHOWN: Final = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""Control and bidi characters, ends of lines and lone surrogates, which JSON need not escape."""
 
 
 class MalformedError(ValueError):
     """The content of a file is not what its record declares. The message names the place."""
 
 
+def dump_json(value: object, *, indent: int | None = None, allow_nan: bool = False) -> str:
+    """Return JSON that is text for whatever prints it or splits it into lines."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=allow_nan)
+    return _NOT_SHOWN.sub(lambda match: json.dumps(match[0])[1:-1], text)
+
+
 def dump_checked(content: Mapping[str, Any]) -> bytes:
     """Return a JSON file that ends with the checksum of its values."""
     content = {**content, _CHECKSUM: _checksum(content)}
-    return json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return dump_json(content, indent=2, allow_nan=True).encode()
 
 
 def load_checked(content: bytes | str) -> dict[str, Any]:

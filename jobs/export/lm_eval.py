@@ -19,6 +19,7 @@ from jobs.export.files import copy_media
 from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
+from pipelines.json_records import dump_json
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row
@@ -37,9 +38,7 @@ def export_lm_eval(run: ExportedRun, reader: RowReader, media: MediaReader, fold
         for entry in entries:
             counts += _write_samples(reader, entry, media, folder, date)
         paths.append(model_folder / f"results_{date}.json")
-        paths[-1].write_text(
-            _json(_results(run, entries, counts), indent=2), encoding="utf-8", errors="backslashreplace"
-        )
+        paths[-1].write_text(dump_json(_results(run, entries, counts), indent=2), encoding="utf-8")
     return paths
 
 
@@ -55,9 +54,9 @@ def _write_samples(
             name = _task_name(entry.benchmark, row.planned.task, row.planned.setting)
             if name not in files:
                 path = folder / safe_model(entry.model) / f"samples_{name}_{date}.jsonl"
-                files[name] = stack.enter_context(path.open("w", encoding="utf-8", errors="backslashreplace"))
+                files[name] = stack.enter_context(path.open("w", encoding="utf-8"))
             line = _sample(row, counts[name], copy_media(row, "", media, dataset, folder))
-            files[name].write(_json(line) + "\n")
+            files[name].write(dump_json(line) + "\n")
             counts[name] += 1
     return counts
 
@@ -164,8 +163,8 @@ def _shots(name: str) -> int:
     return int(number) if rest.startswith("shot") and number.isdecimal() else 0
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _sha256(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from jobs.view.outputs import REPORT, Output
+from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, TooLargeError
 from pipelines.rendering.environment import inline_file
 from pipelines.rendering.viewer_marks import MARK
@@ -107,5 +108,5 @@ def _with_links(page: str, output: Output, address: Address) -> str:
 
 
 def _link(address: str, text: str, label: str = "") -> str:
-    name = f' aria-label="{escape(label)}"' if label else ""
+    name = f' aria-label="{escape(one_line(label))}"' if label else ""
     return f'<a class="viewer" href="{escape(address)}"{name}>{text}</a>'

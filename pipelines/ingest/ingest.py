@@ -88,7 +88,7 @@ def ingest_benchmark(
         decoders=dict(sorted(writer.decoders.items())),
         table=table,
     )
-    store.put("manifest.json", manifest.to_json())
+    put_named(store, "manifest.json", manifest.to_json(), b'"shards"')
     store.delete_all("samples", {shard.path for shard in shards})
     return IngestResult(manifest, tuple(rejections))
 

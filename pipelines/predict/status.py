@@ -16,6 +16,7 @@ from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import CellCount, Receipt
 from pipelines.storage.backend import is_remote
 from pipelines.storage.parts import folder_names
+from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -169,4 +170,4 @@ def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
 
 def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:
     status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(cells)}
-    out.put("status.json", dump_checked(status))
+    put_named(out, "status.json", dump_checked(status), b'"updated"')

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.records import RIGHT, PairedTest, Sample
+from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.paired import holm, smallest_p
@@ -152,7 +153,7 @@ def _model_pairs(
     if not models:
         common = [(name, name) for name in models_a if name in models_b]
         if not common:
-            names = f"{', '.join(models_a)}; {', '.join(models_b)}"
+            names = one_line(f"{', '.join(models_a)}; {', '.join(models_b)}")
             raise UsageError(f"no model is in both outputs; name two with --models A,B ({names})")
         return common
     check_names("model", [models[0]], models_a)

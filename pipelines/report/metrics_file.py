@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from pipelines.errors import StoreError
-from pipelines.json_records import MalformedError, read_record, read_value
+from pipelines.json_records import MalformedError, dump_json, read_record, read_value
 from pipelines.report.measured import NUMBERS, Measured, MetricSource, number_or_none
 from pipelines.report.model import METRIC_KEYS
 from pipelines.storage.published_files import is_as_published
@@ -57,10 +57,9 @@ def metrics_json(numbers: Iterable[Measured]) -> bytes:
     for (first, _), (second, _) in pairwise(by_identity):
         if first == second:
             raise ValueError(f"two metrics are named {'/'.join(first)}")
-    rows = (json.dumps(metric_row(number), ensure_ascii=False, allow_nan=False) for _, number in by_identity)
+    rows = (dump_json(metric_row(number)) for _, number in by_identity)
     lines = ",\n".join(rows)
-    # A lone surrogate cannot be encoded, and its backslash escape is exactly how JSON writes it.
-    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if lines else b"[]\n"
+    return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 
 
 def load_metrics(out: Store) -> list[Measured] | None:

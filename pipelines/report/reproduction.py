@@ -6,7 +6,6 @@ else it `differs`. It is `not comparable` where the run differs from the paper i
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
+from pipelines.json_records import dump_json
 from pipelines.plan.run_manifest import RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
@@ -163,8 +163,8 @@ def reproduction_line(cells: Sequence[ReproductionCell]) -> str:
 
 def reproduction_json(cells: Iterable[ReproductionCell]) -> bytes:
     """Return the cells as the file that `load_reproduction` reads."""
-    lines = ",\n".join(json.dumps(asdict(cell), ensure_ascii=False, allow_nan=False) for cell in cells)
-    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace") if lines else b"[]\n"
+    lines = ",\n".join(dump_json(asdict(cell)) for cell in cells)
+    return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 
 
 def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[ReproductionCell]:

@@ -4,21 +4,74 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from cluster.connect import connect
-from jobs.cli.main import run
+from jobs.cli.main import app, run
 from pipelines.plan import prune
 from tests.support.look_alikes import assert_untouched, plant
 
 MODELS = "m: {engine: random}\nn: {engine: random, seed: 3}\n"
-SWEEP = ("--models", "m,n", "--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "black-video,1-frame")
+SWEEP = "--models m,n --benchmarks maia --tasks vsv,oevqa --settings black-video,1-frame"
+ON_NEW_FOLDERS = """
+ingest maia {source} --data {data}
+ingest maia {source} --data {data}
+list models
+predict {sweep} {common} --out {out}
+run {sweep} {common} --out {out} --judge n
+run {sweep} {common} --out {out} --limit 2
+run {sweep} {common} --out {out}
+score {sweep} {common} --out {out}
+report {sweep} {common} --out {out}
+status {out}
+compare {out} {out}
+leaderboard {out} --to {to}
+annotate {out} --benchmark maia --n 2 --to {to}
+audit
+export lm-eval {out} {tmp}/exported
+export hub {out} {tmp}/hub
+nightly {sweep} {common} --out {out}/nights --history {history}
+nightly {sweep} {common} --out {out}/nights --history {history}
+generate mate --examples 2 --out {to}/generated
+doctor
+"""
+ON_FINISHED_RUNS = """
+ingest maia {source} --data {data}
+run {common} --out {out}
+stress {common} --out {tmp}/stressed --conditions pixels --models m
+compare {out}:m {out}:n --explain
+power {out} --difference 0.1 --metric statement_accuracy
+gate {out} --policy {tmp}/policy.yaml
+items {out} --to {to}
+annotate {out} --benchmark maia --n 2 --to {to}
+site {out} --to {to}/site
+site {out} --to {to}/site
+export eee {out} {tmp}/eee
+export inspect {out} {tmp}/inspect
+export hf-eval {out} {tmp}/hf-eval --datasets maia=owner/name
+nightly {common} --models m --out {out}/nights --history {history}
+"""
+ON_TWINS = """
+twin {published} {twin}
+twin {published} {twin}
+"""
+ELSEWHERE = {
+    "finetune": "test_trainings_leave_look_alikes_untouched, and the refusal below",
+    "submit": "writes nothing here: its job runs the commands above",
+    "serve": "writes nothing but what Ray writes",
+    "view": "writes in its own scratch alone: tests/unit/jobs/view",
+    "demo": "ingests and runs as the commands above",
+}
+"""Commands that are not tried here, and why."""
 
 
 @pytest.fixture
@@ -30,6 +83,24 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def format_commands(lines: str, **places: object) -> list[list[str]]:
+    """Return the arguments of commands, one a line."""
+    return [shlex.split(line.format(sweep=SWEEP, **places)) for line in lines.strip().splitlines()]
+
+
+def commands_of(command: Any, *names: str) -> set[str]:
+    """Return the names of all commands of the command line."""
+    if not hasattr(command, "commands"):
+        return {" ".join(names)}
+    return {name for each, below in command.commands.items() for name in commands_of(below, *names, each)}
+
+
+def test_no_command_is_forgotten() -> None:
+    lines = f"{ON_NEW_FOLDERS}{ON_FINISHED_RUNS}{ON_TWINS}".split("\n")
+    tried = {" ".join(line.split()[: 2 if line.startswith("export ") else 1]) for line in lines if line}
+    assert commands_of(typer.main.get_command(app)) == tried | ELSEWHERE.keys()
+
+
 @pytest.mark.timeout(600)
 def test_every_command_leaves_look_alikes_untouched(
     maia_source: Path, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -38,32 +109,11 @@ def test_every_command_leaves_look_alikes_untouched(
     data, out, history, to = (str(tmp_path / name) for name in ("data", "out", "history", "to"))
     (tmp_path / "models.yaml").write_text(MODELS)
     planted = plant(temporary, Path(data, "maia"), Path(out), Path(history), Path(to))
-    common = ("--models-file", str(tmp_path / "models.yaml"), "--data", data)
-    commands = [
-        ("ingest", "maia", str(maia_source), "--data", data),
-        ("ingest", "maia", str(maia_source), "--data", data),
-        ("list", "models"),
-        ("predict", *SWEEP, *common, "--out", out),
-        ("run", *SWEEP, *common, "--out", out, "--judge", "n"),
-        ("run", *SWEEP, *common, "--out", out, "--limit", "2"),
-        ("run", *SWEEP, *common, "--out", out),
-        ("score", *SWEEP, *common, "--out", out),
-        ("report", *SWEEP, *common, "--out", out),
-        ("status", out),
-        ("compare", out, out),
-        ("leaderboard", out, "--to", to),
-        ("annotate", out, "--benchmark", "maia", "--n", "2", "--to", to),
-        ("audit",),
-        ("export", "lm-eval", out, str(tmp_path / "exported")),
-        ("export", "hub", out, str(tmp_path / "hub")),
-        ("nightly", *SWEEP, *common, "--out", out + "/nights", "--history", history),
-        ("nightly", *SWEEP, *common, "--out", out + "/nights", "--history", history),
-        ("generate", "mate", "--examples", "2", "--out", str(Path(to, "generated"))),
-        ("doctor",),
-    ]
+    common = f"--models-file {tmp_path}/models.yaml --data {data}"
+    places = {"source": maia_source, "common": common, "tmp": tmp_path}
     with connect(None):
-        for command in commands:
-            code = run(list(command))
+        for command in format_commands(ON_NEW_FOLDERS, data=data, out=out, history=history, to=to, **places):
+            code = run(command)
             assert code in (0, 1), (command, code)
             assert_untouched(planted)
     assert_untouched(planted)
@@ -71,6 +121,7 @@ def test_every_command_leaves_look_alikes_untouched(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_commands_on_finished_runs_leave_look_alikes_untouched(
     maia_source: Path, temporary: Path, tmp_path: Path
 ) -> None:
@@ -78,32 +129,35 @@ def test_commands_on_finished_runs_leave_look_alikes_untouched(
     (tmp_path / "models.yaml").write_text("".join(f"{name}: {{engine: random}}\n" for name in "mnopq"))
     (tmp_path / "policy.yaml").write_text("- {benchmark: maia, task: vsv, metric: statement_accuracy, at_least: 0}\n")
     planted = plant(temporary, Path(data, "maia"), Path(out), Path(history), Path(to))
-    needed = dict.fromkeys((Path(data, "maia/rejected.jsonl"), Path(history, "index.html")), b"a user's")
-    for path, content in needed.items():
-        path.write_bytes(content)
-    sweep = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--limit", "2", "--data", data)
-    sweep += ("--models-file", str(tmp_path / "models.yaml"), "--models", "m,n,o,p,q")
-    stressed = ("--out", str(tmp_path / "stressed"), "--conditions", "pixels", "--models", "m")
-    commands = [
-        ("ingest", "maia", str(maia_source), "--data", data),
-        ("run", *sweep, "--out", out),
-        ("stress", *sweep, *stressed),
-        ("compare", f"{out}:m", f"{out}:n", "--explain"),
-        ("power", out, "--difference", "0.1", "--metric", "statement_accuracy"),
-        ("gate", out, "--policy", str(tmp_path / "policy.yaml")),
-        ("items", out, "--to", to),
-        ("site", out, "--to", str(Path(to, "site"))),
-        ("site", out, "--to", str(Path(to, "site"))),
-        ("export", "eee", out, str(tmp_path / "eee")),
-        ("nightly", *sweep, "--models", "m", "--out", out + "/nights", "--history", history),
-    ]
-    for command in commands:
-        code = run(list(command))
+    needed = (Path(data, "maia/rejected.jsonl"), Path(data, "maia/manifest.json"), Path(out, "status.json"))
+    for path in (*needed, Path(history, "index.html")):
+        path.write_bytes(b"a user's")
+    common = "--benchmarks maia --tasks vsv --settings 1-frame --limit 2 --models m,n,o,p,q"
+    common += f" --data {data} --models-file {tmp_path}/models.yaml"
+    places = {"source": maia_source, "common": common, "tmp": tmp_path}
+    for command in format_commands(ON_FINISHED_RUNS, data=data, out=out, history=history, to=to, **places):
+        code = run(command)
         assert code in (0, 1, 4), (command, code)
         assert_untouched(planted)
-    assert_untouched({path.parent / "replaced" / path.name: content for path, content in needed.items()})
+    copies = (path.parent / "replaced" / path.name for path in (*needed, Path(history, "index.html")))
+    assert_untouched(dict.fromkeys(copies, b"a user's"))
     assert run(["site", out, "--to", to]) == 2
     assert_untouched(planted)
+
+
+@pytest.mark.slow
+def test_a_twin_leaves_look_alikes_untouched(temporary: Path, tmp_path: Path) -> None:
+    from tests.integration.test_twin import scored, write_twins
+
+    data, fresh = write_twins(tmp_path)
+    outs = [tmp_path / "out-True", tmp_path / "out-False"]
+    planted = {path: content for out in outs for path, content in plant(*(temporary, data, out, data, data)).items()}
+    for folder in (data, fresh):
+        scored(tmp_path, folder, is_published=folder == data)
+        assert_untouched(planted)
+    for command in format_commands(ON_TWINS, published=outs[0], twin=outs[1]):
+        assert run(command) == 0, command
+        assert_untouched(planted)
 
 
 def test_trainings_leave_look_alikes_untouched(tmp_path: Path) -> None:
@@ -141,7 +195,7 @@ def test_users_file_with_a_name_that_is_needed_is_kept_as_a_copy(
     out = tmp_path / "out"
     (out / "report").mkdir(parents=True)
     (out / "report/index.html").write_text("a user's page")
-    flags = (*SWEEP, "--models-file", str(tmp_path / "models.yaml"), "--data", maia_data, "--out", str(out))
+    flags = (*SWEEP.split(), "--models-file", str(tmp_path / "models.yaml"), "--data", maia_data, "--out", str(out))
     assert run(["run", *flags]) == 0
     assert "report/index.html was not written by vlmsweep; a copy is in replaced/" in caplog.text
     assert (out / "replaced/report/index.html").read_text() == "a user's page"
@@ -156,7 +210,7 @@ def test_users_lock_file_ends_a_run_and_stays(
     (tmp_path / "models.yaml").write_text(MODELS)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/lock.json").write_text(json.dumps({"packages": []}))
-    flags = (*SWEEP, "--models-file", str(tmp_path / "models.yaml"), "--data", maia_data)
+    flags = (*SWEEP.split(), "--models-file", str(tmp_path / "models.yaml"), "--data", maia_data)
     assert run(["run", *flags, "--out", str(tmp_path / "out")]) == 3
     assert "is not a lock of vlmsweep; move it away" in capsys.readouterr().err
     assert json.loads((tmp_path / "out/lock.json").read_text()) == {"packages": []}

@@ -51,10 +51,8 @@ def scored(folder: Path, data: Path, *, is_published: bool) -> str:
     return str(out)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Scenes that pass for published ones, and their twin, ingested."""
-    folder = tmp_path_factory.mktemp("twin")
+def write_twins(folder: Path) -> tuple[Path, Path]:
+    """Generate scenes that pass for published ones, and their twin; return where both are ingested."""
     scenes, twin = folder / "scenes", folder / "twin"
     generate = ["generate", "mate", "--seed", "7", "--out"]
     assert vlmsweep([*generate, str(scenes), "--objects", "3-5", "--examples", str(SCENES)]) == 0
@@ -65,6 +63,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     assert vlmsweep([*generate, str(twin), "--like", str(folder / "data")]) == 0
     assert vlmsweep(["ingest", "mate", str(twin), "--data", str(folder / "fresh")]) == 0
     return folder / "data", folder / "fresh"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Scenes that pass for published ones, and their twin, ingested."""
+    return write_twins(tmp_path_factory.mktemp("twin"))
 
 
 @pytest.mark.slow

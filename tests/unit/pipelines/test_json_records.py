@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
+from pipelines.json_records import MalformedError, dump_checked, dump_json, load_checked, read_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +67,12 @@ def test_damaged_file_is_refused(content: bytes) -> None:
 
 def test_file_of_an_early_version_has_no_checksum() -> None:
     assert load_checked(json.dumps({"a": 1}).encode()) == {"a": 1}
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u202e", "\u2066", "\udcff", "\uffff"])
+def test_json_is_text_for_a_terminal(char: str) -> None:
+    text = dump_json({f"a{char}": f"è{char}b"})
+    assert char not in text
+    assert "è" in text
+    assert text.encode()
+    assert json.loads(text) == {f"a{char}": f"è{char}b"}

@@ -1,0 +1,146 @@
+"""Hostile text in names of models, ids, categories, questions, answers and errors is shown as text alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+import unicodedata
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from jobs.cli.main import run
+from pipelines.ingest.dataset import Dataset
+from pipelines.storage.store import Store
+from tests.support.endpoint import EndpointRequest, ScriptedEndpoint, Status
+
+NAME = "=cmd()|\x1b[2J\x9b1m\u202e</script>\\input{hacked}&\n::error::x\n| x | 1 |"
+"""As a folder it has 3 characters for many of these, and 255 at most."""
+MARKUP = '</script><script>window.hacked=1</script><img src=x onerror="hacked()">'
+HOSTILE = f"{NAME}{MARKUP}\x00\r\x1b]0;title\x07\n## hacked\n% $ # _ {{ }} ~ ^"
+NUMBER = re.compile(r"[+-]?[\d.]+([eE][+-]?\d+)?")
+FOR_PEOPLE = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".txt", ".yaml")
+SWEEP = (
+    "--models chance,loud,broken --models-file {tmp}/models.yaml --benchmarks mine --data {tmp}/data --out {tmp}/out"
+)
+COMMANDS = f"""
+ingest table {{tmp}}/questions --columns {{tmp}}/columns.yaml --as mine --data {{tmp}}/data
+run {SWEEP} --verbose
+--log-format json report {SWEEP}
+report {SWEEP}
+score --predictions {{tmp}}/answers.jsonl --data {{tmp}}/data --out {{tmp}}/scored
+status {{tmp}}/out
+status {{tmp}}/scored
+compare {{tmp}}/scored {{tmp}}/scored
+compare {{tmp}}/scored {{tmp}}/scored --explain
+compare {{tmp}}/out {{tmp}}/scored
+power {{tmp}}/scored --difference 0.1
+gate {{tmp}}/scored --policy {{tmp}}/policy.yaml
+gate {{tmp}}/scored --policy {{tmp}}/unknown.yaml
+items {{tmp}}/scored --to {{tmp}}/items
+annotate {{tmp}}/scored --benchmark mine --n 4 --to {{tmp}}/forms
+leaderboard {{tmp}}/scored {{tmp}}/out --to {{tmp}}/leaderboard
+site {{tmp}}/scored --to {{tmp}}/site
+export hub {{tmp}}/scored {{tmp}}/hub
+export lm-eval {{tmp}}/scored {{tmp}}/lm-eval
+export hf-eval {{tmp}}/scored {{tmp}}/hf-eval --datasets mine=owner/name
+export eee {{tmp}}/scored {{tmp}}/eee
+export inspect {{tmp}}/scored {{tmp}}/inspect --no-media
+"""
+
+
+def answer(request: EndpointRequest) -> str | Status:
+    """Answer with hostile text, or refuse with it."""
+    return Status(400, HOSTILE) if request.body["model"] == "broken" else f"A {HOSTILE}"
+
+
+def write_inputs(folder: Path) -> None:
+    """Write questions about a picture, two of which cannot be read in, their columns, and policies."""
+    (folder / "questions").mkdir()
+    Image.new("RGB", (60, 60), "red").save(folder / "questions/red.png")
+    rows = [
+        {
+            "id": f"{n}{NAME}",
+            "image": "red.png" if n else f"{HOSTILE}.png",
+            "question": f"{n} {HOSTILE}",
+            "options": [f"right {HOSTILE}", f"wrong {n}"],
+            "answer": "A" if n != 1 else HOSTILE,
+            "category": f"{'=+-@'[n % 4]}{HOSTILE}",
+            "l2-category": f"{HOSTILE}{n % 2}",
+        }
+        for n in range(14)
+    ]
+    (folder / "questions/questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "columns.yaml").write_text(f"title: {json.dumps(f'Title {HOSTILE}')}\ncitation: {json.dumps(HOSTILE)}\n")
+    line = {"benchmark": "mine", "metric": "accuracy", "at_least": 0}
+    (folder / "policy.yaml").write_text(json.dumps([line]))
+    (folder / "unknown.yaml").write_text(json.dumps([{**line, "model": HOSTILE}]))
+
+
+def write_answers(folder: Path) -> None:
+    """Write answers of five models: none to one question, and one to a question that there is not."""
+    names = sorted(sample.sample_id for sample in Dataset.open(Store(str(folder / "data")), "mine").samples())
+    row = {"benchmark": "mine", "task": "choice", "setting": "default", "variant": ""}
+    rows = [
+        {**row, "model": model, "sample_id": name, "output": f"A {HOSTILE}" if n % size else "B" if n else None}
+        for size, model in enumerate((NAME, *(f"{first}{NAME}" for first in "m@+-")), 2)
+        for n, name in enumerate([*names, HOSTILE])
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def assert_clean(text: str, where: str) -> None:
+    """Check that no character of a text moves a cursor or turns the order of the others."""
+    unsafe = {ascii(char) for char in text if char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cs")}
+    assert not unsafe | {ascii(char) for char in text if char == "\u202e"}, where
+
+
+def assert_is_text(path: Path) -> None:
+    """Check a file by its kind."""
+    text, where = path.read_bytes().decode(), str(path)
+    if path.suffix == ".csv":
+        cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+        assert_clean("\n".join(cells), where)
+        assert not [cell for cell in cells if cell[:1] in tuple("=+-@\t") and not NUMBER.fullmatch(cell)], where
+        return
+    assert_clean(text, where)
+    if path.suffix == ".svg":
+        tags = {str(element.tag).rpartition("}")[2] for element in ET.fromstring(text).iter()}
+        assert not tags & {"script", "image", "img", "a"}, where
+    elif path.suffix == ".tex":
+        assert "\\input" not in text, where
+    elif path.suffix in (".html", ".md"):
+        assert "<script>window" not in text, where
+        assert "<img src=x" not in text, where
+    if path.suffix == ".md":
+        assert not re.search(r"^\s*(## hacked|\| x \|)", text, re.MULTILINE), where
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_hostile_is_raw_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_inputs(tmp_path)
+    with ScriptedEndpoint(answer) as endpoint:
+        entry = f"{{engine: openai, base_url: {endpoint.base_url}, model: MODEL}}\n"
+        entries = [f"{model}: {entry.replace('MODEL', model)}" for model in ("loud", "broken")]
+        (tmp_path / "models.yaml").write_text("".join(["chance: {engine: random}\n", *entries]))
+        for line in COMMANDS.strip().splitlines():
+            if line.startswith("score "):
+                write_answers(tmp_path)
+            code = run(shlex.split(line.format(tmp=tmp_path)))
+            shown = capfd.readouterr()
+            assert code in (0, 1, 2, 4), (line, code, shown.err)
+            assert "Traceback" not in shown.err
+            for text in (shown.out, shown.err):
+                assert_clean(text, line)
+                assert not [each for each in text.splitlines() if each.strip().startswith("::")], line
+    data = ("questions", "plan", "answers.jsonl", "columns.yaml", "policy.yaml", "unknown.yaml")
+    files = [path for path in tmp_path.rglob("*") if path.suffix in FOR_PEOPLE and not {*path.parts} & {*data}]
+    assert len(files) > 100
+    for path in files:
+        assert_is_text(path)
