@@ -26,22 +26,24 @@ HOSTILE = f"{NAME}{MARKUP}\x00\r\x1b]0;title\x07\n## hacked\n% $ # _ {{ }} ~ ^"
 NUMBER = re.compile(r"[+-]?[\d.]+([eE][+-]?\d+)?")
 FOR_PEOPLE = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".txt", ".yaml")
 SWEEP = (
-    "--models chance,loud,broken --models-file {tmp}/models.yaml --benchmarks mine --data {tmp}/data --out {tmp}/out"
+    "--models chance,loud,broken --models-file {tmp}/in/models.yaml --benchmarks mine --data {tmp}/data --out {tmp}/out"
 )
 COMMANDS = f"""
-ingest table {{tmp}}/questions --columns {{tmp}}/columns.yaml --as mine --data {{tmp}}/data
+ingest table {{tmp}}/in/questions --columns {{tmp}}/in/columns.yaml --as mine --data {{tmp}}/data
 run {SWEEP} --verbose
 --log-format json report {SWEEP}
 report {SWEEP}
-score --predictions {{tmp}}/answers.jsonl --data {{tmp}}/data --out {{tmp}}/scored
+score --predictions {{tmp}}/in/answers.jsonl --data {{tmp}}/data --out {{tmp}}/scored
 status {{tmp}}/out
 status {{tmp}}/scored
 compare {{tmp}}/scored {{tmp}}/scored
-compare {{tmp}}/scored {{tmp}}/scored --explain
+score --predictions {{tmp}}/in/first.jsonl --data {{tmp}}/data --out {{tmp}}/first
+score --predictions {{tmp}}/in/second.jsonl --data {{tmp}}/data --out {{tmp}}/second
+compare {{tmp}}/first {{tmp}}/second --explain
 compare {{tmp}}/out {{tmp}}/scored
 power {{tmp}}/scored --difference 0.1
-gate {{tmp}}/scored --policy {{tmp}}/policy.yaml
-gate {{tmp}}/scored --policy {{tmp}}/unknown.yaml
+gate {{tmp}}/scored --policy {{tmp}}/in/policy.yaml
+gate {{tmp}}/scored --policy {{tmp}}/in/unknown.yaml
 items {{tmp}}/scored --to {{tmp}}/items
 annotate {{tmp}}/scored --benchmark mine --n 4 --to {{tmp}}/forms
 leaderboard {{tmp}}/scored {{tmp}}/out --to {{tmp}}/leaderboard
@@ -61,7 +63,7 @@ def answer(request: EndpointRequest) -> str | Status:
 
 def write_inputs(folder: Path) -> None:
     """Write questions about a picture, two of which cannot be read in, their columns, and policies."""
-    (folder / "questions").mkdir()
+    (folder / "questions").mkdir(parents=True)
     Image.new("RGB", (60, 60), "red").save(folder / "questions/red.png")
     rows = [
         {
@@ -82,16 +84,17 @@ def write_inputs(folder: Path) -> None:
     (folder / "unknown.yaml").write_text(json.dumps([{**line, "model": HOSTILE}]))
 
 
-def write_answers(folder: Path) -> None:
+def write_answers(folder: Path, data: Path) -> None:
     """Write answers of five models: none to one question, and one to a question that there is not."""
-    names = sorted(sample.sample_id for sample in Dataset.open(Store(str(folder / "data")), "mine").samples())
+    names = sorted(sample.sample_id for sample in Dataset.open(Store(str(data)), "mine").samples())
     row = {"benchmark": "mine", "task": "choice", "setting": "default", "variant": ""}
     rows = [
         {**row, "model": model, "sample_id": name, "output": f"A {HOSTILE}" if n % size else "B" if n else None}
         for size, model in enumerate((NAME, *(f"{first}{NAME}" for first in "m@+-")), 2)
         for n, name in enumerate([*names, HOSTILE])
     ]
-    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for name, chosen in (("answers", rows), ("first", rows[: len(names)]), ("second", rows[-len(names) :])):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, chosen)))
 
 
 def assert_clean(text: str, where: str) -> None:
@@ -122,25 +125,25 @@ def assert_is_text(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_nothing_hostile_is_raw_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    write_inputs(tmp_path)
+    inputs = tmp_path / "in"
+    write_inputs(inputs)
     with ScriptedEndpoint(answer) as endpoint:
         entry = f"{{engine: openai, base_url: {endpoint.base_url}, model: MODEL}}\n"
         entries = [f"{model}: {entry.replace('MODEL', model)}" for model in ("loud", "broken")]
-        (tmp_path / "models.yaml").write_text("".join(["chance: {engine: random}\n", *entries]))
+        (inputs / "models.yaml").write_text("".join(["chance: {engine: random}\n", *entries]))
         for line in COMMANDS.strip().splitlines():
-            if line.startswith("score "):
-                write_answers(tmp_path)
+            if "answers.jsonl" in line:
+                write_answers(inputs, tmp_path / "data")
             code = run(shlex.split(line.format(tmp=tmp_path)))
             shown = capfd.readouterr()
-            assert code in (0, 1, 2, 4), (line, code, shown.err)
+            assert code in ((2,) if "unknown" in line or "/out {tmp}/scored" in line else (0, 1, 4)), (line, shown.err)
             assert "Traceback" not in shown.err
             for text in (shown.out, shown.err):
                 assert_clean(text, line)
                 assert not [each for each in text.splitlines() if each.strip().startswith("::")], line
-    data = ("questions", "plan", "answers.jsonl", "columns.yaml", "policy.yaml", "unknown.yaml")
-    files = [path for path in tmp_path.rglob("*") if path.suffix in FOR_PEOPLE and not {*path.parts} & {*data}]
+    files = [path for path in tmp_path.rglob("*") if path.suffix in FOR_PEOPLE and tmp_path / "in" not in path.parents]
     assert len(files) > 100
     for path in files:
         assert_is_text(path)

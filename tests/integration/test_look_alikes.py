@@ -52,17 +52,16 @@ compare {out}:m {out}:n --explain
 power {out} --difference 0.1 --metric statement_accuracy
 gate {out} --policy {tmp}/policy.yaml
 items {out} --to {to}
-annotate {out} --benchmark maia --n 2 --to {to}
 site {out} --to {to}/site
 site {out} --to {to}/site
 export eee {out} {tmp}/eee
 export inspect {out} {tmp}/inspect
-export hf-eval {out} {tmp}/hf-eval --datasets maia=owner/name
 nightly {common} --models m --out {out}/nights --history {history}
 """
 ON_TWINS = """
 twin {published} {twin}
 twin {published} {twin}
+export hf-eval {published} {tmp}/hf-eval --datasets mate=owner/name
 """
 ELSEWHERE = {
     "finetune": "test_trainings_leave_look_alikes_untouched, and the refusal below",
@@ -155,7 +154,7 @@ def test_a_twin_leaves_look_alikes_untouched(temporary: Path, tmp_path: Path) ->
     for folder in (data, fresh):
         scored(tmp_path, folder, is_published=folder == data)
         assert_untouched(planted)
-    for command in format_commands(ON_TWINS, published=outs[0], twin=outs[1]):
+    for command in format_commands(ON_TWINS, published=outs[0], twin=outs[1], tmp=tmp_path):
         assert run(command) == 0, command
         assert_untouched(planted)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from models.errors import suggest
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import is_person
+from pipelines.clean_text import one_line
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest, load_existing_run
 from pipelines.plan.selection import check_names
@@ -90,7 +91,7 @@ def _model_pairs(a: OutputSide, b: OutputSide, name: str) -> list[tuple[Manifest
         return [(next(iter(first.values())), next(iter(second.values())))]
     pairs = [(entry, second[model]) for model, entry in first.items() if model in second]
     if not pairs or (a.out.uri == b.out.uri and not (a.model or b.model)):
-        models = f"{', '.join(first)}; {', '.join(second)}"
+        models = one_line(f"{', '.join(first)}; {', '.join(second)}")
         raise UsageError(f"{name}: which models are meant is not clear ({models}); name them as OUT:MODEL")
     return pairs
 
