@@ -16,6 +16,7 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
+from models.byte_counts import format_bytes
 from models.engine_choice import repeated_prefix_reason
 from models.engines.empty_weights import measured_size
 from models.engines.hub import DEFAULT_REVISION, ask_hub, cached_folder, hub_id
@@ -135,7 +136,7 @@ def _location(uri: str) -> CheckResult:
         return CheckResult(uri, "ok", "reachable and writable")
     free = shutil.disk_usage(_existing(Path(uri).expanduser())).free
     state = "ok" if free >= MIN_DISK_BYTES else "note"
-    return CheckResult(uri, state, f"writable, {free / 1e9:.0f} GB free" + ("" if state == "ok" else ": low"))
+    return CheckResult(uri, state, f"writable, {format_bytes(free)} free" + ("" if state == "ok" else ": low"))
 
 
 def _existing(path: Path) -> Path:
@@ -201,7 +202,7 @@ def _offloaded(result: CheckResult, spec: ModelSpec, weights: float, nodes: Sequ
 
 
 def _on_cpu(name: str, why: str, weights: float, memory: int, unable: str) -> CheckResult:
-    detail = f"{why}; {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
+    detail = f"{why}; {format_bytes(weights)} of weights against {memory / 1e9:.0f} GB of memory"
     if weights * CPU_MARGIN > memory:
         return CheckResult(name, unable, f"{detail}: does not fit")
     return CheckResult(name, "ok", f"{detail}: runs on the CPU, slowly")
@@ -228,5 +229,5 @@ def _describe(placement: Placement) -> str:
     return (
         f"tensor_parallel {placement.tensor_parallel}, {placement.replicas} replicas per node, "
         f"batches of {placement.batch_size}, "
-        f"{placement.bytes_per_gpu / 1e9:.1f} of {placement.gpu_bytes / 1e9:.0f} GB on each GPU"
+        f"{format_bytes(placement.bytes_per_gpu)} of {placement.gpu_bytes / 1e9:.0f} GB on each GPU"
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from models.byte_counts import format_bytes
 from models.entry_fields import Shape
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file, read_gguf_header, read_tensors
@@ -202,9 +203,9 @@ def _without_room(placement: Placement, spec: ModelSpec, gpus: int) -> Placement
         need = placement.need
         share = f", which {placement.per_gpu} replicas share" if placement.per_gpu > 1 else ""
         reason = (
-            f"needs {placement.bytes_per_gpu / 1e9:.1f} GB on each of {placement.tensor_parallel} GPUs{share} (weights "
-            f"{need.weights / 1e9:.1f} GB, activations {need.activations / 1e9:.1f} GB), and the smallest "
-            f"has {placement.gpu_bytes / 1e9:.1f} GB: use more or larger GPUs"
+            f"needs {format_bytes(placement.bytes_per_gpu)} on each of {placement.tensor_parallel} GPUs{share} "
+            f"(weights {format_bytes(need.weights)}, activations {format_bytes(need.activations)}), and the smallest "
+            f"has {format_bytes(placement.gpu_bytes)}: use more or larger GPUs"
         )
         if spec.batch_size and spec.batch_size > 1:
             reason += ", or a smaller batch_size"

@@ -8,6 +8,7 @@ from typing import Any
 
 from cluster.hardware import local_gpus, local_memory
 from jobs.doctor import CPU_MARGIN, CheckResult, models_here
+from models.byte_counts import format_bytes
 from models.engines.empty_weights import measured_size
 from models.engines.offload import OffloadPlan, offload_rows, plan_offload
 from models.fingerprint import is_unpinned
@@ -39,7 +40,7 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
     return [
         name,
         "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
-        f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.1f}" if size else "",
+        str(rounded_gb(size.parameters * bytes_per_weight(spec, size))) if size else "",
         f"{spec.tensor_parallel / spec.replicas_per_gpu:g}" if spec.runs_locally else "0",
         ", ".join(spec.papers),
         spec.engine,
@@ -48,6 +49,11 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
         "" if check.state == "ok" else check.detail,
     ]
+
+
+def rounded_gb(count: float) -> float:
+    """Return bytes as GB with one decimal, or three where that is 0."""
+    return round(count / 1e9, 1) or round(count / 1e9, 3)
 
 
 def load_of(plan: ModelPlan) -> BatchShape:
@@ -78,9 +84,9 @@ def placement_summary(spec: ModelSpec, plan: ModelPlan, cards: Sequence[int] = (
     origin = "detected" if cards or any(local_gpus()) else "assumed: no local GPU"
     text = (
         f"{_gpus_a_replica(placement)}, "
-        f"{placement.bytes_per_gpu / 1e9:.1f} GB each (weights {placement.need.weights / 1e9:.1f}, "
-        f"activations {placement.need.activations / 1e9:.1f}, "
-        f"cache {(placement.bytes_per_gpu - placement.need.without_cache) / 1e9:.1f} at {placement.batch_size} rows) "
+        f"{format_bytes(placement.bytes_per_gpu)} each (weights {format_bytes(placement.need.weights)}, "
+        f"activations {format_bytes(placement.need.activations)}, "
+        f"cache {format_bytes(placement.bytes_per_gpu - placement.need.without_cache)} at {placement.batch_size} rows) "
         f"of {placement.gpu_bytes / 1e9:.0f} GB ({origin})"
     )
     if not placement.fits:
@@ -111,7 +117,7 @@ def _gpus_a_replica(placement: Placement) -> str:
 def _on_cpu(weights: float) -> dict[str, Any]:
     """Describe the placement of an entry with `device: cpu`."""
     memory = local_memory()[0]
-    text = f"on the CPU (device: cpu): {weights / 1e9:.1f} GB of weights against {memory / 1e9:.0f} GB of memory"
+    text = f"on the CPU (device: cpu): {format_bytes(weights)} of weights against {memory / 1e9:.0f} GB of memory"
     fits = weights * CPU_MARGIN <= memory
     summary = {"fits": fits, "words": text if fits else f"{text}; does not fit"}
     return {**summary, "stated": None, "proposed": None, "offload": None}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from models.availability import GGUF_NOT_INSTALLED
+from models.byte_counts import format_bytes
 from models.engines.load_progress import weights_progress
 from models.errors import EngineUnreachableError
 from models.fingerprint import content_fingerprint
@@ -20,7 +21,6 @@ from models.weight_headers import GgufHeader, check_gguf
 _log = logging.getLogger(__name__)
 
 _BYTES = {"float32": 4}  # of a weight as stored; else 2
-_GB = 1e9
 
 
 def converted_folder(path: Path, dtype: str, cache: Path) -> Path:
@@ -49,10 +49,10 @@ def _convert(path: Path, header: GgufHeader, dtype: str, folder: Path) -> None:
     free = shutil.disk_usage(folder.parent).free
     if size > free:
         raise EngineUnreachableError(
-            f"{path} cannot be converted: it takes {size / _GB:.1f} GB as {dtype}, and {free / _GB:.1f} GB of disk "
+            f"{path} cannot be converted: it takes {format_bytes(size)} as {dtype}, and {format_bytes(free)} of disk "
             f"are free at {folder.parent}"
         )
-    _log.warning("converting %s to %.1f GB of %s in %s, once on this machine", path, size / _GB, dtype, folder)
+    _log.warning("converting %s to %s of %s in %s, once on this machine", path, format_bytes(size), dtype, folder)
     part = folder.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from models.byte_counts import format_bytes
 from models.engines.weight_store import weights_folder
 from models.gpu_memory import MAX_ROWS, BatchShape, MemoryNeed
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
@@ -38,7 +39,7 @@ class OffloadPlan:
     def summary(self) -> str:
         """Describe the devices and the time."""
         return (
-            f"offload brings {self.host / 1e9:.1f} GB of weights from CPU memory and {self.disk / 1e9:.1f} GB from "
+            f"offload brings {format_bytes(self.host)} of weights from CPU memory and {format_bytes(self.disk)} from "
             f"disk for each prefill and each token of a batch, which takes {self.seconds_per_pass:.3g} s at "
             f"{HOST_BYTES_PER_S / 1e9:g} GB/s from memory and {DISK_BYTES_PER_S / 1e9:g} GB/s from disk"
         )

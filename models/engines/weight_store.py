@@ -17,6 +17,7 @@ import shutil
 import stat
 from pathlib import Path
 
+from models.byte_counts import format_bytes
 from models.engines.hub import hub_id
 from models.engines.launch import LaunchedModel
 from models.engines.weights import known_bytes
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 COMPLETE = ".complete"
 """Marker of a whole copy: the text whose hash names the folder. Its time is that of the last use, its lock a user's."""
-_GB = 1e9
 _HELD: dict[Path, int] = {}
 """The locked markers of this process."""
 
@@ -57,7 +57,7 @@ def check_disk(spec: ModelSpec) -> None:
     free = shutil.disk_usage(next(folder for folder in (cache, *cache.parents) if folder.is_dir())).free
     if needed > free:
         raise EngineUnreachableError(
-            f"{spec.model} cannot be fetched: its weights take {needed / _GB:.1f} GB, and {free / _GB:.1f} GB of "
+            f"{spec.model} cannot be fetched: its weights take {format_bytes(needed)}, and {format_bytes(free)} of "
             f"{cache} are free; free some, or set HF_HOME to a folder on a larger disk"
         )
 
@@ -99,8 +99,8 @@ def make_room(needed: int, folder: Path) -> None:
     while (free := shutil.disk_usage(folder).free) < needed:
         if not copies:
             raise OSError(
-                f"{needed / _GB:.1f} GB are to be written, and {free / _GB:.1f} GB of {folder} are free; free some, or "
-                "set HF_HOME to a folder on a larger disk"
+                f"{format_bytes(needed)} are to be written, and {format_bytes(free)} of {folder} are free; free some, "
+                "or set HF_HOME to a folder on a larger disk"
             )
         _delete_unused(copies.pop(0))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from models.byte_counts import format_bytes
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
 from models.weight_headers import check_gguf, gguf_file, read_tensors
@@ -14,7 +15,6 @@ from models.weight_headers import check_gguf, gguf_file, read_tensors
 _STORED_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
 _LOADED_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-_GB = 1e9
 
 
 def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
@@ -23,11 +23,11 @@ def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
     share = total // spec.tensor_parallel
     if share > free:
         per_rank = (
-            f", {share / _GB:.1f} GB for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
+            f", {format_bytes(share)} for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
         )
         raise EngineUnreachableError(
-            f"{model.source} does not fit: its weights take {total / _GB:.1f} GB as {spec.dtype}{per_rank}, and "
-            f"{free / _GB:.1f} GB of {memory_name} are free; raise tensor_parallel, use a smaller dtype or a larger "
+            f"{model.source} does not fit: its weights take {format_bytes(total)} as {spec.dtype}{per_rank}, and "
+            f"{format_bytes(free)} of {memory_name} are free; raise tensor_parallel, use a smaller dtype or a larger "
             "machine"
         )
 

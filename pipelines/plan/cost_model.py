@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWorkload
+from models.byte_counts import format_bytes
 from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
@@ -44,7 +45,8 @@ def describe_load(spec: ModelSpec, seconds: float, gpu: GpuProfile | None = None
     if not spec.runs_locally or not size or size < 1e9:
         return ""
     planned = gpu.start_s + size / gpu.load_bytes_per_s
-    return f": {size / 1e9:.1f} GB in {seconds:.0f} s, {size / seconds / 1e9:.2f} GB/s; the plan counts {planned:.0f} s"
+    speed = format_bytes(size / seconds)
+    return f": {format_bytes(size)} in {seconds:.0f} s, {speed}/s; the plan counts {planned:.0f} s"
 
 
 def model_workloads(

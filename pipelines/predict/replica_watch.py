@@ -10,6 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from models.byte_counts import format_bytes
 from pipelines.predict.replica_board import LoadProgress
 
 log = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ def format_load_progress(load: LoadProgress, *, since: tuple[float, float], now:
     """
     name, loaded, total = load
     seconds, new_bytes = now - since[0], loaded - since[1]
-    rate = f", {new_bytes / seconds / _GB:.2f} GB/s" if seconds > 0 and new_bytes > 0 else ""
+    rate = f", {format_bytes(new_bytes / seconds)}/s" if seconds > 0 and new_bytes > 0 else ""
     remaining = f", {(total - loaded) * seconds / new_bytes:.0f} s left" if rate and loaded < total else ""
     concurrent = f" ({count} replicas load)" if count > 1 else ""
     return f"{name} weights, {loaded / _GB:.2f} of {total / _GB:.2f} GB{rate}{remaining}{concurrent}"

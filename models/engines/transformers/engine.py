@@ -36,7 +36,8 @@ class TransformersEngine:
     """Answers calls with a checkpoint of transformers.
 
     Input tokens include pixels, output tokens the end token; cached tokens are those that another call paid for.
-    `latency_s` is the time of the batches in which a call was prefilled and answered.
+    `latency_s` is the time in which a call was prefilled and answered, with the calls of its batch; not what it waits
+    for a place in one.
     """
 
     has_own_timeout = False
@@ -217,7 +218,6 @@ class TransformersEngine:
 
     def _answer(self, prompts: Sequence[SharedPrompt]) -> Iterator[CallReply]:
         """Answer prompts in a batch that is kept full; in halves where memory runs out, padded after other errors."""
-        started = perf_counter()
         model, rows = self._shared, min(len(prompts), self._rows(prompts))
         left, error = dict(enumerate(prompts)), None
         answers = model.generate(prompts, max_rows=rows) if model is not None else iter(())
@@ -226,10 +226,10 @@ class TransformersEngine:
             if not isinstance(ended, dict):
                 error = ended
                 break
-            seconds = perf_counter() - started
+            now = perf_counter()
             for index, tokens in ended.items():
                 shared = left.pop(index)
-                yield self._reply(shared.prompt, tokens, seconds + shared.seconds, shared.cached)
+                yield self._reply(shared.prompt, tokens, now - shared.begun + shared.seconds, shared.cached)
         if not left:
             return
         if error is not None and is_out_of_memory(error) and len(left) > 1:

@@ -14,6 +14,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from models.byte_counts import format_bytes
 from models.engines.gguf_conversion import converted_folder
 from models.engines.hub import adapter_folder, adapter_id
 from models.engines.launch import LaunchedModel
@@ -30,7 +31,6 @@ _log = logging.getLogger(__name__)
 _RANGE = 32 << 20  # bytes of one request; an interrupted download goes on after its last whole range
 _CONCURRENT = 8  # requests
 _PAUSES_S = (1.0, 4.0, 15.0)  # before a range is read again
-_GB = 1e9
 
 
 def ensure_local(spec: ModelSpec) -> LaunchedModel:
@@ -132,7 +132,9 @@ def _copy(client: Any, bucket: str, prefix: str, objects: list[tuple[str, int, s
     missing = [item for item in objects if _size(paths[item[0]]) != item[1]]
     remaining = sum(size - (_size(_part(paths[name])) or 0) for name, size, _ in missing)
     make_room(remaining, folder.parent)
-    _log.warning("fetching %.1f GB of weights from s3://%s/%s, once on this machine", remaining / _GB, bucket, prefix)
+    _log.warning(
+        "fetching %s of weights from s3://%s/%s, once on this machine", format_bytes(remaining), bucket, prefix
+    )
     count = _progress_counter(total - remaining, total)
     for name, size, etag in missing:
         paths[name].parent.mkdir(parents=True, exist_ok=True)

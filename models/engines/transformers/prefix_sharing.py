@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import torch
@@ -74,6 +75,7 @@ class SharedPrompt:
     logits: Tensor | None = None  # [vocabulary] of the first token, when the whole prompt is prefilled
     is_single: bool = False  # no other prompt has its path now
     seconds: float = 0.0  # of the prefill
+    begun: float = 0.0  # when its answer began, by `perf_counter`: it waits for a place in a batch before
 
 
 class SharedModel:
@@ -157,6 +159,8 @@ class SharedModel:
             self._verify(prompt)
 
     def _start(self, prompts: Sequence[SharedPrompt]) -> tuple[PackedSequences, Tensor]:
+        for shared in prompts:
+            shared.begun = perf_counter()
         limits = [shared.prompt.call.generation.max_new_tokens for shared in prompts]
         answer_tokens = min(_INITIAL_ANSWER_TOKENS, *limits)
         paths, tails = [shared.path for shared in prompts], [shared.tail for shared in prompts]

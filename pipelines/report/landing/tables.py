@@ -25,8 +25,9 @@ _MATRIX_NOTE: Final = (
     "clips or scenes (p < 0.05, Holm's correction over the benchmarks). A dash was not measured."
 )
 _COST_NOTE: Final = (
-    "Tokens of the answers in this output. Seconds: from a request to its answer, of a batch the whole batch. Cost: by "
-    "the prices of the models file; a dash has no price there."
+    "Tokens of the answers in this output. Seconds: from a request to its answer, without the wait "
+    "for a place in a batch; the requests of a batch share them. Cost: by the prices of the models file; a dash has no "
+    "price there."
 )
 
 

@@ -135,7 +135,7 @@ def test_missing_key_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("cards", "detail"),
     [
-        ([], "does not fit; offload brings 0.0 GB of weights from CPU memory and 102.0 GB from disk"),
+        ([], "does not fit; offload brings 0 bytes of weights from CPU memory and 102.0 GB from disk"),
         ([80], "use more or larger GPUs; offload brings 44.8 GB of weights from CPU memory and 46.0 GB from disk"),
     ],
 )

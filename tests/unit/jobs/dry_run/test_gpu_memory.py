@@ -55,7 +55,7 @@ def test_rows_of_an_offloaded_model_fit_beside_its_weights() -> None:
 def test_an_entry_on_cpus_needs_no_gpu() -> None:
     summary = gpu_memory.placement_summary(entry(device="cpu", parameters_b=0.1), PLAN, [80 * GB])
     assert summary is not None
-    assert summary["words"].startswith("on the CPU (device: cpu): 0.2 GB of weights against ")
+    assert summary["words"].startswith("on the CPU (device: cpu): 200 MB of weights against ")
     assert (summary["fits"], summary["stated"], summary["proposed"]) == (True, None, None)
     huge = gpu_memory.placement_summary(entry(device="cpu", parameters_b=9e5), PLAN, [80 * GB])
     assert huge is not None

@@ -32,4 +32,4 @@ def test_load_progress_is_reported_as_bytes_without_a_progress_bar(
 def test_load_progress_line_shows_rate_and_time_left() -> None:
     assert format_load_progress(("loading", 0.0, 4e9), since=(0.0, 0.0), now=0.0) == "loading weights, 0.00 of 4.00 GB"
     line = format_load_progress(("fetching", 20e9, 145e9), since=(10.0, 15e9), now=20.0, count=2)
-    assert line == "fetching weights, 20.00 of 145.00 GB, 0.50 GB/s, 250 s left (2 replicas load)"
+    assert line == "fetching weights, 20.00 of 145.00 GB, 500 MB/s, 250 s left (2 replicas load)"

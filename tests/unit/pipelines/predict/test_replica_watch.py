@@ -34,7 +34,7 @@ def test_loading_and_answered_rows_are_noted(monkeypatch: pytest.MonkeyPatch) ->
     assert notes == [
         "the model's process starts and loads its weights",
         "loading weights, 1.00 of 4.00 GB",
-        "loading weights, 3.00 of 4.00 GB, 0.50 GB/s, 2 s left",
+        "loading weights, 3.00 of 4.00 GB, 500 MB/s, 2 s left",
         "",
         "160 rows answered of units that are not stored yet",
         "",

@@ -121,6 +121,7 @@ def test_calls_begin_as_others_end(
     calls = calls_about((PICTURE,), (OTHER,), (CLIP,), limits=(24,))
     rows: list[int] = []
     before: list[int] = []  # the steps before each reply
+    latencies: list[float] = []
     step = PackedModel.step
 
     def recorded(model: PackedModel, packed: PackedSequences, tokens: Sequence[int]) -> torch.Tensor:
@@ -136,16 +137,20 @@ def test_calls_begin_as_others_end(
             assert isinstance(reply.outcome, Answer)
             answered[reply.call_id] = (reply.outcome.text, reply.outcome.output_tokens)
             before.append(len(rows))
+            latencies.append(reply.latency_s)
         return answered
 
     expected = answers(100)
     tokens = [expected[call.call_id][1] for call in calls]
     assert len(set(tokens)) > 4
     monkeypatch.setattr(PackedModel, "step", recorded)
+    for module in ("engine", "prefix_sharing"):
+        monkeypatch.setattr(f"models.engines.transformers.{module}.perf_counter", lambda: float(len(rows)))
     assert answers(4) == expected
     assert max(rows) == 4
     gaps = [later - earlier for earlier, later in itertools.pairwise([0, *before[len(calls) :]])]
     assert max(gaps) <= 24, "a reply waits for longer than an answer takes"
+    assert 0 < max(latencies[len(calls) :]) <= 24, "the wait for a place in the batch is no part of an answer's time"
     assert len(rows) < sum(max(tokens[start : start + 4]) - 1 for start in range(0, len(tokens), 4))
 
 
