@@ -18,14 +18,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jobs.demo.checkpoint import TRAINED_MODEL
+from pipelines.nightly.history import History
+from pipelines.nightly.page import history_page
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.paths import ROOT
+from tests.unit.pipelines.nightly.test_page import write_nights
 
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
 MAX_BYTES = 150_000
 REPORT_PAGES: Mapping[str, str] = {"report": "index.html", "benchmark": "benchmark-mate.html", "items": "items.html"}
-SITE_PAGES: Mapping[str, str] = {"site": "site/samples.html#benchmark=mate", "leaderboard": "board/leaderboard.html"}
+SITE_PAGES: Mapping[str, str] = {
+    "site": "site/samples.html#benchmark=mate",
+    "leaderboard": "board/leaderboard.html",
+    "form": "forms/vague-ann.html",
+    "history": "history.html",
+}
 VIEWER_PAGES: Mapping[str, str] = {"viewer-list": "samples?benchmark=mate&task=img2img"}
 _SHOWN = """new Promise((resolve) => setTimeout(resolve, 500)).then(() => Promise.all([...document.images]
   .filter((image) => image.getBoundingClientRect().top < innerHeight && image.getBoundingClientRect().left < innerWidth)
@@ -80,14 +88,27 @@ def own_questions(folder: Path) -> Path:
     return folder / "out"
 
 
+def write_pages(out: str, folder: Path) -> None:
+    """Write an output's site, leaderboard and form, and the history of drawn nights."""
+    for command, target, *flags in (
+        ("site", "site"),
+        ("leaderboard", "board"),
+        ("annotate", "forms", "--benchmark", "vague", "--tasks", "mcq", "--n", "8", "--people", "ann"),
+    ):
+        arguments = [command, out, "--to", str(folder / target), *flags]
+        subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], cwd=ROOT, check=True)
+    nights = History(f"{folder}/history")
+    write_nights(nights, ["model-a", "model-b", "model-c"])
+    (folder / "history.html").write_text(history_page(nights), encoding="utf-8")
+
+
 def main(out: str) -> None:
-    """Take all pictures of an output's report, site and leaderboard, and of the viewer."""
+    """Take all pictures of an output's report, site, leaderboard and form, of a history, and of the viewer."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder, browser(Path(folder)) as page:
         for name, file in REPORT_PAGES.items():
             take(page, (Path(out) / "report" / file).resolve().as_uri(), PICTURES / f"{name}.webp")
-        for arguments in (["site", out, "--to", f"{folder}/site"], ["leaderboard", out, "--to", f"{folder}/board"]):
-            subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], cwd=ROOT, check=True)
+        write_pages(out, Path(folder))
         for name, file in SITE_PAGES.items():
             take(page, f"{Path(folder).as_uri()}/{file}", PICTURES / f"{name}.webp")
         mine = own_questions(Path(folder)) / "report" / "benchmark-mine.html"
