@@ -16,12 +16,11 @@ from cluster.connect import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason
-from models.byte_counts import format_bytes
 from models.engine_choice import repeated_prefix_reason
 from models.engines.empty_weights import measured_size
 from models.engines.hub import DEFAULT_REVISION, ask_hub, cached_folder, hub_id
 from models.engines.offload import plan_offload
-from models.gpu_memory import Placement, bytes_per_weight, plan_placement
+from models.gpu_memory import Placement, bytes_per_weight, format_bytes, plan_placement
 from models.spec import ModelSpec
 from pipelines.errors import PipelineError
 from pipelines.storage.backend import is_remote

@@ -33,7 +33,7 @@ def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
     Raises:
         ModelsFileError: a file is missing, is not UTF-8 YAML, repeats a key, or holds an invalid entry.
     """
-    models = dict(_catalog())
+    models = dict(catalog())
     for file in files:
         models.update(_read_file(Path(file)))
     return {name: choose_engine(spec) for name, spec in models.items()}
@@ -49,8 +49,10 @@ def trust_remote_code(models: Mapping[str, ModelSpec], names: Iterable[str]) -> 
 
 
 @cache
-def _catalog() -> Mapping[str, ModelSpec]:
-    return {name: spec for path in sorted(CATALOG.glob("*.yaml")) for name, spec in _read_file(path).items()}
+def catalog() -> Mapping[str, ModelSpec]:
+    """Return the entries of the catalog as they are written, some with `engine: auto`."""
+    files = sorted(CATALOG.glob("*.yaml"))
+    return {name: spec for path in files for name, spec in _read_file(path, is_shipped=True).items()}
 
 
 def select_models(names: Iterable[str], models: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
@@ -79,9 +81,9 @@ def named_models(names: Iterable[str], models: Mapping[str, ModelSpec], flag: st
     return selected
 
 
-def _read_file(path: Path) -> dict[str, ModelSpec]:
+def _read_file(path: Path, *, is_shipped: bool = False) -> dict[str, ModelSpec]:
     try:
-        data, tree = read_yaml(path, "models file")
+        data, tree = read_yaml(path, "models file", is_shipped=is_shipped)
     except YamlFileError as error:
         raise ModelsFileError(str(error)) from error
     if data is None:

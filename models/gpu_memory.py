@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from models.byte_counts import format_bytes
 from models.entry_fields import Shape
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file, read_gguf_header, read_tensors
@@ -194,6 +193,14 @@ def _place(spec: ModelSpec, size: ModelSize, gpus: Sequence[int], batch: BatchSh
         bytes_per_gpu=total,
         per_gpu=spec.replicas_per_gpu,
     )
+
+
+def format_bytes(count: float) -> str:
+    """Return bytes in the largest of GB, MB and kB of which there is at least one: small files have no 0.0 GB."""
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} GB"
+    unit, size = ("MB", 1e6) if count >= 1e6 else ("kB", 1e3) if count >= 1e3 else ("bytes", 1)
+    return f"{count / size:.0f} {unit}"
 
 
 def _without_room(placement: Placement, spec: ModelSpec, gpus: int) -> Placement:

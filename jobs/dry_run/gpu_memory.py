@@ -8,11 +8,10 @@ from typing import Any
 
 from cluster.hardware import local_gpus, local_memory
 from jobs.doctor import CPU_MARGIN, CheckResult, models_here
-from models.byte_counts import format_bytes
 from models.engines.empty_weights import measured_size
 from models.engines.offload import OffloadPlan, offload_rows, plan_offload
 from models.fingerprint import is_unpinned
-from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, plan_placement
+from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_per_weight, format_bytes, plan_placement
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 
@@ -40,7 +39,7 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
     return [
         name,
         "withdrawn" if spec.withdrawn else {"ok": "yes", "note": "not known"}.get(check.state, "no"),
-        str(rounded_gb(size.parameters * bytes_per_weight(spec, size))) if size else "",
+        f"{size.parameters * bytes_per_weight(spec, size) / 1e9:.3g}" if size else "",
         f"{spec.tensor_parallel / spec.replicas_per_gpu:g}" if spec.runs_locally else "0",
         ", ".join(spec.papers),
         spec.engine,
@@ -49,11 +48,6 @@ def _model_row(name: str, spec: ModelSpec, check: CheckResult) -> list[str]:
         "not pinned" if is_unpinned(spec) else (spec.revision or ""),
         "" if check.state == "ok" else check.detail,
     ]
-
-
-def rounded_gb(count: float) -> float:
-    """Return bytes as GB with one decimal, or three where that is 0."""
-    return round(count / 1e9, 1) or round(count / 1e9, 3)
 
 
 def load_of(plan: ModelPlan) -> BatchShape:

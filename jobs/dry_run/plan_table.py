@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary, rounded_gb
+from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import schedule_summary
 from jobs.output import print_json, print_line
@@ -194,7 +194,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "prompt_tokens": plan.prompt_tokens,
         "least_tokens": plan.prompt_tokens - saved_tokens(plan, spec),
         "gpus": spec.max_gpus,
-        "gpu_gb": (rounded_gb(placed.bytes_per_gpu) if placed else "unknown") if uses_gpu else 0,
+        "gpu_gb": (float(f"{placed.bytes_per_gpu / 1e9:.3g}") if placed else "unknown") if uses_gpu else 0,
         "placement": placement_summary(spec, plan) if local else None,
         "price": price if price or local or spec.is_random else "no price given",
         "price_usd": dollars,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from models.availability import GGUF_NOT_INSTALLED
-from models.byte_counts import format_bytes
 from models.engines.load_progress import weights_progress
 from models.errors import EngineUnreachableError
 from models.fingerprint import content_fingerprint
+from models.gpu_memory import format_bytes
 from models.weight_headers import GgufHeader, check_gguf
 
 _log = logging.getLogger(__name__)

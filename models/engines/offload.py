@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.byte_counts import format_bytes
 from models.engines.weight_store import weights_folder
-from models.gpu_memory import MAX_ROWS, BatchShape, MemoryNeed
+from models.gpu_memory import MAX_ROWS, BatchShape, MemoryNeed, format_bytes
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 if TYPE_CHECKING:

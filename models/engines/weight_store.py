@@ -17,11 +17,11 @@ import shutil
 import stat
 from pathlib import Path
 
-from models.byte_counts import format_bytes
 from models.engines.hub import hub_id
 from models.engines.launch import LaunchedModel
 from models.engines.weights import known_bytes
 from models.errors import EngineUnreachableError
+from models.gpu_memory import format_bytes
 from models.scratch import private_folder
 from models.spec import ModelSpec
 

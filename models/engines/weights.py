@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.byte_counts import format_bytes
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
+from models.gpu_memory import format_bytes
 from models.weight_headers import check_gguf, gguf_file, read_tensors
 
 _STORED_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWorkload
-from models.byte_counts import format_bytes
 from models.engine_choice import repeated_prefix_reason
+from models.gpu_memory import format_bytes
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.units import WorkUnit

@@ -10,7 +10,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from models.byte_counts import format_bytes
+from models.gpu_memory import format_bytes
 from pipelines.predict.replica_board import LoadProgress
 
 log = logging.getLogger(__name__)

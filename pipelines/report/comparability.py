@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from models.catalog_loader import load_models
+from models.catalog_loader import catalog
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
@@ -135,9 +135,9 @@ def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str
     stated = tuple(row["name"] for row in spec.get("published_as", ()) if row["benchmark"] == name)
     if stated:
         return stated
-    catalog = load_models()
-    same_weights = [entry for entry in catalog.values() if is_same_model(spec, entry)]
-    entries = [catalog[model]] if model in catalog else same_weights or _published_as(name, model)
+    entry = catalog().get(model)
+    same_weights = [other for other in catalog().values() if is_same_model(spec, other)]
+    entries = [entry] if entry else same_weights or _published_as(name, model)
     printed = [text for entry in entries for paper, text in _printed_names(entry) if paper == name]
     return tuple(dict.fromkeys(printed)) or (model,)
 
@@ -145,9 +145,9 @@ def published_names(model: str, spec: Mapping[str, Any], name: str) -> tuple[str
 def published_settings(model: str, spec: Mapping[str, Any], name: str) -> dict[str, frozenset[str]]:
     """Return printed name -> published settings, for names under which a paper prints several models."""
     stated = spec.get("published_as") or ()
-    catalog = load_models()
-    if not stated and model in catalog:
-        stated = [printed.model_dump() for printed in catalog[model].published_as]
+    entry = catalog().get(model)
+    if not stated and entry:
+        stated = [printed.model_dump() for printed in entry.published_as]
     return {
         row["name"]: frozenset(row["settings"]) for row in stated if row["benchmark"] == name and row.get("settings")
     }
@@ -163,7 +163,7 @@ def is_same_model(spec: Mapping[str, Any], entry: ModelSpec) -> bool:
 @cache
 def _published_as(name: str, printed: str) -> tuple[ModelSpec, ...]:
     """Return the catalog entries whose numbers a benchmark's paper prints under a name."""
-    return tuple(spec for spec in load_models().values() if (name, printed) in _printed_names(spec))
+    return tuple(spec for spec in catalog().values() if (name, printed) in _printed_names(spec))
 
 
 def _printed_names(spec: ModelSpec) -> list[tuple[str, str]]:

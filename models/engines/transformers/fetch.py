@@ -14,7 +14,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from models.byte_counts import format_bytes
 from models.engines.gguf_conversion import converted_folder
 from models.engines.hub import adapter_folder, adapter_id
 from models.engines.launch import LaunchedModel
@@ -22,6 +21,7 @@ from models.engines.load_progress import report_progress
 from models.engines.weight_store import check_disk, complete, folder_of, hold, is_complete, make_room, weights_folder
 from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
+from models.gpu_memory import format_bytes
 from models.shell.connections import check_object_store
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file

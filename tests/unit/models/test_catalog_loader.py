@@ -16,6 +16,7 @@ from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_plain_path, is_unpinned
 from models.gpu_memory import ASSUMED_GPU_BYTES, model_size, plan_placement
 from models.spec import ModelSpec, TransformersEntry, VLLMEntry
+from models.strict_yaml import read_yaml
 from tests.support.published_frames import published, published_benchmarks
 from tests.support.published_models import NO_MODEL, models_published_as
 
@@ -385,3 +386,8 @@ class TestPaths:
 def test_file_without_end_is_refused() -> None:
     with pytest.raises(ModelsFileError, match="/dev/zero: larger than 64 MiB: that is no models file"):
         load_models(["/dev/zero"])
+
+
+@pytest.mark.parametrize("path", sorted(CATALOG.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_files_are_what_the_strict_reader_reads(path: Path) -> None:
+    assert read_yaml(path, "models file", is_shipped=True)[0] == read_yaml(path, "models file")[0]

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from models.catalog_loader import load_models
 from models.entry_fields import Shape
-from models.gpu_memory import DEGREES, BatchShape, ModelSize, memory_need, model_size, plan_placement
+from models.gpu_memory import DEGREES, BatchShape, ModelSize, format_bytes, memory_need, model_size, plan_placement
 from models.spec import ModelSpec
 
 SEVEN_B = ModelSize(
@@ -144,3 +144,11 @@ def test_replicas_that_share_a_gpu_share_its_memory() -> None:
     large = plan_placement(shared, SEVEN_B, [80 * GB] * 8)
     assert large.tensor_parallel == 1
     assert "which 4 replicas share" in plan_placement(shared, SEVEN_B, [24 * GB]).reason
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (9000, "9 kB"), (35_200_000, "35 MB"), (14.04e9, "14.0 GB")],
+)
+def test_sizes_have_the_unit_in_which_they_are_not_zero(count: float, text: str) -> None:
+    assert format_bytes(count) == text
