@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+RUNTIME := $(VENV)/.runtime
 OUT ?= demo-out
 # vLLM's CPU build pins another torch than the product: an environment of its own.
 VLLM_VENV := .venv-vllm
@@ -24,20 +25,28 @@ PROMETHEUS := .prometheus
 
 install: $(STAMP)
 
-# uv installs the locked packages in seconds; pip is the fallback, with its own index settings.
-$(STAMP): requirements.lock pyproject.toml
+# What runs, without the tools of development: half of the files. The demo compiles the modules that it imports.
+$(RUNTIME): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "vlmsweep needs Python 3.11 or newer; set PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "installing into $(VENV) with $(PYTHON), once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep -o '^uv==[0-9.]*' requirements.lock)"
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock \
-		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python infra/docker/requirements.py requirements.lock > $(VENV)/runtime.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/runtime.txt \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $(VENV)/runtime.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . \
 		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+# uv installs the locked packages in seconds; pip is the fallback, with its own index settings. All are compiled: warnings
+# of a compiler would be errors in tests.
+$(STAMP): $(RUNTIME)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
 # One setting of each benchmark; every one with ARGS=--all.
-demo: $(STAMP)
+demo: $(RUNTIME)
 	@$(BIN)/vlmsweep demo --out $(OUT) $(ARGS)
 
 # Real answers: SmolLM2-135M-Instruct from a wheel of 93 MB answers the sample data in text alone and judges itself.

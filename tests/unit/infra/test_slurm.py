@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -181,3 +182,15 @@ def test_apptainer_recipe_installs_what_the_dockerfile_does() -> None:
     commands = {line.strip().removesuffix(" \\").removeprefix("RUN ").removeprefix("&& ") for line in cuda.splitlines()}
     shared = {line.strip() for line in script.splitlines()} & commands
     assert len(shared) == 4, shared
+
+
+def test_apptainer_sections_run_in_a_shell() -> None:
+    recipe = (FOLDER / "vlmsweep.def").read_text()
+    environment, check, start = (
+        recipe.partition(f"%{name}\n")[2].partition("\n%")[0] for name in ("environment", "test", "runscript")
+    )
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "HOME": "/nonexistent"}
+    for script, words in ((check, ["vlmsweep 0", "maia"]), (start, ["vlmsweep 0"])):
+        command = ["sh", "-c", f"{environment}\n{script}", "sh", "--version"]
+        output = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=True).stdout
+        assert [word for word in words if word not in output] == []

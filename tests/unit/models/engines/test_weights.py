@@ -36,7 +36,7 @@ def test_check_memory_reports_the_numbers_of_a_model_that_does_not_fit(checkpoin
     model = named(checkpoint_of("llama"), dtype="float32", tensor_parallel=2)
     total = weights.weights_bytes(Path(model.source), "float32")
     weights.check_memory(model, total // 2, "GPU memory")
-    with pytest.raises(EngineUnreachableError, match=r"does not fit: its weights take \d+ kB as float32.*2 ranks"):
+    with pytest.raises(EngineUnreachableError, match=r"does not fit: its weights take 6 MB as float32.*2 ranks"):
         weights.check_memory(model, total // 2 - 1, "GPU memory")
     weights.check_memory(named("org/on-a-hub"), 0, "memory")
     with pytest.raises(
