@@ -7,17 +7,23 @@ Ville's inequality it exceeds 1 / alpha at any time with a chance of at most alp
 that are rejected (Waudby-Smith and Ramdas 2020, Confidence sequences for sampling without replacement, NeurIPS;
 2024, Estimating means of bounded random variables by betting, JRSS-B 86(1), section 5 and appendix).
 
-A cluster's rows are one observation: it is the sum of its scores, filled up to the size of the largest cluster by rows
-that are worth the candidate. So a share of rows of unequal clusters is tested exactly, and no independence of rows
-within a cluster is assumed.
+Where each cluster is one row that is right or wrong, the number of right ones in the whole set decides the chance of
+each course of the draw, and limits at the looks of a run are exact: `exact_interval`.
+
+Otherwise a cluster's rows are one observation: it is the sum of its scores, filled up to the size of the largest
+cluster by rows that are worth the candidate. So a share of rows of unequal clusters is tested exactly, and no
+independence of rows within a cluster is assumed.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.metrics.intervals import LEVEL, FloatArray, Interval
 
@@ -27,6 +33,78 @@ _LARGEST_BET: Final = 0.9
 _HALVINGS: Final = 16
 _PRIOR: Final = 0.25  # variance that one cluster beforehand stands for
 _TINY: Final = 1e-9
+_DEVIATIONS: Final = 12
+"""Standard deviations beyond which hits between two looks are impossible: a chance of 1e-18 or so."""
+_STEPS_BACK: Final = 4
+
+
+def exact_interval(hits: Sequence[int], counts: Sequence[int], population: int, spent: Sequence[float]) -> Interval:
+    """Return the interval of a share of right rows, which holds at all looks at once with 1 - the last of `spent`.
+
+    There were `hits` among the first `counts` of a `population`, drawn without replacement, at each look so far; by
+    then the chance of an error may be `spent`, fixed beforehand. Candidates are rejected that were at any look.
+    """
+    misses = [count - right for count, right in zip(counts, hits, strict=True)]
+    low, high = (_fewest(each, tuple(counts), population, tuple(spent)) for each in (hits, misses))
+    return Interval(low / population, 1 - high / population)
+
+
+def _fewest(hits: Sequence[int], counts: tuple[int, ...], population: int, spent: tuple[float, ...]) -> int:
+    """Return the fewest hits in the population that no look rejects as too few."""
+
+    def is_rejected(candidate: int) -> bool:
+        limits = _limits(candidate, counts, population, spent)
+        return any(right >= limit for right, limit in zip(hits, limits, strict=True))
+
+    low, high = hits[-1] - 1, population
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_rejected(middle) else (low, middle)
+    # Limits are whole numbers: a candidate somewhat below one that is rejected may not be.
+    return next(each for each in range(max(hits[-1], high - _STEPS_BACK), high + 1) if not is_rejected(each))
+
+
+@lru_cache(maxsize=1 << 16)
+def _limits(hits: int, counts: tuple[int, ...], population: int, spent: tuple[float, ...]) -> tuple[int, ...]:
+    """Return from how many hits at each look on `hits` in the population are rejected as too few.
+
+    Draws without replacement are independent ones, given their sum over the population: the chances of courses that
+    stayed below the limits are convolutions. Each limit is the lowest that half of what may be `spent` allows.
+    """
+    if hits in {0, population}:
+        return tuple(1 if hits == 0 else count + 1 for count in counts)
+    share, limits = hits / population, list[int]()
+    whole = _binomial(np.array([hits]), population, share)
+    courses, first, before, used = np.ones(1), 0, 0, 0.0
+    for count, level in zip(counts, spent, strict=True):
+        drawn, before = count - before, count
+        reach = _DEVIATIONS * math.sqrt(drawn * share * (1 - share) + 1)
+        start, end = max(0, int(drawn * share - reach)), min(drawn, int(drawn * share + reach))
+        courses = np.convolve(courses, _binomial(np.arange(start, end + 1), drawn, share))
+        first += start
+        rest = hits - np.arange(first, first + len(courses))
+        chances = courses * _binomial(rest, population - count, share) / whole
+        tails = np.append(np.cumsum(chances[::-1])[::-1], 0.0)
+        length = int((used + tails <= level / 2).argmax())
+        used += float(tails[length])
+        limits.append(first + length)
+        courses = courses[: max(1, length)]
+    return tuple(limits)
+
+
+def _binomial(hits: npt.NDArray[np.int64], draws: int, share: float) -> FloatArray:
+    """Return the chances of so many hits in independent draws."""
+    logs, inside = _log_factorials(draws), (hits >= 0) & (hits <= draws)
+    right = hits[inside]
+    chances = np.zeros(len(hits))
+    ways = logs[draws] - logs[right] - logs[draws - right]
+    chances[inside] = np.exp(ways + right * math.log(share) + (draws - right) * math.log1p(-share))
+    return chances
+
+
+@lru_cache(maxsize=256)
+def _log_factorials(largest: int) -> FloatArray:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, largest + 1)))])
 
 
 def sequential_interval(
@@ -90,7 +168,7 @@ def log_evidence_of_order(better: FloatArray, worse: FloatArray, population: int
     count = np.arange(len(values))
     total, squares = np.cumsum(values) - values, np.cumsum(values**2) - values**2
     means = (0.5 + total) / (count + 1)
-    variances = (_PRIOR + 0.25 + squares) / (count + 1) - means**2
+    variances = (0.5 + squares) / (count + 1) - means**2
     gaps = means - 0.5
     bets = np.maximum(0.0, gaps / (np.maximum(variances, _TINY) + gaps**2))
     return log_evidence(values, population, 0.5, bets)

@@ -36,7 +36,8 @@ class Shape:
     def number(self, totals: FloatArray, reached: int) -> Number:
         """Return the headline of the clusters asked so far."""
         sizes = np.full(reached, float(self.rows))
-        return Number("accuracy", totals[:reached], sizes, self.clusters, float(self.rows))
+        counts = tuple(size for size in looks(self.clusters) if size <= reached)
+        return Number("accuracy", totals[:reached], sizes, self.clusters, float(self.rows), counts, self.clusters)
 
 
 SHAPES: Final[Mapping[str, Shape]] = {

@@ -128,13 +128,15 @@ def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> l
 
 def _look(sweep: Sweep, each: _BenchmarkRun, until: Until) -> None:
     """Score what was asked, and decide whether the benchmark is over."""
-    context, prefix = sweep.context, each.clusters[: each.reached]
+    context = sweep.context
     for warning in score_entries(sweep, each.entries):
         log.warning("%s", warning)
     for entry in each.entries:
         if entry.model not in each.requests:
             each.requests[entry.model] = EntryRequests.read(PlannedEntry(entry, context.entry_plans(entry)))
-        each.numbers[entry.model] = headlines(entry, each.requests[entry.model], context.out, prefix)
+        each.numbers[entry.model] = headlines(
+            entry, each.requests[entry.model], context.out, each.clusters, each.reached
+        )
     each.is_over = each.reached == len(each.clusters) or is_exact_enough(until, each.numbers)
     log.info("%s: looked after %d of %d clusters", each.name, each.reached, len(each.clusters))
 

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.metrics_kernel.definitions import Estimate, recorded_estimates
 from pipelines.metrics.intervals import FloatArray, Interval, ratio
-from pipelines.metrics.sequential import ALPHA, log_evidence_of_order, sequential_interval
+from pipelines.metrics.sequential import ALPHA, exact_interval, log_evidence_of_order, sequential_interval
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.stopping.until import Cluster, StoppedNumber, Until
+from pipelines.plan.stopping.until import Cluster, StoppedNumber, Until, looks
 from pipelines.report.entry_frame import EntryRequests, EntryScores
 from pipelines.storage.store import Store
 
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 DEFAULT_REACH = 0.02
 """For which the bets of intervals are made where a ranking ends the run."""
 Cell: TypeAlias = tuple[str, str]
+_DEVIATIONS: Final = 2.25
+"""Standard deviations to either side of an exact interval at the look for which most of the error is spent."""
+_ERROR: Final = 0.8 * ALPHA
+"""Of exact intervals: they hold a little more often than stated, for those of bets do so by far."""
+_EARLY: Final = 0.95
+"""Share of the error that is spent until then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,16 +45,38 @@ class Number:
     """Clusters that the number has in the whole plan."""
     largest: float
     """The most rows of one cluster that count."""
+    counts: tuple[int, ...] = ()
+    """Its clusters at each look so far."""
+    clusters: int = 0
+    """Of the whole benchmark."""
 
     def interval(self, reach: float) -> Interval:
         """Return the interval of the value of all clusters."""
-        return sequential_interval(self.totals, self.sizes, self.population, self.largest, reach)
+        is_binary = self.counts and self.largest == 1 and np.isin(self.totals, (0.0, 1.0)).all()
+        if not is_binary or len(self.totals) >= self.population:
+            return sequential_interval(self.totals, self.sizes, self.population, self.largest, reach)
+        hits, counts = ([int(of_rows[:count].sum()) for count in self.counts] for of_rows in (self.totals, self.sizes))
+        population = self.population - len(self.sizes) + counts[-1]  # what failed is not in the whole set either
+        return exact_interval(hits, counts, population, spent(self.clusters, population, reach)[: len(counts)])
+
+
+def spent(clusters: int, population: int, reach: float) -> list[float]:
+    """Return the chance of an error that is spent by each look but the last: most when half right is exact enough."""
+    times = [size / (clusters - size) for size in looks(clusters)[:-1]]  # variance falls with their inverse
+    needed = (_DEVIATIONS / reach) ** 2 / 4 / population
+    target = next((time for time in times if time >= needed), times[-1])
+    parts = [time / target for time in times]
+    return [_ERROR * (_EARLY * min(1.0, part**1.5) + (1 - _EARLY) * min(1.0, max(0.0, part - 1))) for part in parts]
 
 
 def headlines(
-    entry: ManifestEntry, requests: EntryRequests, out: Store, prefix: Sequence[Cluster]
+    entry: ManifestEntry, requests: EntryRequests, out: Store, clusters: Sequence[Cluster], reached: int
 ) -> dict[Cell, Number]:
-    """Return a number for each task and setting that has one: the first of the main metrics that is a mean of rows."""
+    """Return a number for each task and setting that has one: the first of the main metrics that is a mean of rows.
+
+    It is over the first `reached` of all clusters.
+    """
+    prefix = clusters[:reached]
     ids = {sample_id for cluster in prefix for sample_id in cluster.sample_ids}
     every = without_verdicts(EntryScores.read(out, entry).join(requests.columns))
     frame = every[every["sample_id"].isin(ids)].reset_index(drop=True)
@@ -63,7 +91,7 @@ def headlines(
         by_cell.setdefault(cell, {}).setdefault(estimate.metric.metric, []).append(estimate)
     firsts = {cell: next(iter(of_cell.items())) for cell, of_cell in by_cell.items()}
     numbers = {
-        cell: _number(metric, estimates, _planned_rows(entry, every, cell), prefix)
+        cell: _number(metric, estimates, _planned_rows(entry, every, cell), prefix, len(clusters))
         for cell, (metric, estimates) in firsts.items()
     }
     return {cell: number for cell, number in numbers.items() if number}
@@ -86,7 +114,7 @@ def _planned_rows(entry: ManifestEntry, frame: pd.DataFrame, cell: Cell) -> Coun
 
 
 def _number(
-    metric: str, estimates: Sequence[Estimate], planned: Counter[str], prefix: Sequence[Cluster]
+    metric: str, estimates: Sequence[Estimate], planned: Counter[str], prefix: Sequence[Cluster], clusters: int
 ) -> Number | None:
     names = [cluster.name for cluster in prefix if planned[cluster.name]]
     index = {name: number for number, name in enumerate(names)}
@@ -103,7 +131,9 @@ def _number(
     if not counting:
         return None
     largest = max(counting * max(planned.values()), float(sums[:, 1].max()))
-    return Number(metric, sums[:, 0], sums[:, 1], len(planned), largest)
+    counts = np.cumsum([cluster.name in index for cluster in prefix])
+    at_looks = tuple(int(counts[size - 1]) for size in looks(clusters) if size <= len(prefix))
+    return Number(metric, sums[:, 0], sums[:, 1], len(planned), largest, at_looks, clusters)
 
 
 def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Cell, Number]]) -> bool:

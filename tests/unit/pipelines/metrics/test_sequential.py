@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
+
 import numpy as np
 import pytest
 
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
-from pipelines.metrics.sequential import log_evidence, sequential_interval
+from pipelines.metrics.sequential import _limits, exact_interval, log_evidence, sequential_interval
 from pipelines.plan.stopping.until import Cluster, Until, looks, ordered_clusters
-from pipelines.sweep.until.numbers import Number, is_exact_enough
+from pipelines.sweep.until.numbers import Number, is_exact_enough, spent
 from tests.support.sequential_simulation import GAPS, SHAPES, Shape, simulate_intervals, simulate_rankings
 
 
@@ -18,6 +21,7 @@ from tests.support.sequential_simulation import GAPS, SHAPES, Shape, simulate_in
     [
         (SHAPES["MAIA's form, 500 clips"], 0.02, 0.6),
         (SHAPES["MATE, 5,500 scenes, 15% right"], 0.02, 0.6),
+        (SHAPES["MATE, 5,500 scenes, half right"], 0.02, 0.6),
         (SHAPES["MAIA, 100 clips"], 0.05, 0.4),
         (Shape(clusters=30, rows=2, share=0.5), 0.1, 0.0),
     ],
@@ -53,6 +57,48 @@ def test_an_interval_shrinks_and_ends_at_the_value() -> None:
     widths = [end.high - end.low for end in ends]
     assert widths == sorted(widths, reverse=True)
     assert ends[-1].low == ends[-1].high == pytest.approx(totals.mean())
+
+
+def test_exact_limits_are_crossed_with_the_chance_that_is_spent() -> None:
+    """All courses of 14 draws from 20, of which 9 are hits: by enumeration of where the hits are drawn."""
+    counts, allowed = (4, 8, 14), (0.02, 0.1, 0.3)
+    limits = _limits(9, counts, 20, allowed)
+    chances = [0.0, 0.0, 0.0]
+    for first, second, third in product(range(5), range(5), range(7)):
+        left = 9 - first - second - third
+        if not 0 <= left <= 6:
+            continue
+        ways = math.comb(4, first) * math.comb(4, second) * math.comb(6, third) * math.comb(6, left)
+        hits = (first, first + second, first + second + third)
+        crossed = next((look for look in range(3) if hits[look] >= limits[look]), None)
+        for look in range(3 if crossed is None else crossed, 3):
+            chances[look] += ways / math.comb(20, 9)
+    assert all(chance <= level / 2 + 1e-12 for chance, level in zip(chances, allowed, strict=True))
+    assert chances[2] > 0.05  # a lower limit would spend more: nothing is given away but by whole numbers
+
+
+def test_an_exact_interval_holds_the_value_at_all_looks() -> None:
+    """300 draws of a population in which half of the answers are right."""
+    missed, population = 0, 400
+    counts = looks(population)[:-1]
+    allowed = spent(population, population, 0.05)
+    for seed in range(300):
+        answers = np.random.default_rng(seed).permutation(np.arange(population) < 200)
+        hits = [int(answers[:count].sum()) for count in counts]
+        end = exact_interval(hits, counts, population, allowed)
+        missed += not end.low <= 0.5 <= end.high
+    assert missed <= 0.05 * 300
+
+
+def test_failed_rows_are_not_in_the_whole_set() -> None:
+    right = (np.random.default_rng(1).random(120) < 0.6).astype(float)
+    counts = tuple(size for size in looks(200) if size <= 120)
+    whole = Number("accuracy", right, np.ones(120), 200, 1.0, counts, 200).interval(0.05)
+    sizes = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)
+    failed = Number("accuracy", right * sizes, sizes, 200, 1.0, counts, 200).interval(0.05)
+    share = (right * sizes).sum() / sizes.sum()
+    assert failed.low < share < failed.high
+    assert failed.high - failed.low > whole.high - whole.low
 
 
 def test_evidence_is_infinite_where_the_rest_cannot_have_the_mean() -> None:
