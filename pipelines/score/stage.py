@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import nsmallest
 from typing import Any, TypeAlias
 
@@ -25,6 +26,7 @@ from pipelines.score.part_scorer import PartScorer, ScoringSpec
 from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import iter_parts, list_parts, part_folder, score_path
+from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -205,7 +207,7 @@ def _scored(scorer: PartScorer, parts: Sequence[tuple[str | FileInfo, bool]]) ->
     try:
         for part, is_scored in parts:
             try:
-                scorer.score(part, is_scored=is_scored)
+                retry_store(partial(scorer.score, part, is_scored=is_scored))
             except DamagedPartError as error:
                 damages.append(str(error))
             count += 1

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from pipelines.errors import StoreError
+from pipelines.errors import DamagedPartError, StoreError
 
 T = TypeVar("T")
 
@@ -19,10 +19,12 @@ TRANSIENT_PAUSES_S = (8.0, 16.0, 32.0, 60.0, 60.0)
 
 
 def retry_store(action: Callable[[], T]) -> T:
-    """Run an action, again after pauses when the store fails; if it refuses, a few times only."""
+    """Run an action, again after pauses when the store fails; if it refuses, a few times only; damage stays."""
     for pause in (*RETRY_PAUSES_S, *TRANSIENT_PAUSES_S):
         try:
             return action()
+        except DamagedPartError:
+            raise
         except StoreError as error:
             if pause in TRANSIENT_PAUSES_S and not error.is_transient:
                 raise

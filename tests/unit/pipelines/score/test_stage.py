@@ -9,11 +9,13 @@ import pytest
 
 from cluster.lazy import open_cluster
 from models.spec import ModelSpec
+from pipelines.errors import StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.plan.selection import Limit
 from pipelines.score.stage import score_parts
+from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
 
 
@@ -56,6 +58,21 @@ def test_damaged_part_is_skipped_with_a_warning(spec: RunSpec, caplog: pytest.Lo
     assert score(spec) == [path.name for path in intact]
     assert damaged.name in caplog.text
     assert "skipped" in caplog.text
+
+
+def test_store_that_is_away_for_a_while_does_not_end_scoring(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, failures = Store.put, iter([True, True])
+
+    def fail(store: Store, path: str, content: bytes, *, hold: bool = False) -> None:
+        if path.startswith("scores/") and next(failures, False):
+            raise StoreError("the object store cannot be reached", is_transient=True)
+        put(store, path, content, hold=hold)
+
+    monkeypatch.setattr(Store, "put", fail)
+    monkeypatch.setattr("pipelines.storage.retry.RETRY_PAUSES_S", (0.0,))
+    monkeypatch.setattr("pipelines.storage.retry.TRANSIENT_PAUSES_S", (0.01,))
+    assert score(spec) == [path.name for path in predictions(spec)]
+    assert not next(failures, None)
 
 
 def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
