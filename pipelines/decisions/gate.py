@@ -19,6 +19,7 @@ from pipelines.decisions.evidence import NORMAL, Evidence, p_below, quantile, ro
 from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
 from pipelines.decisions.policy import Line, Policy
 from pipelines.errors import UsageError
+from pipelines.metrics.intervals import DIFFERENCE
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
@@ -154,7 +155,9 @@ def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, rea
             raise UsageError("the policy compares with a baseline; give its output with --baseline OUT")
         new = read(out.uri, number.benchmark, number.model)
         gap, old = paired_gap(new, read(baseline.uri, number.benchmark, _counterpart(number, baseline)), number.key)
-        result = replace(result, value=gap.value, ci_low=gap.low, ci_high=gap.high, n=gap.n, baseline=old)
+        low, high = DIFFERENCE if number.unit == "fraction" else (gap.low, gap.high)
+        low, high = max(low, gap.low), min(high, gap.high)
+        result = replace(result, value=gap.value, ci_low=low, ci_high=high, n=gap.n, baseline=old)
         sign = -1 if number.metric in benchmark(number.benchmark).lower_is_better else 1
         return Claim(result, gap, -sign * float(line.margin or 0.0), sign)
     if number.ci_low is None or number.ci_high is None:

@@ -126,7 +126,16 @@ def test_gap_of_a_mean_is_that_of_the_comparison(two_models: Store) -> None:
     gap, old = paired_gap(entries["b"], entries["a"], MetricKey("statement_accuracy", "vsv", "1-frame"))
     (counts,) = (d for d in compare(two_models, two_models, ("a", "b")).differences if d.value == "correct")
     assert (gap.value, old) == (pytest.approx(counts.delta), pytest.approx(counts.mean_a))
-    assert (gap.low, gap.high) == (pytest.approx(counts.ci_low), pytest.approx(counts.ci_high))
+    ends = max(gap.low, -1.0), min(gap.high, 1.0)  # with few clips they may lie beyond what a share can differ by
+    assert ends == (pytest.approx(counts.ci_low), pytest.approx(counts.ci_high))
+
+
+def test_interval_of_a_gap_ends_where_shares_do(two_models: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    beyond = Evidence(-0.5, -1.25, 0.25, 9), 0.75
+    monkeypatch.setattr("pipelines.decisions.gate.paired_gap", lambda *_: beyond)
+    policy = Policy((Line(**LIMIT, model="a", not_worse_than="baseline", margin=0.5),))
+    (line,) = gate(two_models, policy, two_models).lines
+    assert (line.value, line.ci_low, line.ci_high, line.baseline) == (-0.5, -1.0, 0.25, 0.75)
 
 
 def test_limits_and_baseline_of_a_sweep(two_models: Store) -> None:
