@@ -29,7 +29,7 @@ Cell: TypeAlias = tuple[str, str]
 _DEVIATIONS: Final = 2.25
 """Standard deviations to either side of an exact interval at the look for which most of the error is spent."""
 _ERROR: Final = 0.8 * ALPHA
-"""The error of exact intervals at all looks together: a fifth below ALPHA, so that they hold more often than stated."""
+"""The error of exact intervals at all looks together: they hold more often than stated."""
 _EARLY: Final = 0.95
 """Share of the error that is spent until then."""
 
@@ -56,9 +56,7 @@ class Number:
         if not is_binary or len(self.totals) >= self.population:
             return sequential_interval(self.totals, self.sizes, self.population, self.largest, reach)
         hits, counts = ([int(of_rows[:count].sum()) for count in self.counts] for of_rows in (self.totals, self.sizes))
-        population = (
-            self.population - len(self.sizes) + counts[-1]
-        )  # clusters whose rows failed are left out of the whole set too
+        population = self.population - len(self.sizes) + counts[-1]  # failed clusters are outside of it too
         return exact_interval(hits, counts, population, spent(self.clusters, population, reach)[: len(counts)])
 
 
