@@ -13,8 +13,10 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psutil
 
@@ -37,35 +39,43 @@ SETTINGS = {
 times a second, and its cores, of which workers would get less than the nodes themselves."""
 
 
-def join_nodes(head: RayHead, count: int) -> int:
-    """Start nodes one after another; return how many joined before memory became scarce."""
+def join_nodes(head: RayHead, count: int, *resources: str) -> int:
+    """Start nodes of one CPU one after another; return how many joined before memory became scarce."""
     for number in range(count):
         if psutil.virtual_memory().available / 2**20 < RESERVE_MB:
             return number
         # One log monitor, the head's, is enough for a machine; a command that waits for its node to end costs 120 MB.
-        resources = ("--num-cpus=1", "--object-store-memory=80000000", "--include-log-monitor=false")
-        log = f"node-{number}.log"
-        node = head.start(f"--address=127.0.0.1:{head.gcs}", *resources, log=log, block=False)
+        flags = ("--num-cpus=1", "--object-store-memory=80000000", "--include-log-monitor=false", *resources)
+        log = f"node-{len(head.processes)}.log"
+        node = head.start(f"--address=127.0.0.1:{head.gcs}", *flags, log=log, block=False)
         if node.wait(START_S):
             raise RuntimeError((head.folder / log).read_text())
         print(f"  {number + 1} nodes, {psutil.virtual_memory().available / 2**20:.0f} MB free", flush=True)
     return count
 
 
-def run_sweep(head: RayHead, data: Path, out: Path, replicas: int) -> dict[str, float]:
-    """Run all predictions; return their seconds and the driver's largest resident size."""
-    models = out.parent / "models.yaml"
-    models.write_text(f"chance: {{engine: random, replicas: {{max: {replicas}}}}}\n")
+def run_sweep(
+    head: RayHead,
+    data: Path,
+    out: Path,
+    models: Mapping[str, Any],
+    *flags: str,
+    look: Callable[[psutil.Process], None] = lambda _driver: None,
+) -> dict[str, float]:
+    """Predict with all models and call `look` twice a second; return seconds and the driver's largest resident size."""
+    file = out.parent / "models.yaml"
+    file.write_text(json.dumps(models))
     command = [
-        *(sys.executable, "-m", "jobs.cli", "predict", "--models-file", str(models), "--models", "chance"),
-        *("--benchmarks", "maia", "--settings", "1-frame", "--data", str(data), "--out", str(out)),
-        *("--address", f"127.0.0.1:{head.gcs}"),
+        *(sys.executable, "-m", "jobs.cli", "predict", "--models-file", str(file), "--models", ",".join(models)),
+        *(*flags, "--data", str(data), "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"),
     ]
     start, peak, planned = time.monotonic(), 0.0, 0.0
     process = subprocess.Popen(command, env={**head.env, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
     while process.poll() is None:
         try:
-            peak = max(peak, psutil.Process(process.pid).memory_info().rss / 2**20)
+            driver = psutil.Process(process.pid)
+            peak = max(peak, driver.memory_info().rss / 2**20)
+            look(driver)
         except psutil.NoSuchProcess:
             break
         if not planned and pending(out) is not None:
@@ -98,7 +108,9 @@ def main() -> None:
         print(f"{requests} requests, {requests // PER_SAMPLE} questions", flush=True)
         with ray_head("--num-cpus=1", env=SETTINGS) as head:
             joined = join_nodes(head, args.nodes)
-            result = run_sweep(head, data, Path(folder, "out"), args.replicas)
+            models = {"chance": {"engine": "random", "replicas": {"max": args.replicas}}}
+            flags = ("--benchmarks", "maia", "--settings", "1-frame")
+            result = run_sweep(head, data, Path(folder, "out"), models, *flags)
     print(json.dumps({"nodes": joined, "requests": requests, "load": psutil.getloadavg()[0], **result}, indent=1))
 
 
