@@ -217,6 +217,8 @@ class _List:
     note: str
     rows: Sequence[ItemRow]
     columns: Sequence[str]
+    command: str = ""
+    is_counted: bool = True
 
 
 def _lists(report: ItemReport) -> Iterator[_List]:
@@ -224,10 +226,10 @@ def _lists(report: ItemReport) -> Iterator[_List]:
     yield _List(
         "Suspect labels",
         f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
-        "about three in five had a wrong label in simulations; a person decides: `vlmsweep annotate OUT "
-        f"--benchmark {report.matrix.benchmark} --suspects items.csv --n {SHOWN} --to forms` writes a form about them.",
+        "about three in five had a wrong label in simulations; a person decides, by a form about them:",
         [row for row in by_odds if row.suspect],
         ("Wrong", "Models agree on", "Log odds"),
+        f"vlmsweep annotate OUT --benchmark {report.matrix.benchmark} --suspects items.csv --n {SHOWN} --to forms",
     )
     yield _List(
         "Shortcuts",
@@ -242,6 +244,7 @@ def _lists(report: ItemReport) -> Iterator[_List]:
         else "The same question about the same media under another id.",
         [row for row in report.rows if row.duplicate_of],
         ("Same as",),
+        is_counted=not report.not_searched,
     )
     yield _List(
         "Items that strong models get wrong and weak ones right",

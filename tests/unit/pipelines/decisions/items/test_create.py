@@ -58,7 +58,22 @@ def test_duplicates_that_cannot_be_looked_for_are_said(
     (report,) = describe_items([five_models.uri])
     assert report.not_searched == f"{five_models.uri}: no data there"
     write_items([report], Store(str(tmp_path)))
-    assert "Not looked for: " in (tmp_path / "items.html").read_text()
+    page = (tmp_path / "items.html").read_text()
+    assert "Not looked for: " in page
+    assert "<h3>Duplicates</h3>" in page  # no count, which would be read as none
+
+
+def test_lists_without_items_say_zero_and_commands_are_code(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
+    plain = [replace(row, suspect=False, duplicate_of="") for row in report.rows]
+    write_items(
+        [replace(report, rows=(replace(plain[0], difficulty=0.2, suspect=True), *plain[1:]))], Store(str(tmp_path))
+    )
+    page = (tmp_path / "items.html").read_text()
+    assert "<h3>Suspect labels: 1</h3>" in page
+    assert "<td>20% of 5</td>" in page
+    assert "<h3>Duplicates: 0</h3>" in page
+    assert "<code>vlmsweep annotate OUT --benchmark maia" in page
 
 
 def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Store) -> None:
