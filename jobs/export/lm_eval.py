@@ -32,7 +32,7 @@ def export_lm_eval(run: ExportedRun, reader: RowReader, media: MediaReader, fold
     paths = []
     for model in dict.fromkeys(entry.model for entry in run.entries):
         model_folder = folder / safe_model(model)
-        model_folder.mkdir()
+        model_folder.mkdir(exist_ok=True)  # a model may have the name `media`
         entries = [entry for entry in run.entries if entry.model == model]
         counts: Counter[str] = Counter()
         for entry in entries:

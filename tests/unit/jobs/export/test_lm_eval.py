@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from jobs.cli.main import run
+from tests.support.viewer_output import write_output
+from tests.unit.jobs.export.conftest import answer
 
 
 @pytest.fixture
@@ -59,3 +61,10 @@ def test_results_hold_the_metrics_of_the_whole(exported: Path) -> None:
     assert [row["value"] for row in content["metrics"]] == [0.625, 0.5, None]
     assert content["n-samples"]["maia_oevqa_32-frames"] == {"original": 48, "effective": 48}
     assert results(exported, "new")["metrics"] == []
+
+
+def test_a_model_may_have_the_name_of_the_folder_of_media(maia_data: str, tmp_path: Path, folder: Path) -> None:
+    uri = write_output(str(tmp_path / "results"), maia_data, ["chance", "media"], answer)
+    assert run(["export", "lm-eval", uri, str(folder)]) == 0
+    assert lines(folder, "media", "maia_oevqa_32-frames")
+    assert (folder / lines(folder, "chance", "maia_oevqa_32-frames")[0]["media"][0]).is_file()
