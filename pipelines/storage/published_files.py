@@ -18,13 +18,11 @@ RECORD = ".vlmsweep-files.json"
 def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") -> None:
     """Write files, those of a report below a `folder`, from which files of its last version are deleted.
 
-    A file that no earlier call wrote, or that has changed since, is copied to `replaced/` before its name is taken.
-    Reports of versions that kept no record are recognized by their page.
+    A file that no earlier call wrote, that has changed since, or of which the record is lost or damaged, is copied to
+    `replaced/` before its name is taken.
     """
     record = _load_record(store)
     existing = {info.path: info for info in store.list(folder)}
-    is_ours = record is None and _is_report(store, f"{folder}/index.html", existing)
-    record = record or {}
     hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
     stale = {path: sha256 for path, sha256 in record.items() if path not in files}
     # Until all is written a file has its old content or its new one.
@@ -34,7 +32,7 @@ def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") ->
     for path, content in files.items():
         if path in existing and existing[path].is_known_to_be(content):
             continue
-        if path in existing and not is_ours and not _holds(store, path, unfinished[path]):
+        if path in existing and not _holds(store, path, unfinished[path]):
             reason = "has changed since vlmsweep wrote it" if path in record else "was not written by vlmsweep"
             log.warning("%s/%s %s; a copy is in replaced/", store.uri, path, reason)
             store.copy_aside(path, "replaced")
@@ -63,19 +61,16 @@ def put_named(store: Store, path: str, content: bytes, mark: bytes) -> None:
 def is_as_published(store: Store, path: str, content: bytes) -> bool:
     """Return whether a file's content is that of the record; one that is not on record is taken as it is."""
     sha256 = hashlib.sha256(content).hexdigest()
-    return sha256 in (_load_record(store) or {}).get(path, sha256).split()
+    return sha256 in _load_record(store).get(path, sha256).split()
 
 
-def _load_record(store: Store) -> dict[str, str] | None:
+def _load_record(store: Store) -> dict[str, str]:
     try:
         record = json.loads(store.get(RECORD))
-    except (FileNotFoundError, ValueError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _is_report(store: Store, page: str, existing: Mapping[str, object]) -> bool:
-    return page in existing and b"vlmsweep" in store.get(page)
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    is_record = isinstance(record, dict) and all(isinstance(hashes, str) for hashes in record.values())
+    return record if is_record else {}
 
 
 def _holds(store: Store, path: str, hashes: str) -> bool:

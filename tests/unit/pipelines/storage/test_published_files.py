@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.published_files import is_as_published, publish_files, put_named
+from pipelines.storage.published_files import RECORD, is_as_published, publish_files, put_named
 from pipelines.storage.store import Store
 
 
@@ -60,3 +60,17 @@ def test_an_unfinished_report_is_not_taken_for_an_edited_one(
     publish_files(out, {"report/a.csv": b"3", "report/b.csv": b"3"}, "report")
     assert contents(out) == {"report/a.csv": b"3", "report/b.csv": b"3"}
     assert not caplog.records
+
+
+@pytest.mark.parametrize("record", [None, b"", b"\xff{", b"[" * 100_000, b'{"report/a.csv": 1, "report/b.csv": []}'])
+def test_an_edited_file_is_copied_where_the_record_is_lost(tmp_path: Path, record: bytes | None) -> None:
+    out = Store(str(tmp_path))
+    publish_files(out, {"report/index.html": b"vlmsweep", "report/a.csv": b"1", "report/b.csv": b"1"}, "report")
+    out.put("report/a.csv", b"1, edited")
+    if record is None:
+        out.delete(RECORD)
+    else:
+        out.put(RECORD, record)
+    publish_files(out, {"report/index.html": b"vlmsweep", "report/a.csv": b"2"}, "report")
+    assert contents(out)["replaced/report/a.csv"] == b"1, edited"
+    assert contents(out)["report/b.csv"] == b"1"
