@@ -239,9 +239,7 @@ def _lists(report: ItemReport) -> Iterator[_List]:
     )
     yield _List(
         "Duplicates",
-        f"Not looked for: {report.not_searched}."
-        if report.not_searched
-        else "The same question about the same media under another id.",
+        f"Not looked for: {report.not_searched}." if report.not_searched else "The same prompt under another id.",
         [row for row in report.rows if row.duplicate_of],
         ("Same as",),
         is_counted=not report.not_searched,

@@ -18,8 +18,7 @@ from pipelines.storage.store import Store
 
 Item: TypeAlias = tuple[str, str]  # sample and variant
 
-BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")
-"""Settings in which models do not see the medium."""
+BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")  # their models see no medium
 
 
 @dataclass(frozen=True, slots=True, eq=False)
