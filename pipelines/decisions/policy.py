@@ -13,8 +13,7 @@ from models.errors import YamlFileError, suggest
 from models.strict_yaml import read_yaml
 from pipelines.errors import UsageError
 
-_LISTS: Final = ("policy", "lines", "rules", "metrics")
-"""Keys of which a policy that is a mapping has one, with its list."""
+_LISTS: Final = ("policy", "lines", "rules", "metrics")  # a policy that is a mapping has one of them
 
 
 class Line(BaseModel):

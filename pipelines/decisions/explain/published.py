@@ -28,8 +28,7 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_BYTES: Final = 32 << 20
-"""Of an entry's predictions as stored, up to which a report reads them again: some 100,000 rows of short answers."""
+MAX_BYTES: Final = 32 << 20  # predictions of an entry that a report reads again: some 100,000 rows of short answers
 _NO_ROWS: Final = "a paper's rows are not published: all that its number differs by is here"
 
 

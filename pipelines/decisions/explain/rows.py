@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEY: Final = ["task", "setting", "sample_id", "variant"]
-JUDGED: Final = ("accepted", "accepted_authors", "gpteval")
-"""Values that rest on a judge's verdict: they are kept when an answer is read again."""
+JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
 _OF_SAMPLE: Final = ("subset", "category", "cluster")
 _READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
 

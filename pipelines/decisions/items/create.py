@@ -12,17 +12,8 @@ import numpy as np
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.clean_text import one_line
+from pipelines.decisions.items import statistics
 from pipelines.decisions.items.matrix import AnswerMatrix, read_matrices
-from pipelines.decisions.items.statistics import (
-    SHORTCUT_SHARE,
-    SUSPECT_ODDS,
-    Compact,
-    compact_subset,
-    discrimination,
-    sample_shares,
-    shares_right,
-    suspicions,
-)
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
@@ -34,8 +25,7 @@ from pipelines.rendering.escaping import csv_cell
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
-MIN_MODELS: Final = 5
-"""Fewer models say nothing about an item: a share of four has an interval of half the scale."""
+MIN_MODELS: Final = 5  # fewer say nothing about an item: a share of four has an interval of half the scale
 SHOWN: Final = 50
 
 
@@ -53,6 +43,7 @@ class ItemRow:
     discrimination: float | None
     blind_models: int = 0  # with a score in a setting without the medium
     blind_share: float | None = None  # of them right
+    medium_share: float | None = None  # of what is not solved without the medium, solved with it; below 0: it misleads
     shortcut: bool = False
     suspect: bool = False
     agreed_answer: str = ""  # the wrong answer with most weight
@@ -68,7 +59,7 @@ class ItemReport:
     matrix: AnswerMatrix
     rows: tuple[ItemRow, ...]
     samples: tuple[str, ...]
-    compact: Compact
+    compact: statistics.Compact
     not_searched: str = ""  # why duplicates were not looked for
 
 
@@ -99,10 +90,13 @@ def _report(
         if other.is_blind and (other.benchmark, other.task) == (matrix.benchmark, matrix.task) and other is not matrix
     ]
     without = np.concatenate(blind) if blind else np.empty((0, len(matrix.items)))
-    wrong, strength = 1 - shares_right(matrix.right), discrimination(matrix.right)
-    blind_counts, blind_shares = np.sum(~np.isnan(without), axis=0), shares_right(without)
-    rows = []
-    for place, (item, suspicion) in enumerate(zip(matrix.items, suspicions(matrix.right, matrix.answers), strict=True)):
+    wrong, strength = 1 - statistics.shares_right(matrix.right), statistics.discrimination(matrix.right)
+    counts, blind_counts = (np.sum(~np.isnan(right), axis=0) for right in (matrix.right, without))
+    blind_shares = statistics.shares_right(without)
+    solved = 1 - wrong / np.where(blind_shares < 1, 1 - blind_shares, np.nan)  # right = blind + (1 - blind) x solved
+    solved[np.minimum(counts, blind_counts) < MIN_MODELS] = np.nan
+    rows, suspected = [], statistics.suspicions(matrix.right, matrix.answers)
+    for place, (item, suspicion) in enumerate(zip(matrix.items, suspected, strict=True)):
         share, n_blind = _number(blind_shares[place]), int(blind_counts[place])
         rows.append(
             ItemRow(
@@ -111,21 +105,22 @@ def _report(
                 setting=matrix.setting,
                 sample_id=item[0],
                 variant=item[1],
-                models=int(np.sum(~np.isnan(matrix.right[:, place]))),
+                models=int(counts[place]),
                 difficulty=_number(wrong[place]),
                 discrimination=_number(strength[place]),
                 blind_models=n_blind,
                 blind_share=share,
-                shortcut=n_blind >= MIN_MODELS and share is not None and share > SHORTCUT_SHARE,
-                suspect=suspicion is not None and suspicion.odds >= SUSPECT_ODDS,
+                medium_share=_number(solved[place]),
+                shortcut=n_blind >= MIN_MODELS and share is not None and share > statistics.SHORTCUT_SHARE,
+                suspect=suspicion is not None and suspicion.odds >= statistics.SUSPECT_ODDS,
                 agreed_answer=suspicion.answer if suspicion else "",
                 agreed_models=suspicion.models if suspicion else 0,
                 log_odds=suspicion.odds if suspicion else None,
                 duplicate_of=firsts.get((matrix.task, matrix.setting, *item), ""),
             )
         )
-    samples, shares = sample_shares(matrix.right, [sample for sample, _ in matrix.items])
-    return ItemReport(matrix, tuple(rows), samples, compact_subset(shares), not_searched)
+    samples, shares = statistics.sample_shares(matrix.right, [sample for sample, _ in matrix.items])
+    return ItemReport(matrix, tuple(rows), samples, statistics.compact_subset(shares), not_searched)
 
 
 def _number(value: float) -> float | None:
@@ -197,6 +192,7 @@ def _page(reports: Sequence[ItemReport]) -> str:
             "title": f"{benchmark(report.matrix.benchmark).title}: {report.matrix.task}, {report.matrix.setting}",
             "items": len(report.matrix.items),
             "models": len(report.matrix.models),
+            "parts": _two_parts(report.rows),
             "lists": list(_lists(report)),
             "compact": _compact_text(report).partition("\n")[0].removeprefix("# "),
         }
@@ -207,6 +203,14 @@ def _page(reports: Sequence[ItemReport]) -> str:
         .get_template("items.html.j2")
         .render(policy=policy, css=css, parts=parts, shown=SHOWN)
     )
+
+
+def _two_parts(rows: Sequence[ItemRow]) -> str:
+    """Return what is solved without the medium and what needs it; empty where too few models say."""
+    right = [(1 - (row.difficulty or 0.0), row.blind_share or 0.0) for row in rows if row.blind_models >= MIN_MODELS]
+    by_all, blind = np.mean(right, axis=0) if right else (0.0, 1.0)
+    needs = f" and {(by_all - blind) / (1 - blind):.0%} of the rest by it" if blind < 1 else ""
+    return f"{blind:.0%} of {len(right):,} items are solved without the medium{needs}." if right else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +226,11 @@ class _List:
 
 
 def _lists(report: ItemReport) -> Iterator[_List]:
-    by_odds = sorted(report.rows, key=lambda row: -(row.log_odds or 0.0))
     yield _List(
         "Suspect labels",
-        f"Models agree on another answer than the label, with log odds of at least {SUSPECT_ODDS:g}. Of such items "
-        "about three in five had a wrong label in simulations; a person decides, by a form about them:",
-        [row for row in by_odds if row.suspect],
+        f"Models agree on another answer than the label, with log odds of at least {statistics.SUSPECT_ODDS:g}. About "
+        "three in five such items had a wrong label in simulations; a person decides, by a form about them:",
+        sorted((row for row in report.rows if row.suspect), key=lambda row: -(row.log_odds or 0.0)),
         ("Wrong", "Models agree on", "Log odds"),
         f"vlmsweep annotate OUT --benchmark {report.matrix.benchmark} --suspects items.csv --n {SHOWN} --to forms",
     )
@@ -248,7 +251,7 @@ def _lists(report: ItemReport) -> Iterator[_List]:
         "Items that strong models get wrong and weak ones right",
         "Discrimination below -0.2.",
         sorted(
-            (row for row in report.rows if row.discrimination is not None and row.discrimination < -0.2),
+            (row for row in report.rows if (row.discrimination or 0.0) < -0.2),
             key=lambda row: row.discrimination or 0.0,
         ),
         ("Wrong", "Discrimination"),

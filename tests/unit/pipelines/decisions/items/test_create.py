@@ -42,6 +42,29 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_
     assert report.compact == compact_subset(np.array(shares))
 
 
+def test_right_is_what_needs_no_medium_and_what_the_medium_adds(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
+    assert {row.medium_share is None for row in report.rows} == {False, True}
+    for row in report.rows:
+        assert row.blind_share is not None
+        if row.medium_share is None:
+            assert row.blind_share == 1.0
+        else:
+            right = row.blind_share + (1 - row.blind_share) * row.medium_share
+            assert 1 - (row.difficulty or 0.0) == pytest.approx(right)
+    few = [replace(row, difficulty=0.2, blind_share=0.5, blind_models=5) for row in report.rows]
+    write_items([replace(report, rows=tuple(few))], Store(str(tmp_path)))
+    page = (tmp_path / "items.html").read_text()
+    assert f"50% of {len(few)} items are solved without the medium and 60% of the rest by it." in page
+
+
+def test_parts_rest_on_five_models_without_the_medium(five_models: Store, tmp_path: Path) -> None:
+    (report,) = describe_items([five_models.uri])
+    rows = tuple(replace(row, blind_models=4, blind_share=0.5, medium_share=None) for row in report.rows)
+    write_items([replace(report, rows=rows)], Store(str(tmp_path)))
+    assert "solved without the medium" not in (tmp_path / "items.html").read_text()
+
+
 def test_rows_of_a_table_that_ask_the_same_are_duplicates(table_out: Store) -> None:
     (report,) = describe_items([table_out.uri], ["mine"])
     assert {row.sample_id: row.duplicate_of for row in report.rows if row.duplicate_of} == {"5": "4"}
