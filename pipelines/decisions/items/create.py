@@ -165,8 +165,7 @@ def write_items(reports: Sequence[ItemReport], to: Store) -> list[str]:
 def _csv(rows: Iterator[ItemRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = [field.name for field in fields(ItemRow)]
-    writer.writerow(names)
+    writer.writerow(names := [field.name for field in fields(ItemRow)])
     for row in rows:
         cells = (getattr(row, name) for name in names)
         writer.writerow(["" if cell is None else csv_cell(str(cell)) for cell in cells])
@@ -207,8 +206,9 @@ def _page(reports: Sequence[ItemReport]) -> str:
 
 def _two_parts(rows: Sequence[ItemRow]) -> str:
     """Return what is solved without the medium and what needs it; empty where too few models say."""
-    right = [(1 - (row.difficulty or 0.0), row.blind_share or 0.0) for row in rows if row.blind_models >= MIN_MODELS]
-    by_all, blind = np.mean(right, axis=0) if right else (0.0, 1.0)
+    both = (row for row in rows if min(row.models, row.blind_models) >= MIN_MODELS)
+    right = [(1 - (row.difficulty or 0.0), row.blind_share or 0.0) for row in both]
+    by_all, blind = np.mean(right or [(0.0, 1.0)], axis=0)
     needs = f" and {(by_all - blind) / (1 - blind):.0%} of the rest by it" if blind < 1 else ""
     return f"{blind:.0%} of {len(right):,} items are solved without the medium{needs}." if right else ""
 

@@ -60,9 +60,10 @@ def test_right_is_what_needs_no_medium_and_what_the_medium_adds(five_models: Sto
 
 def test_parts_rest_on_five_models_without_the_medium(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
-    rows = tuple(replace(row, blind_models=4, blind_share=0.5, medium_share=None) for row in report.rows)
-    write_items([replace(report, rows=rows)], Store(str(tmp_path)))
-    assert "solved without the medium" not in (tmp_path / "items.html").read_text()
+    for few in ({"blind_models": 4}, {"models": 0, "difficulty": None}):  # what has no score is not right
+        rows = tuple(replace(row, **few) for row in report.rows)
+        write_items([replace(report, rows=rows)], Store(str(tmp_path)))
+        assert "solved without the medium" not in (tmp_path / "items.html").read_text()
 
 
 def test_rows_of_a_table_that_ask_the_same_are_duplicates(table_out: Store) -> None:
