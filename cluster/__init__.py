@@ -9,24 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from cluster.connect import ClusterInfo, connect
-    from cluster.errors import ClusterError
-    from cluster.job_client import JobClient, JobRequest, JobResult
-    from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule
-    from cluster.scheduling.workload import Fleet, ModelWorkload
-
-__all__ = [
-    "ClusterError",
-    "ClusterInfo",
-    "Fleet",
-    "GpuScheduler",
-    "JobClient",
-    "JobRequest",
-    "JobResult",
-    "ModelWorkload",
-    "choose_schedule",
-    "connect",
-]
+    from cluster.connect import ClusterInfo as ClusterInfo
+    from cluster.connect import connect as connect
+    from cluster.errors import ClusterError as ClusterError
+    from cluster.job_client import JobClient as JobClient
+    from cluster.job_client import JobRequest as JobRequest
+    from cluster.job_client import JobResult as JobResult
+    from cluster.scheduling.gpu_scheduler import GpuScheduler as GpuScheduler
+    from cluster.scheduling.gpu_scheduler import choose_schedule as choose_schedule
+    from cluster.scheduling.workload import Fleet as Fleet
+    from cluster.scheduling.workload import ModelWorkload as ModelWorkload
 
 _MODULES: Final = {
     "cluster.connect": "ClusterInfo connect",
@@ -36,6 +28,7 @@ _MODULES: Final = {
     "cluster.scheduling.workload": "Fleet ModelWorkload",
 }
 """Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
+__all__ = tuple(sorted(" ".join(_MODULES.values()).split()))
 
 
 def __getattr__(name: str) -> Any:

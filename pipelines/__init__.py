@@ -11,104 +11,64 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pipelines.benchmarks import benchmark, benchmark_names
-    from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
-    from pipelines.benchmarks.default_reporter import DefaultReporter
-    from pipelines.benchmarks.human import HumanKind, HumanLevel
-    from pipelines.benchmarks.layout import Fixed, Rows, TableDef
-    from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
-    from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
-    from pipelines.benchmarks.people.baseline import FileBaseline
-    from pipelines.benchmarks.prompt_templates import PromptTexts
-    from pipelines.benchmarks.published import parse_published
-    from pipelines.benchmarks.records import (
-        MediaFile,
-        MediaRef,
-        Metric,
-        Notice,
-        Prompt,
-        Publication,
-        RawSample,
-        Reading,
-        Rejection,
-        Row,
-        Sample,
-        Source,
-    )
-    from pipelines.benchmarks.results import Key, Results, with_interval
-    from pipelines.errors import DatasetError, ModelUnavailableError, PipelineError, SourceError, StoreError, UsageError
-    from pipelines.ingest.dataset import Dataset
-    from pipelines.ingest.ingest import IngestResult, ingest_benchmark
-    from pipelines.ingest.source_folder import Folder
-    from pipelines.plan.run_spec import FailureBudget, RunSpec, ScorerSpec, Stage
-    from pipelines.plan.selection import Limit
-    from pipelines.progress import NullProgress, ProgressListener
-    from pipelines.report.compare import Comparison, Difference, compare
-    from pipelines.storage.store import Store
-    from pipelines.sweep.result import SweepResult
-    from pipelines.sweep.run import run_sweep
-    from pipelines.version import __version__
-
-__all__ = [
-    "BenchmarkDefinition",
-    "Comparison",
-    "Dataset",
-    "DatasetError",
-    "DefaultReporter",
-    "Difference",
-    "FailureBudget",
-    "FileBaseline",
-    "Fixed",
-    "Folder",
-    "Grouping",
-    "HumanKind",
-    "HumanLevel",
-    "IngestResult",
-    "Key",
-    "Limit",
-    "Measure",
-    "MediaFile",
-    "MediaRef",
-    "Metric",
-    "MetricDef",
-    "ModelUnavailableError",
-    "Notice",
-    "NullProgress",
-    "PipelineError",
-    "ProgressListener",
-    "Prompt",
-    "PromptInput",
-    "PromptTexts",
-    "Publication",
-    "RawSample",
-    "Reading",
-    "Rejection",
-    "Results",
-    "Row",
-    "Rows",
-    "RunSpec",
-    "Sample",
-    "ScoredRows",
-    "ScorerSpec",
-    "Source",
-    "SourceError",
-    "Stage",
-    "Store",
-    "StoreError",
-    "SweepResult",
-    "TableDef",
-    "UsageError",
-    "__version__",
-    "benchmark",
-    "benchmark_names",
-    "compare",
-    "estimates",
-    "ingest_benchmark",
-    "parse_published",
-    "run_sweep",
-    "with_interval",
-    "with_intervals",
-]
+    from pipelines.benchmarks import benchmark as benchmark
+    from pipelines.benchmarks import benchmark_names as benchmark_names
+    from pipelines.benchmarks.base import BenchmarkDefinition as BenchmarkDefinition
+    from pipelines.benchmarks.base import PromptInput as PromptInput
+    from pipelines.benchmarks.default_reporter import DefaultReporter as DefaultReporter
+    from pipelines.benchmarks.human import HumanKind as HumanKind
+    from pipelines.benchmarks.human import HumanLevel as HumanLevel
+    from pipelines.benchmarks.layout import Fixed as Fixed
+    from pipelines.benchmarks.layout import Rows as Rows
+    from pipelines.benchmarks.layout import TableDef as TableDef
+    from pipelines.benchmarks.metrics_kernel.definitions import Grouping as Grouping
+    from pipelines.benchmarks.metrics_kernel.definitions import Measure as Measure
+    from pipelines.benchmarks.metrics_kernel.definitions import MetricDef as MetricDef
+    from pipelines.benchmarks.metrics_kernel.definitions import estimates as estimates
+    from pipelines.benchmarks.metrics_kernel.definitions import with_intervals as with_intervals
+    from pipelines.benchmarks.metrics_kernel.rows import ScoredRows as ScoredRows
+    from pipelines.benchmarks.people.baseline import FileBaseline as FileBaseline
+    from pipelines.benchmarks.prompt_templates import PromptTexts as PromptTexts
+    from pipelines.benchmarks.published import parse_published as parse_published
+    from pipelines.benchmarks.records import MediaFile as MediaFile
+    from pipelines.benchmarks.records import MediaRef as MediaRef
+    from pipelines.benchmarks.records import Metric as Metric
+    from pipelines.benchmarks.records import Notice as Notice
+    from pipelines.benchmarks.records import Prompt as Prompt
+    from pipelines.benchmarks.records import Publication as Publication
+    from pipelines.benchmarks.records import RawSample as RawSample
+    from pipelines.benchmarks.records import Reading as Reading
+    from pipelines.benchmarks.records import Rejection as Rejection
+    from pipelines.benchmarks.records import Row as Row
+    from pipelines.benchmarks.records import Sample as Sample
+    from pipelines.benchmarks.records import Source as Source
+    from pipelines.benchmarks.results import Key as Key
+    from pipelines.benchmarks.results import Results as Results
+    from pipelines.benchmarks.results import with_interval as with_interval
+    from pipelines.errors import DatasetError as DatasetError
+    from pipelines.errors import ModelUnavailableError as ModelUnavailableError
+    from pipelines.errors import PipelineError as PipelineError
+    from pipelines.errors import SourceError as SourceError
+    from pipelines.errors import StoreError as StoreError
+    from pipelines.errors import UsageError as UsageError
+    from pipelines.ingest.dataset import Dataset as Dataset
+    from pipelines.ingest.ingest import IngestResult as IngestResult
+    from pipelines.ingest.ingest import ingest_benchmark as ingest_benchmark
+    from pipelines.ingest.source_folder import Folder as Folder
+    from pipelines.plan.run_spec import FailureBudget as FailureBudget
+    from pipelines.plan.run_spec import RunSpec as RunSpec
+    from pipelines.plan.run_spec import ScorerSpec as ScorerSpec
+    from pipelines.plan.run_spec import Stage as Stage
+    from pipelines.plan.selection import Limit as Limit
+    from pipelines.progress import NullProgress as NullProgress
+    from pipelines.progress import ProgressListener as ProgressListener
+    from pipelines.report.compare import Comparison as Comparison
+    from pipelines.report.compare import Difference as Difference
+    from pipelines.report.compare import compare as compare
+    from pipelines.storage.store import Store as Store
+    from pipelines.sweep.result import SweepResult as SweepResult
+    from pipelines.sweep.run import run_sweep as run_sweep
+    from pipelines.version import __version__ as __version__
 
 _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
@@ -137,6 +97,7 @@ _MODULES: Final = {
     "pipelines.sweep.run": "run_sweep",
     "pipelines.version": "__version__",
 }  # modules are imported on first use of a name, which keeps imports light
+__all__ = tuple(sorted(" ".join(_MODULES.values()).split()))
 
 
 def __getattr__(name: str) -> Any:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report import BenchmarkSection, CellCount, ExampleAnswer, ReportData
+from pipelines.predict.records import CellCount
 from pipelines.report.compare import Difference
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
 from pipelines.report.measured import Measured
-from pipelines.report.model import Section
+from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData, Section
 from tests.support.measured import measured
 from tests.support.paths import GOLDEN
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from pipelines.benchmarks.figures import Bars, Cloud, Points, Series
 from pipelines.benchmarks.tables import Origin
-from pipelines.report import METRIC_KEYS, ReportData, metrics_json, render
-from pipelines.report.model import Section
+from pipelines.report.metrics_file import metrics_json
+from pipelines.report.model import METRIC_KEYS, ReportData, Section
+from pipelines.report.render import render
 from tests.unit.pipelines.report.cases import metric, report, table
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.report import CellCount
+from pipelines.predict.records import CellCount
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.sentences import dollars, doubts, verdict_of
 from tests.unit.pipelines.report.cases import difference, metric, standing

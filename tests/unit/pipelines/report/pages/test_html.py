@@ -12,10 +12,10 @@ from pipelines.clean_text import clean
 from pipelines.rendering import formats
 from pipelines.rendering.escaping import markdown
 from pipelines.rendering.viewer_marks import MARK
-from pipelines.report import BenchmarkSection, ReportData, render
-from pipelines.report.model import Section
+from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import html_pages, lead
 from pipelines.report.pages.markdown import markdown_page
+from pipelines.report.render import render
 from tests.unit.pipelines.rendering.figures.test_svg import assert_inert
 from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, table
 

@@ -6,7 +6,8 @@ import pytest
 
 from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableValue
-from pipelines.report import BenchmarkSection, CellCount, ReportData
+from pipelines.predict.records import CellCount
+from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.tables.overview import (
     counts_table,
     figure_table,
