@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -95,20 +94,17 @@ def measure_drift(sweep: Sweep, night: str, to: Store) -> list[JudgeDrift]:
 
     with run_lock(to) as token:
         elsewhere = replace(context, out=to, lock_token=token)
-        for benchmark, entries in judged_entries(context.spec).items():
-            chosen = {entry.model: [*_chosen(context, entry, night)] for entry in entries}
-            rows_of = {model: [row for row, _ in pairs] for model, pairs in chosen.items()}
-            replies = judge_rounds(elsewhere, (name, spec), entries, run, partial(_rows_of, rows_of))
-            for entry in entries:
-                scoring = scoring_context(entry, to)
-                for row, accepted in chosen[entry.model]:
-                    if (again := _verdict(replies, row, scoring)) is not None:
-                        cells[benchmark, row.task].append(_columns(row, accepted, again))
+        entries = [entry for of_benchmark in judged_entries(context.spec).values() for entry in of_benchmark]
+        chosen = {(entry.benchmark, entry.model): [*_chosen(context, entry, night)] for entry in entries}
+        replies = judge_rounds(
+            elsewhere, (name, spec), entries, run, lambda _, e, __: (row for row, _ in chosen[e.benchmark, e.model])
+        )
+        for entry in entries:
+            scoring = scoring_context(entry, to)
+            for row, accepted in chosen[entry.benchmark, entry.model]:
+                if (again := _verdict(replies[entry.benchmark], row, scoring)) is not None:
+                    cells[entry.benchmark, row.task].append(_columns(row, accepted, again))
     return [_drift(name, *cell, rows, ALPHA / len(cells)) for cell, rows in cells.items()]
-
-
-def _rows_of(rows: Mapping[str, list[Row]], _: SweepContext, entry: ManifestEntry, __: ScoringContext) -> Iterator[Row]:
-    return iter(rows[entry.model])
 
 
 def judged_entries(spec: RunSpec) -> dict[str, list[ManifestEntry]]:

@@ -114,23 +114,22 @@ class JudgeReplies:
 
 
 def open_questions(
-    judge: JudgeReplies, rows: Iterable[Row], context: ScoringContext, *, skip: Collection[str] = ()
+    judge: JudgeReplies, rows: Iterable[Row], context: ScoringContext, asked_ids: set[str]
 ) -> Iterator[tuple[Request, Row]]:
     """Yield the next request for every open verdict, equal questions once, each with a row that raises it.
 
-    `rows` are predictions of one benchmark; `skip` are questions that failed in this run.
+    `rows` are predictions of one benchmark; those in `asked_ids` are left out, and others added to them.
     """
     prompter = context.prompts.benchmark.judge
     if prompter is None:
         return
-    seen = set(skip)
     for row in rows:
         judge_request = prompter.judge_request(row, context.texts)
         if not isinstance(judge_request, JudgeRequest):
             continue
         request = judge.open_question(judge_request, prompter.read_verdict)
-        if request is not None and request.request_id not in seen:
-            seen.add(request.request_id)
+        if request is not None and request.request_id not in asked_ids:
+            asked_ids.add(request.request_id)
             yield request, row
 
 

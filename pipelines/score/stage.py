@@ -19,6 +19,7 @@ from pipelines.hashing import stable_id
 from pipelines.plan.context import SweepContext, WorkerContext
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
+from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
@@ -52,50 +53,50 @@ def judge_rounds(
     entries: Sequence[ManifestEntry],
     run_job: RunJob,
     rows_to_judge: JudgedRows | None = None,
-) -> JudgeReplies:
-    """Send the judge all open questions about the entries of one benchmark; unreadable replies are retried twice.
+) -> dict[str, JudgeReplies]:
+    """Send the judge all open questions about entries, those of a round as one job; return its replies by benchmark.
 
-    `rows_to_judge` gives other rows than all of an entry. Raises ModelUnavailableError if the judge is unavailable.
+    So it is loaded once a round; unreadable replies are retried in two more. `rows_to_judge` gives other rows than all
+    of an entry. Raises ModelUnavailableError if the judge is unavailable.
     """
-    name, spec = judge_model
-    out, benchmark_name = context.out, entries[0].benchmark
-    judge = JudgeReplies.load(name, spec, out, benchmark_name)
-    loader = JudgeLoaderSpec(out_uri=out.uri, judge=name, revision=judge.revision)
-    failed_in_this_run: set[str] = set()
+    (name, spec), out, names = judge_model, context.out, sorted({entry.benchmark for entry in entries})
+    judges = {benchmark: JudgeReplies.load(name, spec, out, benchmark) for benchmark in names}
+    asked_ids: dict[str, set[str]] = {benchmark: set() for benchmark in names}
     try:
         for attempt in range(1, ROUNDS + 1):
+            units: list[WorkUnit] = []
             for group in _same_inputs(entries):
-                scoring = scoring_context(group[0], out)
+                judge, scoring = judges[group[0].benchmark], scoring_context(group[0], out)
                 rows = (row for entry in group for row in (rows_to_judge or _judged_rows)(context, entry, scoring))
-                questions = open_questions(judge, rows, scoring, skip=failed_in_this_run)
-                units = plan_questions(judge, questions, scoring, out)
-                if not units:
-                    continue
-                title = f"judge {name}" if attempt == 1 else f"judge {name}, round {attempt}"
-                job = Job(
-                    model=name,
-                    spec=spec,
-                    loader=loader,
-                    out=out.uri,
-                    units=units,
-                    lock_token=context.lock_token,
-                    wait_for_nodes_s=context.spec.wait_for_nodes_s,
-                )
-                run_job(title, job)
-                judge.reload(out, benchmark_name)
-                failed_in_this_run |= judge.failed - judge.replies.keys()
+                questions = open_questions(judge, rows, scoring, asked_ids[group[0].benchmark])
+                units += plan_questions(judge, questions, scoring, out)
+            if not units:
+                break
+            job = Job(
+                model=name,
+                spec=spec,
+                loader=JudgeLoaderSpec(out_uri=out.uri, judge=name, revision=judge.revision),
+                out=out.uri,
+                units=units,
+                lock_token=context.lock_token,
+                wait_for_nodes_s=context.spec.wait_for_nodes_s,
+            )
+            run_job(f"judge {name}" if attempt == 1 else f"judge {name}, round {attempt}", job)
+            for benchmark, judge in judges.items():
+                judge.reload(out, benchmark)
     finally:
-        delete_judge_plans(out, benchmark_name)
-    return judge
+        for benchmark in judges:
+            delete_judge_plans(out, benchmark)
+    return judges
 
 
 def _same_inputs(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
-    """Group entries that share data, wording and seed."""
-    groups: dict[tuple[str, str, int], list[ManifestEntry]] = {}
+    """Group entries that share benchmark, data, wording and seed."""
+    groups: dict[tuple[str, str, str, int], list[ManifestEntry]] = {}
     for entry in entries:
         prompts = entry.prompts
         wording = json.dumps([dict(prompts.wording), dict(prompts.prompt_versions)], sort_keys=True)
-        groups.setdefault((entry.data, wording, prompts.seed), []).append(entry)
+        groups.setdefault((entry.benchmark, entry.data, wording, prompts.seed), []).append(entry)
     return list(groups.values())
 
 

@@ -41,10 +41,7 @@ def score_and_report(
     context = sweep.context
     entries, skipped = _usable_entries(context, run.entries)
     notes += skipped
-    problems: list[str] = []
-    if Stage.SCORE in sweep.stages:
-        for name in sorted({entry.benchmark for entry in entries}):
-            problems += score_entries(sweep, [entry for entry in entries if entry.benchmark == name])
+    problems = score_entries(sweep, entries) if Stage.SCORE in sweep.stages else []
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT not in sweep.stages:
         return result
@@ -92,14 +89,17 @@ def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> list[str]:
 
     Return why default scorers did not run, a sentence each.
     """
-    context, cluster, name = sweep.context, sweep.cluster, entries[0].benchmark
+    context, cluster, problems = sweep.context, sweep.cluster, list[str]()
 
     def run(title: str, job: Job) -> None:
         run_job(title, job, cluster, context.progress, sweep.costs)
 
     judges = [judge_rounds(context, judge, entries, run) for judge in context.spec.judges]
-    problems = score_parts(context, entries, cluster, judges=judges, scorers=context.spec.scorers_for(name))
-    return [f"{name}: {problem}" for problem in problems]
+    for name in sorted({entry.benchmark for entry in entries}):
+        replies, of_benchmark = [judge[name] for judge in judges], [each for each in entries if each.benchmark == name]
+        texts = score_parts(context, of_benchmark, cluster, judges=replies, scorers=context.spec.scorers_for(name))
+        problems += [f"{name}: {text}" for text in texts]
+    return problems
 
 
 def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> tuple[list[ManifestEntry], list[str]]:

@@ -94,8 +94,11 @@ def predict_until(
             return run, unavailable
         for each in runs:
             each.leave_out(unavailable)
-            if not each.is_over:
-                _look(sweep, each, until)
+        open_runs = [each for each in runs if not each.is_over]
+        for warning in score_entries(sweep, [entry for each in open_runs for entry in each.entries]):
+            log.warning("%s", warning)
+        for each in open_runs:
+            _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
     entries = [_with_stop(e, stops.get((e.benchmark, e.model)), context.spec) for e in run.entries]
     run = replace(run, entries=tuple(entries))
@@ -127,15 +130,12 @@ def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> l
 
 
 def _look(sweep: Sweep, each: _BenchmarkRun, until: Until) -> None:
-    """Score what was asked, and decide whether the benchmark is over."""
-    context = sweep.context
-    for warning in score_entries(sweep, each.entries):
-        log.warning("%s", warning)
+    """Read the scores of what was asked, and decide whether the benchmark is over."""
     for entry in each.entries:
         if entry.model not in each.requests:
-            each.requests[entry.model] = EntryRequests.read(PlannedEntry(entry, context.entry_plans(entry)))
+            each.requests[entry.model] = EntryRequests.read(PlannedEntry(entry, sweep.context.entry_plans(entry)))
         each.numbers[entry.model] = headlines(
-            entry, each.requests[entry.model], context.out, each.clusters, each.reached
+            entry, each.requests[entry.model], sweep.context.out, each.clusters, each.reached
         )
     each.is_over = each.reached == len(each.clusters) or is_exact_enough(until, each.numbers)
     log.info("%s: looked after %d of %d clusters", each.name, each.reached, len(each.clusters))

@@ -96,9 +96,11 @@ def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContex
         row(sample, "m2", "black-video", ""),
         row(sample, "m2", "black-video", None, "error"),
     ]
-    ids = [request.request_id for request, _ in open_questions(judge(), rows, scoring)]
+    asked_ids: set[str] = set()
+    ids = [request.request_id for request, _ in open_questions(judge(), rows, scoring, asked_ids)]
     assert len(ids) == 2
-    assert list(open_questions(judge(), rows, scoring, skip=ids)) == []
+    assert asked_ids == set(ids)
+    assert list(open_questions(judge(), rows, scoring, asked_ids)) == []
 
 
 def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext) -> None:
@@ -125,7 +127,7 @@ def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: 
     ]
     part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
-    questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring))
+    questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring, set()))
     (unit,) = plan_questions(judge(), questions, scoring, out)
     assert unit.requests == 3
     loader = JudgeLoaderSpec(out_uri=out.uri, judge="j", revision="r")

@@ -99,7 +99,7 @@ def replies(maia_data: str, out: Store, name: str, *texts: str) -> JudgeReplies:
     """Return a judge that answered the open questions of the part in this order, in the first attempt."""
     judge = JudgeReplies(name=name, spec=ModelSpec(engine="random"))
     context = ScoringContext.open(maia_data, make_target(maia_data).prompts)
-    questions = [request for request, _ in open_questions(judge, iter_rows(out, PART, context), context)]
+    questions = [request for request, _ in open_questions(judge, iter_rows(out, PART, context), context, set())]
     judge.replies.update({question.request_id: text for question, text in zip(questions, texts, strict=True)})
     return judge
 
