@@ -6,9 +6,12 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import MISSING
 from typing import Any, TypeVar, get_type_hints
 
 from jobs.config_file import ConfigFile
+from jobs.flags import Verbose
+from jobs.output import prepare
 
 Flags = TypeVar("Flags")
 
@@ -17,28 +20,52 @@ GLOBAL_FLAG = "--log-format"
 
 
 def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[..., Callable[..., int]]:
-    """Decorate a command: its flags are `--config` and the fields of a dataclass, except `without`."""
-    fields = [field for field in dataclasses.fields(flags_class) if field.name not in without]  # type: ignore[arg-type]
-    hints = get_type_hints(flags_class, include_extras=True) | {"config": ConfigFile}
-    parameters = [_parameter(field, hints[field.name]) for field in fields]
-    parameters.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile))
+    """Decorate a command: its flags are the fields of a dataclass, except `without`."""
+    hints = get_type_hints(flags_class, include_extras=True)
+    parameters = [
+        _parameter(
+            field.name, hints[field.name], inspect.Parameter.empty if field.default is MISSING else field.default
+        )
+        for field in dataclasses.fields(flags_class)  # type: ignore[arg-type]
+        if field.name not in without
+    ]
 
     def decorate(command: Callable[[Flags], int]) -> Callable[..., int]:
-        @functools.wraps(command)
-        def parse(*, config: Any = None, **values: Any) -> int:
+        def parse(**values: Any) -> int:
             return command(flags_class(**values))
 
-        del parse.__wrapped__
-        parse.__annotations__ = {parameter.name: hints[parameter.name] for parameter in parameters}
-        parse.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return parse
+        return _with_signature(parse, command, parameters)
 
     return decorate
 
 
-def _parameter(field: dataclasses.Field[Any], annotation: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def with_common_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that takes `--config` and `--verbose` too, and that sets the log level before it runs."""
+    signature = inspect.signature(command, eval_str=True).parameters
+    parameters = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in signature.items()}
+    parameters["config"] = _parameter("config", ConfigFile, None)  # read by its callback before the other flags
+    parameters.setdefault("verbose", _parameter("verbose", Verbose, default=False))
+
+    def run(*, config: Any, **values: Any) -> Any:
+        prepare(verbose=values["verbose"])
+        return command(**{name: value for name, value in values.items() if name in signature})
+
+    return _with_signature(run, command, [*parameters.values()])
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _with_signature(
+    function: Callable[..., Any], command: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """Return a function with the name and docstring of a command, and with these parameters."""
+    function = functools.update_wrapper(function, command)
+    del function.__wrapped__
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return function
 
 
 def normalize_arguments(arguments: list[str]) -> list[str]:

@@ -185,7 +185,7 @@ def print_json(value: object) -> None:
 
 
 def prepare(*, verbose: bool) -> None:
-    """Set the log level; `--config` was read by its callback before the other flags."""
+    """Set the log level."""
     logging.getLogger().setLevel(logging.INFO if verbose or logs_are_json() else logging.WARNING)
     for client in ("httpx", "httpx2"):  # a line for each request to an endpoint
         logging.getLogger(client).setLevel(logging.WARNING)

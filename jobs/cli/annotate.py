@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line
+from jobs.output import print_json, print_line
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
@@ -37,8 +36,6 @@ def annotate(
         Path | None, typer.Option("--suspects", help="The items.csv of `items`: only its suspect labels are drawn.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = DEFAULT_SEED,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
@@ -48,8 +45,6 @@ def annotate(
     from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     if ":/" in str(to):  # of `s3://`, which has lost a slash as a path
         raise UsageError(f"--to {to}: only local folders are supported")
     spec = AnnotationSpec(

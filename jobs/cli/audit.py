@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
-from jobs.output import prepare, print_json, print_line
+from jobs.flags import Json
+from jobs.output import print_json, print_line
 from jobs.tables import table
 
 if TYPE_CHECKING:
@@ -18,14 +17,11 @@ if TYPE_CHECKING:
 
 def audit(
     paper: Annotated[str | None, typer.Argument(help="The benchmark of a paper; all papers without it.")] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from pipelines.report.audit.run import audit as audited
 
-    prepare(verbose=verbose)
     findings, numbers = audited([paper] if paper else [])
     if json:
         print_json({"findings": [asdict(finding) for finding in findings], "numbers": numbers})

@@ -6,10 +6,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names
-from jobs.output import prepare
 from pipelines.errors import UsageError
 
 
@@ -42,8 +40,6 @@ def compare(
     tool: Annotated[
         str | None, typer.Option("--from", help="With --explain: the harness of a log that is not recognised.")
     ] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
@@ -52,8 +48,6 @@ def compare(
     from pipelines.report.reproduction import load_reproduction
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     if explained:
         if (out_b is None) != published:
             raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")

@@ -8,9 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from jobs.cli.run import exit_code, print_result
-from jobs.config_file import ConfigFile
 from jobs.flags import Json, Verbose
-from jobs.output import prepare, print_line, results_only_on_stdout
+from jobs.output import print_line, results_only_on_stdout
 from jobs.progress import Progress
 
 _SHOWN_PHASE_S: Final = 5.0
@@ -21,7 +20,6 @@ def demo(
     all_settings: Annotated[
         bool, typer.Option("--all", help="Run every setting of the benchmarks, not one of each, and print all tables.")
     ] = False,
-    config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
@@ -29,7 +27,6 @@ def demo(
     from jobs.demo.main import run_demo
     from jobs.demo.screen import screen
 
-    prepare(verbose=verbose)
     start = time.monotonic()
     min_s = 0.0 if verbose or all_settings else _SHOWN_PHASE_S
     with Progress(quiet=json, min_s=min_s) as progress, results_only_on_stdout():

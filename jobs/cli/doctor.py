@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
 from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.tables import table
 
 
@@ -25,7 +24,6 @@ def doctor(
         typer.Option("--eyes", help="Only ask MODEL what it sees of drawn pictures and clips."),
     ] = None,
     address: RayAddress = None,
-    config: ConfigFile = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
@@ -34,7 +32,6 @@ def doctor(
     from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
 
-    prepare(verbose=verbose)
     if eyes:
         return _show_eyes(eyes, models_file or [], as_json=json)
     known_names = load_models(models_file or [])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names, takes
-from jobs.output import prepare, print_json, print_line
+from jobs.output import print_json, print_line
 
 if TYPE_CHECKING:
     from jobs.export.run import Exporter
@@ -50,7 +50,6 @@ class ExportFlags:
             help="Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
         ),
     ] = None
-    verbose: Verbose = False
     json: Json = False
 
 
@@ -111,7 +110,6 @@ def _write(exporter: Exporter, flags: ExportFlags, hint: str) -> int:
     """Export what the flags select; print the files, and what to do with them."""
     from jobs.export.run import export_run
 
-    prepare(verbose=flags.verbose)
     models, benchmarks = names(flags.models), names(flags.benchmarks)
     paths = export_run(exporter, flags.out, flags.folder, data=flags.data, models=models, benchmarks=benchmarks)
     if flags.json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import asdict
 from itertools import islice
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.output import print_json, print_line
 from pipelines.errors import UsageError
 
@@ -51,16 +49,12 @@ def generate(
     workers: Annotated[
         int, typer.Option("--workers", help="Number of processes; the result does not depend on it.")
     ] = 1,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name
     from pipelines.benchmarks.mate.generator.generate import generate as generate_mate
 
-    del config  # read by its callback before the other flags
-    logging.getLogger().setLevel(logging.INFO if verbose else logging.WARNING)
     if benchmark not in ("mate", "table"):
         raise unknown_name("benchmark to generate", benchmark, ["mate", "table"])
     if "://" in out:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import DataUri, Json, Verbose
-from jobs.output import prepare, print_json, print_line
+from jobs.flags import DataUri, Json
+from jobs.output import print_json, print_line
 from jobs.progress import Progress
 from models.errors import YamlFileError, suggest
 from pipelines.errors import UsageError
@@ -49,14 +48,11 @@ def ingest(
     split: Annotated[
         str | None, typer.Option("--split", help="Split of a table to read; default: test files, or all rows.")
     ] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
     from pipelines.storage.store import Store
 
-    prepare(verbose=verbose)
     flags = _TableFlags(name=name, kind=kind, columns=columns, split=split, column_map=column_map)
     extra = [flag for flag, value in (("as", name), ("kind", kind), ("columns", columns), ("split", split)) if value]
     if extra and benchmark != "table":

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line
+from jobs.output import print_json, print_line
 
 
 def leaderboard(
@@ -34,8 +33,6 @@ def leaderboard(
             "rank. May be repeated.",
         ),
     ] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
@@ -46,8 +43,6 @@ def leaderboard(
     from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     chosen = names(benchmarks)
     load_existing_runs([Store(uri) for uri in out])  # their table benchmarks are known from then on
     check_names("benchmark", chosen, benchmark_names())

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, ModelsFiles, Verbose
-from jobs.output import prepare, print_json, print_line
+from jobs.flags import Json, ModelsFiles
+from jobs.output import print_json, print_line
 from jobs.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
@@ -24,12 +23,9 @@ def list_(
     check: Annotated[
         bool, typer.Option("--check", help="Of models: ask the hub which revisions are behind its main, or gone.")
     ] = False,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """List what can be run."""
-    prepare(verbose=verbose)
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
     if check:

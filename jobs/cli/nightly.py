@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.flags import NightlyFlags
 from jobs.options import names, takes
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
 from jobs.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
@@ -39,7 +39,6 @@ def nightly(flags: NightlyFlags) -> int:
     from pipelines.nightly.run import planned_pairs, run_night
     from pipelines.storage.store import Store
 
-    prepare(verbose=flags.verbose)
     specs = _specs(flags)
     policy = read_policy(flags.policy) if flags.policy else None  # before the night, which an unusable one would waste
     history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")

@@ -29,6 +29,7 @@ from jobs.decisions.items import items
 from jobs.decisions.power import power
 from jobs.decisions.twin import twin
 from jobs.finetune.command import finetune
+from jobs.options import with_common_flags
 from jobs.site.command import site
 
 _SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"
@@ -98,7 +99,8 @@ def register(app: typer.Typer) -> None:
     """Add all commands to the app."""
     for form in export.registered_commands:
         form.cls, form.epilog = GroupedCommand, _example(f"export {form.name} out exported")
+        form.callback = with_common_flags(form.callback) if form.callback else None
     app.add_typer(export, name="export")
     for command, example in _COMMANDS:
         name = example.partition(" ")[0]
-        app.command(name, cls=GroupedCommand, epilog=_example(example))(command)
+        app.command(name, cls=GroupedCommand, epilog=_example(example))(with_common_flags(command))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
 from jobs.options import takes
-from jobs.output import prepare, print_error, print_json, print_line, results_only_on_stdout
+from jobs.output import print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
 from pipelines.errors import UsageError
 
@@ -44,7 +44,6 @@ def score(flags: ScoreFlags) -> int:
     from jobs.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
-    prepare(verbose=flags.verbose)
     with _checking(as_json=flags.json) as progress:
         spec, path = external_spec(flags), flags.predictions
         if flags.dry_run:
@@ -73,7 +72,6 @@ def report(flags: ReportFlags) -> int:
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import report_again
 
-    prepare(verbose=flags.verbose)
     with _checking(as_json=flags.json) as progress:
         spec = report_spec(flags)
         if flags.dry_run:
@@ -101,7 +99,6 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
     from pipelines.storage.store import Store
     from pipelines.sweep.run import run_sweep
 
-    prepare(verbose=flags.verbose)
     stages = [Stage(name) for name in names]
     with _checking(as_json=flags.json) as progress:
         spec = build_run_spec(flags, stages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jobs.flags import ServeFlags
 from jobs.options import takes
-from jobs.output import prepare
 
 
 @takes(ServeFlags)
@@ -13,6 +12,5 @@ def serve(flags: ServeFlags) -> int:
     from jobs.model_checks import checked_model
     from jobs.serve.run import serve_until_stopped
 
-    prepare(verbose=flags.verbose)
     name, spec = checked_model(flags.model, flags.models_file or [])
     return serve_until_stopped(name, spec, flags)

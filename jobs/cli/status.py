@@ -7,9 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
-from jobs.output import clear_screen, prepare, print_json, print_line
+from jobs.flags import Json
+from jobs.output import clear_screen, print_json, print_line
 from jobs.tables import table
 from pipelines.progress import span
 
@@ -23,14 +22,11 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every few seconds, until nothing is left to do.")
     ] = False,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows
 
-    prepare(verbose=verbose)
     start, done_before = time.monotonic(), None
     while True:
         updated, rows = status_rows(uri)

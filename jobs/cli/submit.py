@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jobs.flags import SubmitFlags
 from jobs.options import takes
-from jobs.output import prepare, print_json, print_line, write_error
+from jobs.output import print_json, print_line, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
@@ -28,7 +28,6 @@ def submit(flags: SubmitFlags) -> int:
     """
     from jobs.submit.package import entrypoint, stage
 
-    prepare(verbose=flags.verbose)
     _check(flags)
     line = entrypoint(flags)
     name = flags.submission_id or f"vlmsweep-{hashlib.sha256(line.encode()).hexdigest()[:12]}"

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
-from jobs.output import prepare
+from jobs.flags import Json
 
 
 def view(
@@ -17,13 +15,9 @@ def view(
     data: Annotated[
         str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
     ] = "",
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Show samples, answers and metrics of outputs in a browser on this machine, until interrupted; writes nothing."""
     from jobs.view.run import view_until_stopped
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     return view_until_stopped(out, data, port, as_json=json)

@@ -7,17 +7,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
-from jobs.output import prepare
+from jobs.flags import Json
 
 
 def gate(
     out: Annotated[str, typer.Argument(help="The --out of a run.")],
     policy: Annotated[Path, typer.Option("--policy", help="YAML file: a list of lines that must hold, and `alpha`.")],
     baseline: Annotated[str | None, typer.Option("--baseline", help="The --out that models are compared with.")] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
@@ -27,8 +23,6 @@ def gate(
     from pipelines.decisions.policy import read_policy
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     result = decide(Store(out), read_policy(policy), Store(baseline) if baseline else None)
     show_gate(result, as_json=json)
     return EXIT_CODES[result.decision]

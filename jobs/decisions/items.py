@@ -6,26 +6,21 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line
+from jobs.output import print_json, print_line
 
 
 def items(
     out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
     to: Annotated[str, typer.Option("--to", help="Folder or s3://bucket/key for items.html, items.csv, compact.txt.")],
     benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks.")] = None,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
     from pipelines.decisions.items.create import describe_items, write_items
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     reports = describe_items(out, names(benchmarks))
     addresses = write_items(reports, Store(to))
     counts = [

@@ -6,17 +6,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
-from jobs.output import prepare
+from jobs.flags import Json
 
 
 def power(
     out: Annotated[str, typer.Argument(help="The --out of a run.")],
     difference: Annotated[float, typer.Option("--difference", help="The difference to be found, such as 0.02.")],
     metric: Annotated[str, typer.Option("--metric", help="Default: each benchmark's headline.")] = "",
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Tell how many rows and clusters a difference needs, and what difference this data can show."""
@@ -24,6 +20,4 @@ def power(
     from pipelines.decisions.power import power as estimate
     from pipelines.storage.store import Store
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     show_power(estimate(Store(out), difference, metric), difference, as_json=json)

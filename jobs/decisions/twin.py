@@ -7,9 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, ReportFlags, Verbose
-from jobs.output import prepare, print_json, print_line
+from jobs.flags import Json, ReportFlags
+from jobs.output import print_json, print_line
 from jobs.tables import table
 
 _HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
@@ -20,8 +19,6 @@ def twin(
     fresh: Annotated[
         str, typer.Argument(metavar="TWIN_OUT", help="The --out of a run of the same models on its twin.")
     ],
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
@@ -31,8 +28,6 @@ def twin(
     from pipelines.storage.store import Store
     from pipelines.sweep.run import report_again
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     record = measure_twin(Store(out), Store(fresh))
     save_twin(Store(out), record)
     report_again(report_spec(ReportFlags(out=out)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.finetune.flags import FinetuneFlags
 from jobs.options import takes
-from jobs.output import prepare, print_json, print_line, results_only_on_stdout
+from jobs.output import print_json, print_line, results_only_on_stdout
 
 
 @takes(FinetuneFlags)
@@ -16,7 +16,6 @@ def finetune(flags: FinetuneFlags) -> int:
     from jobs.finetune.spec import build_finetune_spec
     from pipelines.finetune.run import finetune as run_training
 
-    prepare(verbose=flags.verbose)
     spec = build_finetune_spec(flags)
     with results_only_on_stdout():
         record = run_training(spec, TrainingProgress(quiet=flags.json))

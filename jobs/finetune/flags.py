@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
+from jobs.flags import Json, ModelsFiles, RayAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,5 +81,4 @@ class FinetuneFlags:
     ] = False
     models_file: ModelsFiles = None
     address: RayAddress = None
-    verbose: Verbose = False
     json: Json = False

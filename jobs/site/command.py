@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.config_file import ConfigFile
-from jobs.flags import Json, Verbose
+from jobs.flags import Json
 from jobs.options import names
-from jobs.output import prepare, print_json, print_line
+from jobs.output import print_json, print_line
 
 
 def site(
@@ -27,15 +26,11 @@ def site(
             help="Include small copies of pictures and of clips' frames, where the benchmarks' licences allow it.",
         ),
     ] = True,
-    config: ConfigFile = None,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Write the report and all samples with their answers as a static site, which needs no server and no network."""
     from jobs.site.build import build_site
 
-    del config  # read by its callback before the other flags
-    prepare(verbose=verbose)
     built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)
     if json:
         print_json({"index": built.index, "rows": built.rows, "files": built.files, "bytes": built.bytes})

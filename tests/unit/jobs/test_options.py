@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import typer
 from jobs.cli.main import run
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
-from jobs.options import names
+from jobs.options import names, with_common_flags
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,11 @@ def test_known_keys_are_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not {"sample-ids", "sample_ids", "scorers", "instead", "config"} & set(keys)
 
 
-def taken(command: object, folder: Path, text: str) -> dict[str, object]:
+def taken(command: Callable[..., int], folder: Path, text: str) -> dict[str, object]:
     """Return the values that a command gets when the file holds all of them."""
     flag_values: dict[str, object] = {}
     app = typer.Typer()
-    spied = app.command()(command)
+    spied = app.command()(with_common_flags(command))
     assert callable(spied)
     (folder / "c.yaml").write_text(text)
     inner = typer.main.get_command(app)
