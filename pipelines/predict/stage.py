@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import Protocol
 
@@ -41,18 +42,15 @@ log = logging.getLogger(__name__)
 
 
 def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> None:
-    """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable."""
-    for name, model in context.spec.caption_models.items():
-        plans = caption_plans(context, name)
-        repair_output(context.out, plans)
-        job = model_job(context, name, model, plans)
-        if not job.units:
-            continue
-        try:
-            run_job(f"caption {name}", job, cluster, context.progress, costs)
-        except ModelUnavailableError:
-            if not context.spec.own_captions:
-                raise  # a model without its own captions is reported when it is to predict
+    """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable.
+
+    Captioners run as the models of `predict` do: concurrently where that pays.
+    """
+    models = context.spec.caption_models
+    plans = {name: caption_plans(context, name) for name in models}
+    repair_output(context.out, chain.from_iterable(plans.values()))
+    jobs = _pending_jobs(context, models, plans)
+    _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=None, costs=costs).run()
 
 
 def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
@@ -82,11 +80,7 @@ def predict(
     except with a cost limit: what one may spend depends on what the one before has left.
     """
     with clip_sharing(cluster, plans, context.spec.models) as clips:
-        jobs = {
-            name: job
-            for name, model_plans in plans.items()
-            if (job := model_job(context, name, context.spec.models[name], model_plans, clips)).units
-        }
+        jobs = _pending_jobs(context, context.spec.models, plans, clips)
         runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
         runs.run()
     return runs.problems
@@ -94,13 +88,13 @@ def predict(
 
 @dataclass(slots=True, kw_only=True)
 class _ModelRuns:
-    """The runs of the models of a sweep."""
+    """The runs of the models of a sweep, or of its captioners, which have no `status`."""
 
     context: SweepContext
     cluster: LazyCluster
     plans: Mapping[str, Sequence[ModelPlan]]
     jobs: Mapping[str, Job]
-    status: StatusWriter
+    status: StatusWriter | None
     costs: CostTracker
     problems: dict[str, str] = field(default_factory=dict)
     """Why models are unavailable, by name."""
@@ -109,61 +103,101 @@ class _ModelRuns:
 
     def run(self) -> None:
         """Run all models; those in batches concurrently with the others, for they mostly wait."""
-        jobs, progress = self.jobs, self.context.progress
+        jobs = self.jobs
         waiting = [name for name, job in jobs.items() if job.spec.batch and len(jobs) > 1 and self.costs.limit is None]
         if not waiting:
-            self._run_together([*jobs], progress)
+            self._run_together([*jobs], None)
             return
-        progress.phase(f"predict {', '.join(jobs)}", sum(count_requests(job.units) for job in jobs.values()))
-        shared = _SharedProgress(progress)
-        runs = {
-            name: partial(self._run_model, name, self.cluster, shared, partial(self.status.record, name))
-            for name in waiting
-        }
+        shared = self._begin_shared(jobs)
+        runs = {name: partial(self._run_model, name, self.cluster, shared) for name in waiting}
         with in_background(runs):
             self._run_together([name for name in jobs if name not in runs], shared)
 
-    def _run_together(self, names: Sequence[str], progress: ProgressListener | _SharedProgress) -> None:
+    def _begin_shared(self, jobs: Mapping[str, Job]) -> _SharedProgress:
+        total = sum(count_requests(job.units) for job in jobs.values())
+        self.context.progress.phase(f"{self._kind} {', '.join(jobs)}", total)
+        return _SharedProgress(self.context.progress)
+
+    def _run_together(self, names: Sequence[str], shared: _SharedProgress | None) -> None:
         """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
         jobs = {name: self.jobs[name] for name in names}
         capacity = None
         if not all(_runs_in_driver(job, self.cluster) for job in jobs.values()):
-            if not isinstance(progress, _SharedProgress):
-                progress.phase("start Ray" if self.cluster.is_embedded else "ask the cluster", 0)
+            if not shared:
+                self.context.progress.phase("start Ray" if self.cluster.is_embedded else "ask the cluster", 0)
             capacity = self.cluster.connect()
         nodes = (capacity.max_gpu_nodes or (gpus_of_nodes() if capacity.gpus else ())) if capacity else ()
         if capacity and can_run_concurrently(len(jobs), nodes, self.costs.limit):
             workloads = [model_workload(name, self.plans[name], job.spec) for name, job in jobs.items()]
-            if not isinstance(progress, _SharedProgress):
-                progress.phase(f"predict {', '.join(jobs)}", sum(count_requests(job.units) for job in jobs.values()))
-            predict_concurrently(choose_schedule(workloads, nodes), capacity, progress, self.status, self._run_model)
+            shared = shared or self._begin_shared(jobs)
+            self._run_schedule(choose_schedule(workloads, nodes), capacity, shared)
         else:
             for name in jobs:
-                self._run_model(name, self.cluster, progress, partial(self.status.record, name))
+                self._run_model(name, self.cluster, shared)
+
+    def _run_schedule(self, scheduler: GpuScheduler, cluster: ClusterInfo, shared: _SharedProgress) -> None:
+        """Run all models of a schedule; the first exception is raised, and the others stop at their next commit."""
+        gpus = {workload.name: workload.gpus for workload in scheduler.workloads}
+
+        def run(name: str, replicas: int, stop: threading.Event) -> None:
+            share = replace(
+                cluster,
+                gpus=float(replicas * gpus[name]),
+                max_gpu_nodes=(),
+                is_shared=True,
+                node_sizes=scheduler.node_sizes_of(name),
+            )
+            self._run_model(name, share if gpus[name] else cluster, shared, stop.is_set)
+
+        run_concurrently(scheduler, run)
+
+    @property
+    def _kind(self) -> str:
+        return "predict" if self.status else "caption"
 
     def _run_model(
         self,
         name: str,
         cluster: LazyCluster | ClusterInfo,
-        progress: ProgressListener | _SharedProgress,
-        on_receipt: Callable[[Receipt], None],
+        shared: _SharedProgress | None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.status.begin(name)
-        listener = progress.model(name) if isinstance(progress, _SharedProgress) else progress
+        if self.status:
+            self.status.begin(name)
+        listener = shared.model(name) if shared else self.context.progress
         try:
             job = replace(self.jobs[name], is_stopped=is_stopped)
             if isinstance(cluster, ClusterInfo) and cluster.is_shared:
                 job = replace(job, waits_since=self.tried.setdefault(name, monotonic()))
-            run_job(f"predict {name}", job, cluster, listener, self.costs, on_commit=on_receipt)
+            on_commit = partial(self._record, job)
+            run_job(f"{self._kind} {name}", job, cluster, listener, self.costs, on_commit=on_commit)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
-            if len(self.jobs) > 1:  # the others go on; an only one's reason is that of the run's end
+            if not self.status and not self.context.spec.own_captions:
+                raise  # a model without its own captions is reported when it is to predict
+            if self.status and len(self.jobs) > 1:  # the others go on; an only one's reason is that of the run's end
                 log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
             self.problems[name] = str(error)
         finally:
-            self.status.end(name)
+            if self.status:
+                self.status.end(name)
+
+    def _record(self, job: Job, receipt: Receipt) -> None:
+        if self.status:
+            self.status.record(job.model, receipt)
+        if job.is_stopped() and not job.spec.batch:  # a batch that is cancelled commits what is answered
+            raise RunCancelledError(job.model)
+
+
+def _pending_jobs(
+    context: SweepContext,
+    models: Mapping[str, ModelSpec],
+    plans: Mapping[str, Sequence[ModelPlan]],
+    clips: ClipSharing = NO_CLIPS,
+) -> dict[str, Job]:
+    jobs = {name: model_job(context, name, models[name], of_model, clips) for name, of_model in plans.items()}
+    return {name: job for name, job in jobs.items() if job.units}
 
 
 def _runs_in_driver(job: Job, cluster: LazyCluster) -> bool:
@@ -300,39 +334,3 @@ class _ModelProgress:
     def text(self) -> str:
         """Return the line of the model."""
         return "; ".join(filter(None, (f"{self.rate.title}: {self.rate.text()}", self._waits_for)))
-
-
-RunModel = Callable[[str, ClusterInfo, _SharedProgress, Callable[[Receipt], None], Callable[[], bool]], None]
-
-
-def predict_concurrently(
-    scheduler: GpuScheduler,
-    cluster: ClusterInfo,
-    progress: _RowListener | _SharedProgress,
-    status: StatusWriter,
-    run_model: RunModel,
-) -> None:
-    """Run all models of a schedule; return when each has ended.
-
-    `run_model` gets a model's name, its share of the cluster, a listener, a callback for receipts, and a function that
-    says whether to end. Its first exception is raised; the other models stop at their next commit.
-    """
-    shared = progress if isinstance(progress, _SharedProgress) else _SharedProgress(progress)
-    gpus = {workload.name: workload.gpus for workload in scheduler.workloads}
-
-    def run(name: str, replicas: int, stop: threading.Event) -> None:
-        def on_receipt(receipt: Receipt) -> None:
-            status.record(name, receipt)
-            if stop.is_set():
-                raise RunCancelledError(name)
-
-        share = replace(
-            cluster,
-            gpus=float(replicas * gpus[name]),
-            max_gpu_nodes=(),
-            is_shared=True,
-            node_sizes=scheduler.node_sizes_of(name),
-        )
-        run_model(name, share if gpus[name] else cluster, shared, on_receipt, stop.is_set)
-
-    run_concurrently(scheduler, run)

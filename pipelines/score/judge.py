@@ -118,7 +118,7 @@ def open_questions(
 ) -> Iterator[tuple[Request, Row]]:
     """Yield the next request for every open verdict, equal questions once, each with a row that raises it.
 
-    `rows` are predictions of one benchmark; those in `asked_ids` are left out, and others added to them.
+    `rows` are predictions of one benchmark. Questions in `asked_ids` are left out, and the others are added to them.
     """
     prompter = context.prompts.benchmark.judge
     if prompter is None:

@@ -18,7 +18,10 @@ from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.entry_fields import Replicas
 from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
 from pipelines.errors import ModelUnavailableError, StoreError
+from pipelines.ingest.ingest import ingest_benchmark
+from pipelines.ingest.source_folder import Folder
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_sweep
@@ -28,6 +31,7 @@ from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.status import StatusWriter, read_status
 from pipelines.storage.store import Store
+from tests.support import vague_source
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
 
@@ -51,7 +55,9 @@ class Sweep:
         self.shares: dict[str, float] = {}
         monkeypatch.setattr(page, "gpus_of_nodes", lambda: [gpus])
 
-    def predict(self, execute: Execute, limit: float | None = None, max_gpu_nodes: tuple[int, ...] = ()) -> list[str]:
+    def script(self, execute: Execute) -> None:
+        """Let a function run each job's units."""
+
         def noted(
             job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None], _note: Callable[[str], None]
         ) -> None:
@@ -59,6 +65,14 @@ class Sweep:
             execute(job, cluster, on_receipt)
 
         self._patch.setattr(page, "run_units", noted)
+
+    def caption(self, execute: Execute) -> None:
+        self.script(execute)
+        cluster = ConnectedCluster(ClusterInfo("", 8.0, float(self._gpus)))
+        page.caption(SweepContext.open(self.spec), cluster, CostTracker(None))
+
+    def predict(self, execute: Execute, limit: float | None = None, max_gpu_nodes: tuple[int, ...] = ()) -> list[str]:
+        self.script(execute)
         context = SweepContext.open(self.spec)
         plans = plan_sweep(context)
         board = StatusWriter(self.out, plans)
@@ -104,6 +118,60 @@ def test_models_run_concurrently_on_gpus_of_their_own(
 
     assert sweep.predict(execute, max_gpu_nodes=max_gpu_nodes) == {}
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.fixture(scope="module")
+def vague_data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("vague")
+    source = Folder(str(vague_source.write_drive(folder / "source")))
+    ingest_benchmark(benchmark("vague"), source, Store(str(folder / "data")))
+    return str(folder / "data")
+
+
+def captioned(sweep: Sweep, data: str, *, own_captions: bool) -> RunSpec:
+    """Return a sweep of prompts with captions of three other models, or of its own three."""
+    captioners = () if own_captions else tuple(sweep.spec.models.items())
+    spec = replace(sweep.spec, data=data, benchmarks=("vague",), tasks=("mcq",), settings=("sm-other",))
+    return replace(spec, own_captions=own_captions, captioners=captioners)
+
+
+@pytest.mark.parametrize("own_captions", [False, True])
+def test_captioners_run_concurrently_on_gpus_of_their_own(
+    vague_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_captions: bool
+) -> None:
+    sweep, both, begun = Sweep(vague_data, tmp_path, monkeypatch, 2), threading.Barrier(2, timeout=120), []
+    sweep.spec = captioned(sweep, vague_data, own_captions=own_captions)
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        begun.append(job.model)
+        if len(begun) < 3:
+            both.wait()
+        for unit in job.units:
+            on_receipt(Receipt(part=unit.part, counts={("caption", "", "ok"): unit.requests}))
+
+    sweep.caption(execute)
+    assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert read_status(sweep.out) == {}
+
+
+@pytest.mark.parametrize("gpus", [0, 2])
+def test_unavailable_captioner_of_a_flag_ends_the_run_and_a_models_own_does_not(
+    vague_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, gpus: int
+) -> None:
+    sweep, ended = Sweep(vague_data, tmp_path, monkeypatch, gpus), []
+
+    def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:
+        if job.model == "a":
+            raise ModelUnavailableError("model 'a': no weights")
+        ended.append(job.model)
+
+    sweep.spec = captioned(sweep, vague_data, own_captions=True)
+    sweep.caption(execute)
+    assert sorted(ended) == ["b", "c"]
+    assert "no weights" not in caplog.text  # it is reported once, when the model is to predict
+    sweep.spec = captioned(sweep, vague_data, own_captions=False)
+    with pytest.raises(ModelUnavailableError, match="no weights"):
+        sweep.caption(execute)
 
 
 @pytest.mark.parametrize("gpus", [2, 8])
