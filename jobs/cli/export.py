@@ -13,7 +13,7 @@ from jobs.options import names, takes
 from jobs.output import print_json, print_line
 
 if TYPE_CHECKING:
-    from jobs.export.run import Exporter
+    from jobs.export.files import Exporter
 
 export = typer.Typer(help="Write an output in the form of another tool.", no_args_is_help=True)
 
@@ -108,7 +108,7 @@ def hf_eval(flags: ExportFlags) -> int:
 
 def _write(exporter: Exporter, flags: ExportFlags, hint: str) -> int:
     """Export what the flags select; print the files, and what to do with them."""
-    from jobs.export.run import export_run
+    from jobs.export.files import export_run
 
     models, benchmarks = names(flags.models), names(flags.benchmarks)
     paths = export_run(exporter, flags.out, flags.folder, data=flags.data, models=models, benchmarks=benchmarks)

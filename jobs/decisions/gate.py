@@ -1,4 +1,4 @@
-"""`vlmsweep gate`: may this model be released."""
+"""`vlmsweep gate` and `power`: may this model be released, and how much data does a difference need."""
 
 from __future__ import annotations
 
@@ -26,3 +26,17 @@ def gate(
     result = decide(Store(out), read_policy(policy), Store(baseline) if baseline else None)
     show_gate(result, as_json=json)
     return EXIT_CODES[result.decision]
+
+
+def power(
+    out: Annotated[str, typer.Argument(help="The --out of a run.")],
+    difference: Annotated[float, typer.Option("--difference", help="The difference to be found, such as 0.02.")],
+    metric: Annotated[str, typer.Option("--metric", help="Default: each benchmark's headline.")] = "",
+    json: Json = False,
+) -> None:
+    """Tell how many rows and clusters a difference needs, and what difference this data can show."""
+    from jobs.decisions.render import show_power
+    from pipelines.decisions.power import power as estimate
+    from pipelines.storage.store import Store
+
+    show_power(estimate(Store(out), difference, metric), difference, as_json=json)

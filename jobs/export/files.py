@@ -1,18 +1,23 @@
-"""The folder that an export fills, the media in it, and names of the Hugging Face hub."""
+"""The folder that an export fills, the media in it, names of the Hugging Face hub, and the export itself."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from jobs.export.rows import ExportRow
+from jobs.export.rows import ExportedRun, ExportRow, RowReader
 from jobs.view.media import MediaReader
+from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.storage.errors import describe
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _DATASET_OF_HUB: Final = re.compile(rf"huggingface\.co/datasets/({HUB_ID.pattern})")
@@ -68,3 +73,23 @@ def portable_name(text: str) -> str:
     """Return a text as the name of a file or folder that every system takes."""
     name = re.sub(r"[^A-Za-z0-9_.+%-]", "_", text)[:_LONGEST_NAME].strip(".") or "_"
     return f"_{name}" if _RESERVED.match(name) else name
+
+
+Exporter = Callable[[ExportedRun, RowReader, MediaReader, Path], list[Path]]
+
+
+def export_run(
+    exporter: Exporter, out: str, folder: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]
+) -> list[Path]:
+    """Export an output into a new folder, and return the files that a reader opens first."""
+    run = ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks)
+    target = new_folder(folder)
+    with ExitStack() as stack:
+        plans = stack.enter_context(PlanStore.reading(run.out))
+        media = MediaReader(stack.enter_context(scratch()))
+        stack.callback(media.close)
+        try:
+            return exporter(run, RowReader(run, plans), media, target)
+        except OSError as error:
+            problem = f"{folder}: {describe(error)}"
+            raise StoreError(f"{problem}, with another folder: this one holds an unfinished export") from error

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import secrets
+import socket
 import threading
 from contextlib import ExitStack
 
 from cluster.connect import connect
 from jobs.flags import ServeFlags
 from jobs.output import print_json, print_line, results_only_on_stdout
-from jobs.serve.address import free_port, is_loopback
 from jobs.serve.auth import key_hash
 from jobs.serve.deployment import ServeConfig, serving
 from models.environment import ray_address, secret
@@ -55,3 +56,23 @@ def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
     print_line(f"serving {name} at {base_url}; Ctrl-C stops it")
     if key:
         print_line(f"key, shown this once: {key}")
+
+
+def free_port(host: str, port: int) -> int:
+    """Return the port if it is free, or any free one for 0; UsageError if the address or port cannot be used."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from jobs.view.addresses import item_query, link
 from jobs.view.detail import load_detail
 from jobs.view.diff import CHANGES, changes_by_model, find_difference, metric_changes, pair_of
 from jobs.view.filters import JUDGED, OUTCOMES, SORTS, Filter
 from jobs.view.index import Index
-from jobs.view.listing import Samples
+from jobs.view.listing import Item, Samples
 from jobs.view.loading import Loader
 from jobs.view.media import MediaReader
 from jobs.view.outputs import Output, by_label
@@ -183,3 +183,15 @@ def _number(request: Request, name: str) -> int:
 def _list_filter(query: Mapping[str, str]) -> dict[str, str]:
     """Return the filter of the list that a page came from: its names begin with `in_`, unlike the item's own."""
     return {name.removeprefix("in_"): value for name, value in query.items() if name.startswith("in_")}
+
+
+def link(root: str, page: str, query: str = "", /, **values: Any) -> str:
+    """Return an address below the key: `root` is `/` and the key."""
+    more = urlencode({name: value for name, value in values.items() if value not in ("", None)})
+    return f"{root}/{page}" + ("?" if query or more else "") + "&".join(part for part in (query, more) if part)
+
+
+def item_query(item: Item, chosen: Filter) -> str:
+    """Return the query of an item's page, with the list that it is in and its index there."""
+    within = {f"in_{name}": value for name, value in chosen.values().items()}
+    return urlencode({**item.identity(), "at": item.at, **within})

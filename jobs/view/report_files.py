@@ -15,8 +15,7 @@ from urllib.parse import parse_qs
 from jobs.view.outputs import REPORT, Output
 from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, TooLargeError
-from pipelines.rendering.environment import inline_file
-from pipelines.rendering.viewer_marks import MARK
+from pipelines.rendering.environment import MARK, inline_file
 from pipelines.storage.backend import is_remote
 
 Address = Callable[[str, Mapping[str, str]], str]

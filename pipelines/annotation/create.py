@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
+import io
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from models.errors import YamlFileError
-from models.messages import DEFAULT_SEED
+from models.messages import DEFAULT_SEED, Media
 from models.strict_yaml import read_text
 from pipelines.annotation.draw import draw, order_key
-from pipelines.annotation.page import form_page
-from pipelines.annotation.pictures import data_uri
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
-from pipelines.benchmarks.records import Row, Sample, is_person
-from pipelines.errors import UsageError
+from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
+from pipelines.errors import DatasetError, DecodeError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
 from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
+from pipelines.rendering.environment import environment, inline_file
 from pipelines.rendering.escaping import csv_cell
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import iter_parts, part_folder
@@ -159,3 +162,66 @@ def _for_person(selected: Sequence[AnnotationItem], person: str, seed: int) -> l
         )
         for item in sorted(selected, key=lambda item: order_key(seed, person, item.item_id))
     ]
+
+
+_PACKAGE: Final = "pipelines.annotation"
+
+
+def form_page(
+    benchmark: str,
+    form: AnnotationForm,
+    items: Sequence[AnnotationItem],
+    person: str,
+    pictures: Mapping[str, str],
+) -> str:
+    """Return the page of one person; `pictures` holds a `data:` address by the hash of each picture."""
+    (css, css_source), (script, script_source) = (inline_file(name, _PACKAGE) for name in ("form.css", "form.js"))
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {css_source}; script-src {script_source}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    head = {"benchmark": benchmark, "kind": form.kind, "annotator_column": form.annotator, "annotator": person}
+    return (
+        environment(_PACKAGE)
+        .get_template("form.html.j2")
+        .render(
+            policy=policy,
+            css=css,
+            script=script,
+            form=form,
+            items=items,
+            person=person,
+            pictures=pictures,
+            head=_as_json({**head, "preferred": form.preferred, "draw": draw_id(items)}),
+            as_json=_as_json,
+        )
+    )
+
+
+def draw_id(items: Sequence[AnnotationItem]) -> str:
+    """Return what distinguishes this draw from others, independently of the order of its items."""
+    return hashlib.sha256("\n".join(sorted(item.item_id for item in items)).encode()).hexdigest()[:16]
+
+
+def _as_json(values: Mapping[str, str]) -> str:
+    return json.dumps(dict(values), ensure_ascii=True, sort_keys=True)
+
+
+_SIDE: Final = 1024  # longest side in pixels
+_QUALITY: Final = 85
+
+
+def data_uri(dataset: Dataset, ref: MediaRef, decoder: Decoder) -> str:
+    """Return a picture as a `data:` address; raise DatasetError where it is missing or cannot be decoded."""
+    from PIL import Image
+
+    path = f"media/{ref.sha256}{ref.extension}"
+    try:
+        frames = decoder.decode(dataset.store, path, Media("image", ref.sha256), _SIDE * _SIDE)
+    except DecodeError as error:
+        raise DatasetError(f"{dataset.store.uri}/{path}: cannot be decoded ({error}); ingest again") from error
+    picture = Image.fromarray(frames.pixels[0])
+    picture.thumbnail((_SIDE, _SIDE))
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=_QUALITY)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -22,9 +22,8 @@ from pipelines.json_records import dump_checked, load_checked
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.selection import SampleSelection
 from pipelines.plan.stored_plan import PLAN, ROW_GROUP, PlanPart, StoredPlan, plan_table
-from pipelines.storage.listed_folder import ListedFolder
 from pipelines.storage.parts import batched, num_rows, tables_to_parquet
-from pipelines.storage.store import Store
+from pipelines.storage.store import ListedFolder, Store
 from pipelines.version import __version__
 
 SCHEMA_VERSION = 2

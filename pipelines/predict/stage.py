@@ -15,8 +15,7 @@ from cluster.connect import ClusterInfo
 from cluster.errors import RunCancelledError
 from cluster.lazy import LazyCluster
 from cluster.placement import gpus_of_nodes
-from cluster.scheduling.concurrent import run_concurrently
-from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule
+from cluster.scheduling.gpu_scheduler import GpuScheduler, can_run_concurrently, choose_schedule, run_concurrently
 from cluster.threads import in_background
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError

@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pipelines.clean_text import clean, one_line
 from pipelines.rendering.escaping import shorten
-from pipelines.rendering.viewer_marks import viewer_mark
 
 ANSWER_LIMIT = 4_000
 """Characters of one text of an example; the predictions hold the full text."""
@@ -68,3 +69,12 @@ def render_page(
         "current": path,
     }
     return environment().get_template(template).render(**frame, **content)
+
+
+MARK: Final = re.compile(r"<!-- view\?(?P<query>[^ <>]*) -->")
+
+
+def viewer_mark(**query: str) -> Markup:
+    """Return the mark of a sample (with `sample_id`), of a model's answers (with `model`), or of all of them."""
+    text = urlencode({name: value for name, value in query.items() if value}, errors="replace")
+    return Markup(f"<!-- view?{text} -->")  # noqa: S704 - `urlencode` leaves no character that ends a comment

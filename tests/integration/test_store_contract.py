@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import StoreError, TooLargeError
-from pipelines.storage.listed_folder import ListedFolder
-from pipelines.storage.store import Store
+from pipelines.storage.store import ListedFolder, Store
 from tests.integration.conftest import S3, s3_server
 
 PAGE = 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 from urllib.parse import urlsplit
 
 from models.engines.endpoints.dialect import Dialect, Pictures
@@ -12,7 +12,7 @@ from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.failures import FailedAttempt, FailureScope, transient_failure
 from models.engines.endpoints.leaders import Prefix
-from models.engines.openai.cache_fields import cache_fields, with_cache_fields
+from models.engines.endpoints.texts import MARK, marked_messages
 from models.engines.openai.completion import read_reply
 from models.engines.openai.endpoint import LIMIT, NEW_LIMIT, client_options, rejects_max_tokens
 from models.engines.openai.messages import chat_messages, request_body
@@ -119,3 +119,33 @@ def _make_client(endpoint: Endpoint) -> openai.AsyncOpenAI:
 def _is_connect_error(error: BaseException) -> bool:
     # By name: the client runs on httpx or on httpx2, by its version.
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout")
+
+
+KEY: Final = "prompt_cache_key"
+
+_KEYED_HOSTS: Final = frozenset({"api.openai.com", "api.mistral.ai"})
+_MARKED: Final = {"openrouter.ai": ("anthropic/", "google/")}
+"""Hosts, and the prefixes of models that read marks there."""
+
+
+def cache_fields(spec: ModelSpec) -> tuple[str, ...]:
+    """Return the fields that the provider of an entry is known to take: those that it documents, by its host."""
+    host = urlsplit(str(spec.base_url)).hostname or ""
+    if spec.prompt_cache == "off":
+        return ()
+    if host in _KEYED_HOSTS:
+        return (KEY,)
+    return (MARK,) if spec.model.startswith(_MARKED.get(host, ("\0",))) else ()
+
+
+def with_cache_fields(
+    body: Mapping[str, Any], key: str, pictures: int, fields: Collection[str], omitted: Collection[str]
+) -> dict[str, Any]:
+    """Return a request with the key of its media group, and a mark at the end of its first `pictures` pictures."""
+    sent = {name for name in fields if name not in omitted}
+    result = dict(body)
+    if KEY in sent:
+        result[KEY] = key
+    if MARK in sent and pictures:
+        result["messages"] = marked_messages(body["messages"], pictures)
+    return result

@@ -20,9 +20,8 @@ from pipelines.rendering.figures.axes import (
     tick_labels,
     upward,
 )
-from pipelines.rendering.figures.bars import draw_bars
+from pipelines.rendering.figures.bars import draw_bars, draw_dots
 from pipelines.rendering.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path, runs_of
-from pipelines.rendering.figures.dots import draw_dots
 from pipelines.rendering.figures.style import GRID, MUTED, series_styles
 from pipelines.rendering.figures.text import wrap
 

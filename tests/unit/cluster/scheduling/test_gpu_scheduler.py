@@ -11,8 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.errors import PostponedError
-from cluster.scheduling.concurrent import run_concurrently
-from cluster.scheduling.gpu_scheduler import MAX_ENDPOINT_MODELS, GpuScheduler, choose_schedule, estimate_makespan
+from cluster.scheduling.gpu_scheduler import (
+    MAX_ENDPOINT_MODELS,
+    GpuScheduler,
+    choose_schedule,
+    estimate_makespan,
+    run_concurrently,
+)
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
 

@@ -7,10 +7,10 @@ import pytest
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.clean_text import clean
+from pipelines.rendering.environment import MARK
 from pipelines.rendering.escaping import csv_cell
 from pipelines.rendering.formats import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.rendering.table_layout import lay_out
-from pipelines.rendering.viewer_marks import MARK
 from tests.unit.pipelines.report.cases import HOSTILE, Page, table
 
 SMALL = Table(

@@ -9,7 +9,7 @@ import pytest
 
 from models.engines.endpoints.budget import Budget
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
-from models.engines.openai.cache_fields import cache_fields
+from models.engines.openai.engine import cache_fields
 from models.entry_fields import Price
 from models.messages import Answer, Call, Frames, Generation, Media, Text, Turn, user
 from models.spec import ModelSpec

@@ -10,8 +10,8 @@ import pytest
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.clean_text import clean
 from pipelines.rendering import formats
+from pipelines.rendering.environment import MARK
 from pipelines.rendering.escaping import markdown
-from pipelines.rendering.viewer_marks import MARK
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import html_pages, lead
 from pipelines.report.pages.markdown import markdown_page
