@@ -9,50 +9,56 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from os import SEEK_END
 from typing import IO, Any, Final
 
-from pydantic import AwareDatetime, BaseModel
+from pydantic import AwareDatetime, BaseModel, Field
 
 from models.engines.anthropic.engine import AnthropicDialect, request_address
 from models.engines.endpoints.batch_api import (
-    MOST_LISTED,
-    PAGE,
     TRANSFER_S,
     BatchApi,
+    BatchPage,
+    BatchRecord,
     BatchState,
     ResultLine,
     SentBatch,
     json_line,
-    unless_missing,
 )
 
 _HEAD: Final = b'{"requests":['
 _TAIL: Final = b"]}"
 _EARLIER_S: Final = 300.0  # by which the provider's clock may differ from ours
 _LATER_S: Final = 3_600.0  # within which a batch was created, once it was recorded
+_DONE: Final = ("succeeded", "errored", "canceled", "expired")
 
 
-class _Counts(BaseModel):
-    processing: int = 0
-    succeeded: int = 0
-    errored: int = 0
-    canceled: int = 0
-    expired: int = 0
-
-
-class _Batch(BaseModel):
+class _Batch(BatchRecord):
     id: str
     created_at: AwareDatetime
     processing_status: str
-    request_counts: _Counts = _Counts()
+    request_counts: dict[str, int] = Field(default={})
     archived_at: datetime | None = None
 
+    @property
+    def state(self) -> BatchState:
+        is_ended = self.processing_status == "ended"
+        return BatchState(
+            batch_id=self.id,
+            status=self.processing_status,
+            is_ended=is_ended,
+            done=sum(self.request_counts.get(name, 0) for name in _DONE),
+            result_files=(self.id,) if is_ended and self.archived_at is None else (),
+        )
 
-class _Page(BaseModel):
+
+class _Page(BatchPage):
     data: list[_Batch]
     has_more: bool = False
+
+    @property
+    def after(self) -> Mapping[str, str]:
+        return {"after_id": self.data[-1].id} if self.has_more and self.data else {}
 
 
 class _Result(BaseModel):
@@ -70,6 +76,13 @@ class AnthropicBatchApi(BatchApi):
     """`/v1/messages/batches`, as a `BatchApi`."""
 
     dialect_type = AnthropicDialect
+    batch_type = _Batch
+    page_type = _Page
+    results_path = "batches/{}/results"
+
+    def address(self, path: str, **query: str) -> str:
+        """Return the address of a path of the API."""
+        return request_address(self.spec, f"/{path}", **query)
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return one request of the body."""
@@ -88,23 +101,19 @@ class AnthropicBatchApi(BatchApi):
         size = len(_HEAD) + uploaded.seek(0, SEEK_END) - 1 + len(_TAIL)
         uploaded.seek(0)
         headers = {**self._headers, "Content-Type": "application/json", "Content-Length": str(size)}
-        address = request_address(self.spec, "/batches")
-        batch = self.ask(
-            "create", "POST", address, _Batch, content=_body(uploaded), headers=headers, timeout=TRANSFER_S
-        )
-        return _state(batch)
-
-    def retrieve(self, batch_id: str) -> BatchState | None:
-        """Return a batch; None where the provider knows none of this id."""
-        address = request_address(self.spec, f"/batches/{batch_id}")
-        return unless_missing(lambda: _state(self.repeat(lambda: self.ask("retrieve", "GET", address, _Batch))))
+        sent = {"content": _body(uploaded), "headers": headers, "timeout": TRANSFER_S}
+        return self.state(self.ask("create", "POST", self.address("batches"), _Batch, **sent))
 
     def find(self, sent: SentBatch) -> BatchState | None:
         """Return the newest batch that has the requests of a record, without its id while it has not ended; or None."""
         custom_ids = frozenset(sent.custom_ids)
-        for batch in self._listed(sent.created):
-            state = _state(batch)
-            if batch.id in sent.other_ids or _total(batch.request_counts) != len(custom_ids):
+        for batch in self.listed():
+            assert isinstance(batch, _Batch)
+            state, age = batch.state, batch.created_at.timestamp() - sent.created
+            total = state.done + batch.request_counts.get("processing", 0)
+            if age < -_EARLIER_S:
+                return None
+            if age > _LATER_S or batch.id in sent.other_ids or total != len(custom_ids):
                 continue
             if not state.is_ended:
                 return BatchState(batch_id="", status="undecided")
@@ -112,17 +121,9 @@ class AnthropicBatchApi(BatchApi):
                 return state
         return None
 
-    def cancel(self, batch_id: str) -> None:
-        """Ask the provider to end a batch."""
-        address = request_address(self.spec, f"/batches/{batch_id}/cancel")
-        self.repeat(lambda: self.send("cancel", "POST", address))
-
     def results(self, state: BatchState) -> bytes | None:
-        """Return the lines of a batch's results; None where they are gone."""
-        if not state.result_files:
-            return None
-        address = request_address(self.spec, f"/batches/{state.result_files[0]}/results")
-        return unless_missing(lambda: self.download(address))
+        """Return the lines of a batch's results; None where they are gone, as those of an archived batch are."""
+        return super().results(state) if state.result_files else None
 
     def read_line(self, line: bytes) -> ResultLine:
         """Return the outcome in a line of results."""
@@ -135,41 +136,6 @@ class AnthropicBatchApi(BatchApi):
         for line in (self.results(state) or b"").split(b"\n"):
             if line.strip():
                 yield self.read_line(line)
-
-    def _listed(self, created: float) -> Iterator[_Batch]:
-        """Yield the batches that were created about this time, the newest first."""
-        after: dict[str, str] = {}
-        for _ in range(MOST_LISTED // PAGE):
-            address = request_address(self.spec, "/batches", limit=str(PAGE), **after)
-            page = self.repeat(partial(self.ask, "list", "GET", address, _Page))
-            for batch in page.data:
-                age = batch.created_at.timestamp() - created
-                if age < -_EARLIER_S:
-                    return
-                if age <= _LATER_S:
-                    yield batch
-            if not page.has_more or not page.data:
-                return
-            after = {"after_id": page.data[-1].id}
-
-
-def _total(counts: _Counts) -> int:
-    return counts.processing + _done(counts)
-
-
-def _done(counts: _Counts) -> int:
-    return counts.succeeded + counts.errored + counts.canceled + counts.expired
-
-
-def _state(batch: _Batch) -> BatchState:
-    is_ended = batch.processing_status == "ended"
-    return BatchState(
-        batch_id=batch.id,
-        status=batch.processing_status,
-        is_ended=is_ended,
-        done=_done(batch.request_counts),
-        result_files=(batch.id,) if is_ended and batch.archived_at is None else (),
-    )
 
 
 def _body(lines: IO[bytes]) -> Iterator[bytes]:

@@ -6,11 +6,12 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import httpx2
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from models.engines.endpoints.dialect import Dialect
 from models.engines.endpoints.endpoint import Endpoint
@@ -27,8 +28,8 @@ ResultLine: TypeAlias = tuple[str, Answer | FailedAttempt | None]
 KEY: Final = "vlmsweep_key"
 """The field of a batch's metadata that holds our name for it, where a provider keeps such fields."""
 TRANSFER_S: Final = 600.0  # for an upload or download of up to some hundred megabytes
-MOST_LISTED: Final = 2_000  # batches that a listing looks at, the newest first
-PAGE: Final = 100  # batches of one listing
+_MOST_LISTED: Final = 2_000  # batches that a listing looks at, the newest first
+_PAGE: Final = 100  # batches of one listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,29 @@ class SentBatch:
     """Batches that were created under other keys."""
 
 
+class BatchRecord(BaseModel):
+    """A batch in a provider's own form."""
+
+    key: Any = None
+    """Our name for it, where the provider keeps it."""
+
+    @property
+    @abstractmethod
+    def state(self) -> BatchState:
+        """Return the batch as all providers' are described."""
+
+
+class BatchPage(BaseModel):
+    """A page of a provider's list of batches."""
+
+    data: Sequence[BatchRecord]
+
+    @property
+    @abstractmethod
+    def after(self) -> Mapping[str, str]:
+        """Return the fields of the query for the next page; none where this is the last."""
+
+
 class BatchApi(ABC):
     """Calls the batch endpoint of a model's provider. Each method raises `BatchApiError` when its call failed.
 
@@ -77,6 +101,14 @@ class BatchApi(ABC):
     """
 
     dialect_type: ClassVar[type[Dialect]]
+    batch_type: ClassVar[type[BatchRecord]]
+    page_type: ClassVar[type[BatchPage]]
+    page_size_name: ClassVar = "limit"
+    batch_path: ClassVar = "batches/{}"
+    cancel_path: ClassVar = "batches/{}/cancel"
+    results_path: ClassVar[str]
+    """Of one of the `result_files` of a batch."""
+    results_query: ClassVar[Mapping[str, str]] = {}
     follows_redirects = False  # a client takes keys in headers of their own names along to other hosts
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -90,6 +122,10 @@ class BatchApi(ABC):
         )
 
     @abstractmethod
+    def address(self, path: str, **query: str) -> str:
+        """Return the address of a path of the API."""
+
+    @abstractmethod
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of a batch's file for one request."""
 
@@ -101,21 +137,40 @@ class BatchApi(ABC):
     def create(self, uploaded: str | IO[bytes], key: str) -> BatchState:
         """Create the batch of an uploaded file; `key` is our name for it."""
 
-    @abstractmethod
     def retrieve(self, batch_id: str) -> BatchState | None:
         """Return a batch; None where the provider knows none of this id."""
+        address = self.address(self.batch_path.format(batch_id))
+        ask = partial(self.ask, "retrieve", "GET", address, self.batch_type)
+        return _unless_missing(lambda: self.state(self.repeat(ask)))
 
-    @abstractmethod
     def find(self, sent: SentBatch) -> BatchState | None:
         """Return the batch of a record; None where it was certainly not created."""
+        return next((self.state(batch) for batch in self.listed() if batch.key == sent.key), None)
 
-    @abstractmethod
+    def listed(self) -> Iterator[BatchRecord]:
+        """Yield the provider's batches, the newest first."""
+        query = {self.page_size_name: str(_PAGE)}
+        for _ in range(_MOST_LISTED // _PAGE):
+            page = self.repeat(partial(self.ask, "list", "GET", self.address("batches", **query), self.page_type))
+            yield from page.data
+            if not page.after:
+                return
+            query |= page.after
+
     def cancel(self, batch_id: str) -> None:
         """Ask the provider to end a batch: what is answered by then stays, and is paid."""
+        self.repeat(partial(self.send, "cancel", "POST", self.address(self.cancel_path.format(batch_id))))
 
-    @abstractmethod
     def results(self, state: BatchState) -> bytes | None:
         """Return the lines of an ended batch's results, empty where it has none; None where they are gone."""
+        addresses = [self.address(self.results_path.format(name), **self.results_query) for name in state.result_files]
+        return _unless_missing(lambda: b"\n".join(map(self.download, addresses)))
+
+    def state(self, batch: BatchRecord) -> BatchState:
+        """Return the state of a batch, its messages without the key and short."""
+        state = batch.state
+        shown = (replace(item, message=reply_text(self.endpoint.redact(item.message))) for item in state.problems)
+        return replace(state, problems=tuple(shown))
 
     @abstractmethod
     def read_line(self, line: bytes) -> ResultLine:
@@ -208,7 +263,7 @@ class BatchApi(ABC):
         return BatchApiError(self.endpoint.unreachable_message(self.endpoint.redact(reason)), **facts)
 
 
-def unless_missing(call: Callable[[], T]) -> T | None:
+def _unless_missing(call: Callable[[], T]) -> T | None:
     """Return the result of a call; None where the provider knows nothing of what it asks for."""
     try:
         return call()
@@ -216,6 +271,11 @@ def unless_missing(call: Callable[[], T]) -> T | None:
         if error.status == 404:
             return None
         raise
+
+
+def field_at(*path: str, default: Any) -> Any:
+    """Return the field of a record whose value lies deeper in the JSON object; `default` where a part is absent."""
+    return Field(default=default, validation_alias=AliasPath(*path))
 
 
 def json_line(fields: Mapping[str, Any]) -> bytes:

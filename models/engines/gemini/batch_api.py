@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from os import SEEK_END
+from types import MappingProxyType
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, Field
 
 from models.engines.endpoints.batch_api import (
-    MOST_LISTED,
-    PAGE,
     TRANSFER_S,
     BatchApi,
+    BatchPage,
     BatchProblem,
+    BatchRecord,
     BatchState,
     ResultLine,
-    SentBatch,
+    field_at,
     json_line,
-    unless_missing,
 )
 from models.engines.gemini.engine import GeminiDialect, api_address, model_address
 
@@ -41,45 +41,47 @@ _NOT_SENT: Final = (1, "CANCELLED")
 """Code and status of requests that the provider never answered."""
 
 
-class _Stats(BaseModel):
-    successful: int = Field(default=0, alias="successfulRequestCount")
-    failed: int = Field(default=0, alias="failedRequestCount")
-
-
-class _Output(BaseModel):
-    responses: str | None = Field(default=None, alias="responsesFile")
-
-
-class _Metadata(BaseModel):
-    state: str = ""
-    name: str = Field(default="", alias="displayName")
-    stats: _Stats = Field(default=_Stats(), alias="batchStats")
-    output: _Output | None = None
-
-
 class _Error(BaseModel):
     code: int | str | None = None
     message: str | None = None
     status: str | None = None
 
 
-class _Batch(BaseModel):
+class _Batch(BatchRecord):
     name: str
-    metadata: _Metadata = _Metadata()
+    key: str = field_at("metadata", "displayName", default="")
+    stage: str = field_at("metadata", "state", default="")
+    successful: int = field_at("metadata", "batchStats", "successfulRequestCount", default=0)
+    failed: int = field_at("metadata", "batchStats", "failedRequestCount", default=0)
+    responses: str | None = field_at("metadata", "output", "responsesFile", default=None)
     error: _Error | None = None
 
+    @property
+    def state(self) -> BatchState:
+        stage, error = self.stage.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_"), self.error
+        return BatchState(
+            batch_id=self.name,
+            status=_STATES.get(stage, stage.lower()),
+            is_ended=stage in _STATES,
+            done=self.successful + self.failed,
+            result_files=(self.responses,) if self.responses else (),
+            problems=(BatchProblem(code=str(error.status or error.code), message=error.message or ""),)
+            if error
+            else (),
+        )
 
-class _Page(BaseModel):
-    operations: list[_Batch] = Field(default=[])
+
+class _Page(BatchPage):
+    data: list[_Batch] = Field(default=[], alias="operations")
     next_page: str = Field(default="", alias="nextPageToken")
 
-
-class _Name(BaseModel):
-    name: str
+    @property
+    def after(self) -> Mapping[str, str]:
+        return {"pageToken": self.next_page} if self.next_page else {}
 
 
 class _File(BaseModel):
-    file: _Name
+    name: str = Field(validation_alias=AliasPath("file", "name"))
 
 
 class _Line(BaseModel):
@@ -92,6 +94,17 @@ class GeminiBatchApi(BatchApi):
     """`batchGenerateContent`, `/files` and `/batches`, as a `BatchApi`. Our name for a batch is the one it shows."""
 
     dialect_type = GeminiDialect
+    batch_type = _Batch
+    page_type = _Page
+    page_size_name = "pageSize"
+    batch_path = "{}"
+    cancel_path = "{}:cancel"
+    results_path = "{}:download"
+    results_query = MappingProxyType({"alt": "media"})
+
+    def address(self, path: str, **query: str) -> str:
+        """Return the address of a path of the API."""
+        return api_address(self.spec, path, **query)
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of one request."""
@@ -104,7 +117,7 @@ class GeminiBatchApi(BatchApi):
     def _upload(self, name: str, content: IO[bytes]) -> str:
         size = content.seek(0, SEEK_END)
         content.seek(0)
-        address = urlsplit(api_address(self.spec, "files"))
+        address = urlsplit(self.address("files"))
         root, _, version = address.path.removesuffix("/files").rpartition("/")
         start = address._replace(path=f"{root}/upload/{version}/files").geturl()
         headers = {
@@ -120,32 +133,13 @@ class GeminiBatchApi(BatchApi):
             content=content,
             headers={"X-Goog-Upload-Command": "upload, finalize", "X-Goog-Upload-Offset": "0"},
             timeout=TRANSFER_S,
-        ).file.name
+        ).name
 
     def create(self, uploaded: str | IO[bytes], key: str) -> BatchState:
         """Create the batch of an uploaded file."""
         body = {"batch": {"displayName": key, "inputConfig": {"fileName": uploaded}}}
-        return self._state(
-            self.ask("create", "POST", model_address(self.spec, "batchGenerateContent"), _Batch, json=body)
-        )
-
-    def retrieve(self, batch_id: str) -> BatchState | None:
-        """Return a batch; None where the provider knows none of this name."""
-        address = api_address(self.spec, batch_id)
-        return unless_missing(lambda: self._state(self.repeat(lambda: self.ask("retrieve", "GET", address, _Batch))))
-
-    def find(self, sent: SentBatch) -> BatchState | None:
-        """Return the batch that was created under a key; None where there is none."""
-        return next((self._state(batch) for batch in self._listed() if batch.metadata.name == sent.key), None)
-
-    def cancel(self, batch_id: str) -> None:
-        """Ask the provider to end a batch."""
-        self.repeat(lambda: self.send("cancel", "POST", api_address(self.spec, f"{batch_id}:cancel")))
-
-    def results(self, state: BatchState) -> bytes | None:
-        """Return the lines of a batch's responses, empty where it has none."""
-        addresses = (api_address(self.spec, f"{name}:download", alt="media") for name in state.result_files)
-        return unless_missing(lambda: b"\n".join(map(self.download, addresses)))
+        address = model_address(self.spec, "batchGenerateContent")
+        return self.state(self.ask("create", "POST", address, _Batch, json=body))
 
     def read_line(self, line: bytes) -> ResultLine:
         """Return the outcome in a line of responses."""
@@ -157,26 +151,3 @@ class GeminiBatchApi(BatchApi):
             code = record.error.code
             body = {"error": {**record.error.model_dump(exclude_none=True), "code": _HTTP.get(code, code)}}
         return record.key, self.endpoint.read_completion(json.dumps(body).encode()) if body else None
-
-    def _listed(self) -> Iterator[_Batch]:
-        query: dict[str, str] = {}
-        for _ in range(MOST_LISTED // PAGE):
-            address = api_address(self.spec, "batches", pageSize=str(PAGE), **query)
-            page = self.repeat(partial(self.ask, "list", "GET", address, _Page))
-            yield from page.operations
-            if not page.next_page:
-                return
-            query = {"pageToken": page.next_page}
-
-    def _state(self, batch: _Batch) -> BatchState:
-        state = batch.metadata.state.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        output, error, stats = batch.metadata.output, batch.error, batch.metadata.stats
-        message = self.endpoint.redact(error.message or "") if error else ""
-        return BatchState(
-            batch_id=batch.name,
-            status=_STATES.get(state, state.lower()),
-            is_ended=state in _STATES,
-            done=stats.successful + stats.failed,
-            result_files=(output.responses,) if output and output.responses else (),
-            problems=(BatchProblem(code=str(error.status or error.code), message=message),) if error else (),
-        )

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import IO, Any, Final
 
 from pydantic import BaseModel
 
 from models.engines.endpoints.batch_api import (
     KEY,
-    MOST_LISTED,
-    PAGE,
     TRANSFER_S,
     BatchApi,
+    BatchPage,
     BatchProblem,
+    BatchRecord,
     BatchState,
     ResultLine,
-    SentBatch,
+    field_at,
     json_line,
-    unless_missing,
 )
-from models.engines.endpoints.failures import FailedAttempt, FailureScope, reply_text
+from models.engines.endpoints.failures import FailedAttempt, FailureScope
 from models.engines.openai.endpoint import api_address
 from models.engines.openai.engine import OpenAIDialect
 from models.messages import Failure
@@ -37,34 +35,44 @@ class _File(BaseModel):
     id: str
 
 
-class _Counts(BaseModel):
-    completed: int = 0
-    failed: int = 0
-
-
 class _Error(BaseModel):
     code: str | int | None = None
     message: str | None = None
     line: int | None = None
 
 
-class _Errors(BaseModel):
-    data: list[_Error] | None = None
-
-
-class _Batch(BaseModel):
+class _Batch(BatchRecord):
     id: str
     status: str
-    request_counts: _Counts | None = None
+    key: Any = field_at("metadata", KEY, default=None)
+    completed: int = field_at("request_counts", "completed", default=0)
+    failed: int = field_at("request_counts", "failed", default=0)
     output_file_id: str | None = None
     error_file_id: str | None = None
-    errors: _Errors | None = None
-    metadata: dict[str, Any] | None = None
+    errors: list[_Error] | None = field_at("errors", "data", default=None)
+
+    @property
+    def state(self) -> BatchState:
+        return BatchState(
+            batch_id=self.id,
+            status=self.status,
+            is_ended=self.status in _ENDED,
+            done=self.completed + self.failed,
+            result_files=tuple(filter(None, (self.output_file_id, self.error_file_id))),
+            problems=tuple(
+                BatchProblem(code=str(error.code or ""), message=error.message or "", line=error.line)
+                for error in self.errors or ()
+            ),
+        )
 
 
-class _Page(BaseModel):
+class _Page(BatchPage):
     data: list[_Batch]
     has_more: bool | None = None
+
+    @property
+    def after(self) -> Mapping[str, str]:
+        return {"after": self.data[-1].id} if self.has_more and self.data else {}
 
 
 class _Response(BaseModel):
@@ -82,7 +90,14 @@ class OpenAIBatchApi(BatchApi):
     """`/files` and `/batches`, as a `BatchApi`. Our name for a batch is in its metadata."""
 
     dialect_type = OpenAIDialect
+    batch_type = _Batch
+    page_type = _Page
+    results_path = "files/{}/content"
     follows_redirects = True
+
+    def address(self, path: str, **query: str) -> str:
+        """Return the address of a path of the API."""
+        return api_address(self.spec, path, **query)
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of one request."""
@@ -96,7 +111,7 @@ class OpenAIBatchApi(BatchApi):
         def send() -> _File:
             content.seek(0)
             parts: dict[str, Any] = {"files": {"file": (name, content)}, "data": {"purpose": "batch"}}
-            return self.ask("upload", "POST", api_address(self.spec, "files"), _File, timeout=TRANSFER_S, **parts)
+            return self.ask("upload", "POST", self.address("files"), _File, timeout=TRANSFER_S, **parts)
 
         return self.repeat(send).id
 
@@ -108,26 +123,7 @@ class OpenAIBatchApi(BatchApi):
             "completion_window": self.spec.batch_window,
             "metadata": {KEY: key},
         }
-        return self._state(self.ask("create", "POST", api_address(self.spec, "batches"), _Batch, json=body))
-
-    def retrieve(self, batch_id: str) -> BatchState | None:
-        """Return a batch; None where the provider knows none of this id."""
-        address = api_address(self.spec, f"batches/{batch_id}")
-        return unless_missing(lambda: self._state(self.repeat(lambda: self.ask("retrieve", "GET", address, _Batch))))
-
-    def find(self, sent: SentBatch) -> BatchState | None:
-        """Return the batch that was created under a key; None where there is none."""
-        batches = (batch for batch in self._listed() if (batch.metadata or {}).get(KEY) == sent.key)
-        return next(map(self._state, batches), None)
-
-    def cancel(self, batch_id: str) -> None:
-        """Ask the provider to end a batch."""
-        self.repeat(lambda: self.send("cancel", "POST", api_address(self.spec, f"batches/{batch_id}/cancel")))
-
-    def results(self, state: BatchState) -> bytes | None:
-        """Return the lines of a batch's result files."""
-        addresses = (api_address(self.spec, f"files/{name}/content") for name in state.result_files)
-        return unless_missing(lambda: b"\n".join(map(self.download, addresses)))
+        return self.state(self.ask("create", "POST", self.address("batches"), _Batch, json=body))
 
     def read_line(self, line: bytes) -> ResultLine:
         """Return the outcome in a line of an output or error file."""
@@ -144,32 +140,3 @@ class OpenAIBatchApi(BatchApi):
         message = self.endpoint.redact(f"{result.error.code}: {result.error.message}")
         failure = Failure(type="batch_request", message=message)
         return result.custom_id, FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False)
-
-    def _listed(self) -> Iterator[_Batch]:
-        after: dict[str, str] = {}
-        for _ in range(MOST_LISTED // PAGE):
-            address = api_address(self.spec, "batches", limit=str(PAGE), **after)
-            page = self.repeat(partial(self.ask, "list", "GET", address, _Page))
-            yield from page.data
-            if not page.has_more or not page.data:
-                return
-            after = {"after": page.data[-1].id}
-
-    def _state(self, batch: _Batch) -> BatchState:
-        counts = batch.request_counts or _Counts()
-        errors = (batch.errors.data if batch.errors else None) or []
-        return BatchState(
-            batch_id=batch.id,
-            status=batch.status,
-            is_ended=batch.status in _ENDED,
-            done=counts.completed + counts.failed,
-            result_files=tuple(name for name in (batch.output_file_id, batch.error_file_id) if name),
-            problems=tuple(
-                BatchProblem(
-                    code=str(error.code or ""),
-                    message=reply_text(self.endpoint.redact(error.message or "")),
-                    line=error.line,
-                )
-                for error in errors
-            ),
-        )
