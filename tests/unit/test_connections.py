@@ -22,8 +22,7 @@ ALLOWED = {
     "jobs/serve/run.py": {"socket"},  # whether the port is free
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
     "models/engines/endpoints/batch_api.py": {"httpx2"},  # as the engines
-    "models/engines/endpoints/http_engine.py": {"httpx2"},  # base_url of the user's models file
-    "models/engines/openai/engine.py": {"openai"},  # base_url of the user's models file
+    "models/engines/endpoints/engine.py": {"httpx2"},  # base_url of the user's models file
     "models/engines/tensor_parallel/engine.py": {"socket"},  # the ranks' meeting point, on 127.0.0.1
     "models/engines/weight_store.py": {"huggingface_hub"},  # looks into its cache
     "models/engines/transformers/model_config.py": {"huggingface_hub"},  # names its errors and looks into its cache

@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from models.engines.anthropic.engine import AnthropicDialect, request_address
+from models.engines.anthropic.engine import AnthropicDialect
 from models.engines.endpoints.batch_api import (
     TRANSFER_S,
     BatchApi,
@@ -78,11 +78,7 @@ class AnthropicBatchApi(BatchApi):
     dialect_type = AnthropicDialect
     batch_type = _Batch
     page_type = _Page
-    results_path = "batches/{}/results"
-
-    def address(self, path: str, **query: str) -> str:
-        """Return the address of a path of the API."""
-        return request_address(self.spec, f"/{path}", **query)
+    results_path = "/batches/{}/results"
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return one request of the body."""
@@ -102,7 +98,7 @@ class AnthropicBatchApi(BatchApi):
         uploaded.seek(0)
         headers = {**self._headers, "Content-Type": "application/json", "Content-Length": str(size)}
         sent = {"content": _body(uploaded), "headers": headers, "timeout": TRANSFER_S}
-        return self.state(self.ask("create", "POST", self.address("batches"), _Batch, **sent))
+        return self.state(self.ask("create", "POST", self.dialect.address("/batches"), _Batch, **sent))
 
     def find(self, sent: SentBatch) -> BatchState | None:
         """Return the newest batch that has the requests of a record, without its id while it has not ended; or None."""

@@ -10,21 +10,13 @@ from typing import Any, Final
 from models.engines.anthropic.messages import message_body
 from models.engines.anthropic.replies import read_message
 from models.engines.endpoints.dialect import Dialect, Pictures
-from models.engines.endpoints.endpoint import address_of
-from models.engines.endpoints.http_engine import HttpEngine
+from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.texts import MARK
 from models.messages import Call
-from models.spec import ModelSpec
 
 VERSION: Final = "2023-06-01"
 """Of the API, which its servers require by name."""
-_PATH: Final = re.compile(r"/*(/v1)?(/messages)?/*$")  # what is appended, and people copy into base_url
-
-
-def request_address(spec: ModelSpec, path: str = "", **query: str) -> str:
-    """Return the address of requests; `base_url` may end in `/v1` or `/v1/messages`."""
-    return address_of(spec, _PATH, f"/v1/messages{path}", **query)
 
 
 class AnthropicDialect(Dialect):
@@ -34,6 +26,9 @@ class AnthropicDialect(Dialect):
     are asked for by `reasoning_effort`, or by `reasoning_tokens` as their budget; then it takes no temperature.
     """
 
+    tail = re.compile(r"/*(/v1)?(/messages)?/*$")
+    root = "/v1/messages"
+    request_path = ""
     key_header = "x-api-key"
     version_headers = MappingProxyType({"anthropic-version": VERSION})
     optional_parameters = ("temperature", "top_p", "thinking", "output_config", MARK)
@@ -52,8 +47,7 @@ class AnthropicDialect(Dialect):
         return super().decoding(call, () if "temperature" in sent else ("temperature",))
 
 
-class AnthropicEngine(HttpEngine):
-    """Answers calls as an `HttpEngine`."""
+class AnthropicEngine(EndpointEngine):
+    """Answers calls as an `EndpointEngine`."""
 
     dialect_type = AnthropicDialect
-    request_address = staticmethod(request_address)

@@ -104,12 +104,11 @@ class BatchApi(ABC):
     batch_type: ClassVar[type[BatchRecord]]
     page_type: ClassVar[type[BatchPage]]
     page_size_name: ClassVar = "limit"
-    batch_path: ClassVar = "batches/{}"
-    cancel_path: ClassVar = "batches/{}/cancel"
+    batch_path: ClassVar = "/batches/{}"
+    cancel_path: ClassVar = "/batches/{}/cancel"
     results_path: ClassVar[str]
     """Of one of the `result_files` of a batch."""
     results_query: ClassVar[Mapping[str, str]] = {}
-    follows_redirects = False  # a client takes keys in headers of their own names along to other hosts
 
     def __init__(self, spec: ModelSpec) -> None:
         """Read the key (`MissingSecretError` without one)."""
@@ -118,12 +117,8 @@ class BatchApi(ABC):
         self._headers = self.dialect.headers(self.endpoint.key)
         timeout = httpx2.Timeout(spec.timeout_s, connect=spec.connect_timeout_s)
         self._client = httpx2.Client(
-            timeout=timeout, follow_redirects=self.follows_redirects, **self.endpoint.http_options
+            timeout=timeout, follow_redirects=self.dialect.follows_redirects, **self.endpoint.http_options
         )
-
-    @abstractmethod
-    def address(self, path: str, **query: str) -> str:
-        """Return the address of a path of the API."""
 
     @abstractmethod
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
@@ -139,7 +134,7 @@ class BatchApi(ABC):
 
     def retrieve(self, batch_id: str) -> BatchState | None:
         """Return a batch; None where the provider knows none of this id."""
-        address = self.address(self.batch_path.format(batch_id))
+        address = self.dialect.address(self.batch_path.format(batch_id))
         ask = partial(self.ask, "retrieve", "GET", address, self.batch_type)
         return _unless_missing(lambda: self.state(self.repeat(ask)))
 
@@ -151,7 +146,9 @@ class BatchApi(ABC):
         """Yield the provider's batches, the newest first."""
         query = {self.page_size_name: str(_PAGE)}
         for _ in range(_MOST_LISTED // _PAGE):
-            page = self.repeat(partial(self.ask, "list", "GET", self.address("batches", **query), self.page_type))
+            page = self.repeat(
+                partial(self.ask, "list", "GET", self.dialect.address("/batches", **query), self.page_type)
+            )
             yield from page.data
             if not page.after:
                 return
@@ -159,11 +156,13 @@ class BatchApi(ABC):
 
     def cancel(self, batch_id: str) -> None:
         """Ask the provider to end a batch: what is answered by then stays, and is paid."""
-        self.repeat(partial(self.send, "cancel", "POST", self.address(self.cancel_path.format(batch_id))))
+        self.repeat(partial(self.send, "cancel", "POST", self.dialect.address(self.cancel_path.format(batch_id))))
 
     def results(self, state: BatchState) -> bytes | None:
         """Return the lines of an ended batch's results, empty where it has none; None where they are gone."""
-        addresses = [self.address(self.results_path.format(name), **self.results_query) for name in state.result_files]
+        addresses = [
+            self.dialect.address(self.results_path.format(name), **self.results_query) for name in state.result_files
+        ]
         return _unless_missing(lambda: b"\n".join(map(self.download, addresses)))
 
     def state(self, batch: BatchRecord) -> BatchState:

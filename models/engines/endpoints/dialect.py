@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from re import Pattern
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from models.engines.endpoints.failures import refused_parameter
 from models.engines.endpoints.leaders import Prefix
@@ -25,6 +27,14 @@ class Dialect(ABC):
     An optional parameter that a refusal names is left out from then on.
     """
 
+    tail: Pattern[str]
+    """What `base_url` may end in beside the API's address: what is appended to it, and people copy into it."""
+    root = ""
+    """What precedes each path of the API."""
+    request_path: str
+    """To which requests are posted."""
+    follows_redirects = False
+    """A client takes keys in headers of their own names along to other hosts."""
     key_header: str
     """Name of the header that holds the key."""
     key_prefix = ""
@@ -46,6 +56,13 @@ class Dialect(ABC):
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers of each request."""
         return {**self.version_headers, **({self.key_header: f"{self.key_prefix}{key}"} if key else {})}
+
+    def address(self, path: str, **query: str) -> str:
+        """Return the address of a path of the API; the query of `base_url` stays."""
+        address = urlsplit(str(self.spec.base_url))
+        fields = [*parse_qsl(address.query, keep_blank_values=True), *query.items()]
+        whole_path = f"{self.tail.sub('', address.path)}{self.root}{path}"
+        return urlunsplit((address.scheme, address.netloc, whole_path, urlencode(fields), ""))
 
     @staticmethod
     @abstractmethod

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from re import Pattern
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from models.engines.endpoints.failures import (
     FailedAttempt,
@@ -88,10 +87,3 @@ class Endpoint:
             f"model {self.spec.model!r} at {self.address} is unavailable: {reason}. Check that base_url is right and "
             f"the endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
         )
-
-
-def address_of(spec: ModelSpec, tail: Pattern[str], path: str, **query: str) -> str:
-    """Return the address of a path of an API; `tail` is what `base_url` may end in beside the API's address."""
-    address = urlsplit(str(spec.base_url))
-    fields = [*parse_qsl(address.query, keep_blank_values=True), *query.items()]
-    return urlunsplit((address.scheme, address.netloc, f"{tail.sub('', address.path)}{path}", urlencode(fields), ""))

@@ -1,19 +1,28 @@
-"""Models behind HTTP endpoints: concurrency, retries, limits, leaders; what is sent and how is a protocol's own."""
+"""Models behind HTTP endpoints: concurrency, retries, limits, leaders; what is sent is a protocol's own."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import httpx2
 
 from models.engines.endpoints.budget import Budget, estimate_tokens
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.event_loop import BackgroundLoop
-from models.engines.endpoints.failures import LONGEST_WAIT_S, FailedAttempt, backoff_s
+from models.engines.endpoints.failures import (
+    LONGEST_WAIT_S,
+    FailedAttempt,
+    FailureScope,
+    backoff_s,
+    error_object,
+    transient_failure,
+)
 from models.engines.endpoints.health import Health
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
@@ -28,7 +37,7 @@ UNSCORED = Failure(
 """The outcome of a call with `scored` texts."""
 
 
-class EndpointEngine(ABC):
+class EndpointEngine:
     """Answers calls over HTTP, concurrently, in its own thread. Endpoints have no beam search.
 
     A 408, 409, 429 or 5xx, a timeout, a broken connection and a reply that is no completion are retried `retries`
@@ -57,7 +66,15 @@ class EndpointEngine(ABC):
         self.spec, self.dialect = spec, self.dialect_type(spec)
         self.endpoint = Endpoint(spec, self.dialect.read_reply, now=now)
         self._clock, self._sleep = clock, sleep
-        self.connect()
+        # `attempt` enforces `timeout_s` per attempt; a slow connection must still be distinguishable.
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(None, connect=spec.connect_timeout_s),
+            limits=httpx2.Limits(max_connections=spec.concurrency, max_keepalive_connections=spec.concurrency),
+            headers={**self.dialect.headers(self.endpoint.key), "Content-Type": "application/json"},
+            follow_redirects=self.dialect.follows_redirects,
+            **self.endpoint.http_options,
+        )
+        self._address = self.dialect.address(self.dialect.request_path)
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
         self._concurrency = AdaptiveConcurrency(spec.concurrency)
         self._budget = Budget(spec.price, spec.cost_limit)
@@ -65,17 +82,23 @@ class EndpointEngine(ABC):
         self._health = Health(self.endpoint.unreachable_message)
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
-    @abstractmethod
-    def connect(self) -> None:
-        """Make the client from `spec` and `endpoint`, before anything is sent."""
-
-    @abstractmethod
     async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
         """Send a request once."""
-
-    @abstractmethod
-    async def disconnect(self) -> None:
-        """Close the connections."""
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            async with asyncio.timeout(self.spec.timeout_s):
+                reply = await self._client.post(self._address, content=content)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            message = self.endpoint.redact(f"{type(error).__name__}: {error}")
+            return transient_failure("connection", message, FailureScope.NO_CONNECTION)
+        except TimeoutError:
+            return transient_failure("timeout", f"no reply within {self.spec.timeout_s:g} s")
+        except httpx2.HTTPError as error:
+            return transient_failure("connection", self.endpoint.redact(f"{type(error).__name__}: {error}"))
+        if reply.is_success:
+            return self.endpoint.read_completion(reply.content)
+        text = reply.content.decode("utf-8", "replace")
+        return self.endpoint.failed_status(reply.status_code, error_object(text), text, dict(reply.headers))
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield replies as they arrive, or raise `EngineUnreachableError` (see `Health`); closing cancels the rest."""
@@ -101,7 +124,7 @@ class EndpointEngine(ABC):
 
     def close(self) -> None:
         """Cancel running calls, close the connections, end the thread."""
-        self._loop.close(self.disconnect)
+        self._loop.close(self._client.aclose)
 
     async def _answer_all(self, calls: Sequence[Call], pictures: Pictures, put: Callable[[CallReply], None]) -> None:
         prefixes = [shared_prefix(call, lambda medium: len(pictures[medium])) for call in calls]

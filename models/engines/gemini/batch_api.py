@@ -23,7 +23,7 @@ from models.engines.endpoints.batch_api import (
     field_at,
     json_line,
 )
-from models.engines.gemini.engine import GeminiDialect, api_address, model_address
+from models.engines.gemini.engine import GeminiDialect, model_path
 
 _STATES: Final = {
     "SUCCEEDED": "completed",
@@ -97,14 +97,10 @@ class GeminiBatchApi(BatchApi):
     batch_type = _Batch
     page_type = _Page
     page_size_name = "pageSize"
-    batch_path = "{}"
-    cancel_path = "{}:cancel"
-    results_path = "{}:download"
+    batch_path = "/{}"
+    cancel_path = "/{}:cancel"
+    results_path = "/{}:download"
     results_query = MappingProxyType({"alt": "media"})
-
-    def address(self, path: str, **query: str) -> str:
-        """Return the address of a path of the API."""
-        return api_address(self.spec, path, **query)
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of one request."""
@@ -117,7 +113,7 @@ class GeminiBatchApi(BatchApi):
     def _upload(self, name: str, content: IO[bytes]) -> str:
         size = content.seek(0, SEEK_END)
         content.seek(0)
-        address = urlsplit(self.address("files"))
+        address = urlsplit(self.dialect.address("/files"))
         root, _, version = address.path.removesuffix("/files").rpartition("/")
         start = address._replace(path=f"{root}/upload/{version}/files").geturl()
         headers = {
@@ -138,7 +134,7 @@ class GeminiBatchApi(BatchApi):
     def create(self, uploaded: str | IO[bytes], key: str) -> BatchState:
         """Create the batch of an uploaded file."""
         body = {"batch": {"displayName": key, "inputConfig": {"fileName": uploaded}}}
-        address = model_address(self.spec, "batchGenerateContent")
+        address = self.dialect.address(f"{model_path(self.spec)}:batchGenerateContent")
         return self.state(self.ask("create", "POST", address, _Batch, json=body))
 
     def read_line(self, line: bytes) -> ResultLine:

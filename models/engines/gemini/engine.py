@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from models.engines.endpoints.dialect import Dialect, Pictures
-from models.engines.endpoints.endpoint import address_of
-from models.engines.endpoints.http_engine import HttpEngine
+from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.gemini.contents import OPTIONAL, content_body
 from models.engines.gemini.replies import read_content
 from models.messages import Call
 from models.spec import ModelSpec
-
-_PATH: Final = re.compile(r"/*(/openai)?(/models)?/*$")  # what is appended, and what the other engine's address ends in
 
 
 class GeminiDialect(Dialect):
@@ -26,10 +23,15 @@ class GeminiDialect(Dialect):
     by `reasoning_tokens` as their budget.
     """
 
+    tail = re.compile(r"/*(/openai)?(/models)?/*$")  # the first is what the other engine's address ends in
     key_header = "x-goog-api-key"
     optional_parameters = OPTIONAL
     caches_prefixes = True
     read_reply = staticmethod(read_content)
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.request_path = f"{model_path(spec)}:generateContent"
 
     def body(
         self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None = None
@@ -39,23 +41,12 @@ class GeminiDialect(Dialect):
         return content_body(self.spec, call, pictures, omitted)
 
 
-class GeminiEngine(HttpEngine):
-    """Answers calls as an `HttpEngine`."""
+class GeminiEngine(EndpointEngine):
+    """Answers calls as an `EndpointEngine`; `base_url` ends in the version of the API."""
 
     dialect_type = GeminiDialect
 
-    @staticmethod
-    def request_address(spec: ModelSpec) -> str:
-        """Return the address of requests for a model."""
-        return model_address(spec, "generateContent")
 
-
-def model_address(spec: ModelSpec, method: str) -> str:
-    """Return the address of a method of a model; `base_url` ends in the version of the API."""
-    name = quote(spec.model.removeprefix("models/"), safe="")
-    return api_address(spec, f"models/{name}:{method}")
-
-
-def api_address(spec: ModelSpec, name: str, **query: str) -> str:
-    """Return the address of what the API calls by a name."""
-    return address_of(spec, _PATH, f"/{name}", **query)
+def model_path(spec: ModelSpec) -> str:
+    """Return the path of a model, which the name of a method follows."""
+    return f"/models/{quote(spec.model.removeprefix('models/'), safe='')}"

@@ -21,7 +21,6 @@ from models.engines.endpoints.batch_api import (
     json_line,
 )
 from models.engines.endpoints.failures import FailedAttempt, FailureScope
-from models.engines.openai.endpoint import api_address
 from models.engines.openai.engine import OpenAIDialect
 from models.messages import Failure
 
@@ -92,18 +91,11 @@ class OpenAIBatchApi(BatchApi):
     dialect_type = OpenAIDialect
     batch_type = _Batch
     page_type = _Page
-    results_path = "files/{}/content"
-    follows_redirects = True
-
-    def address(self, path: str, **query: str) -> str:
-        """Return the address of a path of the API."""
-        return api_address(self.spec, path, **query)
+    results_path = "/files/{}/content"
 
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of one request."""
-        fields = {name: value for name, value in body.items() if name != "extra_body"}
-        fields |= body.get("extra_body") or {}
-        return json_line({"custom_id": custom_id, "method": "POST", "url": _CHAT_PATH, "body": fields})
+        return json_line({"custom_id": custom_id, "method": "POST", "url": _CHAT_PATH, "body": body})
 
     def upload(self, name: str, content: IO[bytes]) -> str:
         """Upload a file of requests; return its id."""
@@ -111,7 +103,7 @@ class OpenAIBatchApi(BatchApi):
         def send() -> _File:
             content.seek(0)
             parts: dict[str, Any] = {"files": {"file": (name, content)}, "data": {"purpose": "batch"}}
-            return self.ask("upload", "POST", self.address("files"), _File, timeout=TRANSFER_S, **parts)
+            return self.ask("upload", "POST", self.dialect.address("/files"), _File, timeout=TRANSFER_S, **parts)
 
         return self.repeat(send).id
 
@@ -123,7 +115,7 @@ class OpenAIBatchApi(BatchApi):
             "completion_window": self.spec.batch_window,
             "metadata": {KEY: key},
         }
-        return self.state(self.ask("create", "POST", self.address("batches"), _Batch, json=body))
+        return self.state(self.ask("create", "POST", self.dialect.address("/batches"), _Batch, json=body))
 
     def read_line(self, line: bytes) -> ResultLine:
         """Return the outcome in a line of an output or error file."""

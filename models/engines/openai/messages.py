@@ -13,7 +13,7 @@ from models.spec import ModelSpec
 def request_body(
     spec: ModelSpec, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str, omitted: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the body of a call's request as arguments of the client.
+    """Return the body of a call's request.
 
     `limit_name` names the limit of new tokens; `omitted` parameters are left out, beside those of the entry.
     """
@@ -23,7 +23,6 @@ def request_body(
         "top_p": spec.top_p,
         "reasoning_effort": spec.reasoning_effort,
         "logprobs": spec.logprobs or None,
-        "extra_body": spec.extra_body or None,
     }
     left_out = {*spec.omit_parameters, *omitted}
     return {
@@ -31,6 +30,7 @@ def request_body(
         "messages": messages,
         limit_name: call.generation.max_new_tokens,
         **{name: parameters[name] for name in parameters if name not in left_out and parameters[name] is not None},
+        **spec.extra_body,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.engines.anthropic.engine import AnthropicEngine
+from models.engines.anthropic.engine import AnthropicDialect
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 from tests.support.calls import CLIP, PICTURE, call
@@ -195,4 +195,5 @@ class TestReplies:
 @pytest.mark.parametrize("query", ["", "?a=b"])
 def test_any_form_of_the_address_is_understood(path: str, query: str) -> None:
     spec = ModelSpec(engine="anthropic", model="m", base_url=f"http://h/proxy{path}{query}")
-    assert AnthropicEngine.request_address(spec) == f"http://h/proxy/v1/messages{query}"
+    dialect = AnthropicDialect(spec)
+    assert dialect.address(dialect.request_path) == f"http://h/proxy/v1/messages{query}"

@@ -8,7 +8,7 @@ import pytest
 
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt
-from models.engines.gemini.engine import GeminiEngine
+from models.engines.gemini.engine import GeminiDialect
 from models.engines.gemini.replies import read_content
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
@@ -160,4 +160,5 @@ class TestReplies:
 @pytest.mark.parametrize("model", ["gemini-x", "models/gemini-x"])
 def test_any_form_of_the_address_is_understood(path: str, model: str) -> None:
     spec = ModelSpec(engine="gemini", model=model, base_url=f"http://h{path}")
-    assert GeminiEngine.request_address(spec) == "http://h/v1beta/models/gemini-x:generateContent"
+    dialect = GeminiDialect(spec)
+    assert dialect.address(dialect.request_path) == "http://h/v1beta/models/gemini-x:generateContent"

@@ -11,6 +11,7 @@ from models.engines.endpoints.failures import FailedAttempt
 from models.engines.openai.batch_api import OpenAIBatchApi
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
+from tests.support.calls import call
 
 KEY = "sk-planted-secret"
 
@@ -101,13 +102,11 @@ def test_other_limit_name_is_learned_once(api: OpenAIBatchApi) -> None:
     assert (api.dialect.omitted, api.dialect.warnings) == (["max_tokens"], ())
 
 
-def test_request_line_holds_further_fields_in_its_body(api: OpenAIBatchApi) -> None:
-    body = {"model": "m", "messages": [], "max_tokens": 3, "extra_body": {"top_k": 5}}
-    content = api.line("x-0", body)
+def test_request_line_holds_further_fields_in_its_body() -> None:
+    api = OpenAIBatchApi(ModelSpec(engine="openai", model="m", base_url="http://h/v1", extra_body={"top_k": 5}))
+    content = api.line("x-0", api.dialect.body(call("x/0", "Hi", max_new_tokens=3), {}, ()))
     assert content.endswith(b"\n")
-    assert json.loads(content) == {
-        "custom_id": "x-0",
-        "method": "POST",
-        "url": "/v1/chat/completions",
-        "body": {"model": "m", "messages": [], "max_tokens": 3, "top_k": 5},
-    }
+    record = json.loads(content)
+    assert (record["custom_id"], record["method"], record["url"]) == ("x-0", "POST", "/v1/chat/completions")
+    assert record["body"]["top_k"] == 5
+    assert "extra_body" not in record["body"]

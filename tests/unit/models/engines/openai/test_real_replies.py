@@ -11,7 +11,7 @@ from models.engines.context_errors import is_too_long
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt
 from models.engines.openai.completion import read_reply
-from models.engines.openai.endpoint import client_options
+from models.engines.openai.engine import OpenAIDialect
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 from tests.support.calls import call
@@ -170,11 +170,8 @@ def test_a_refused_parameter_is_left_out_once(parameter: str, message: str) -> N
 @pytest.mark.parametrize("query", ["", "?api-version=2024-10-21"])
 @pytest.mark.parametrize("suffix", ["", "/", "//", "/chat/completions", "/chat/completions/", "/completions"])
 def test_any_form_of_the_address_is_understood(suffix: str, query: str) -> None:
-    with rig(always("B")) as at:
-        spec = ModelSpec(engine="openai", model="m", base_url=at.endpoint.base_url + suffix + query)
-        options = client_options(spec, None)
-        assert options["base_url"] == at.endpoint.base_url
-        assert options["default_query"] == ({"api-version": "2024-10-21"} if query else {})
+    dialect = OpenAIDialect(ModelSpec(engine="openai", model="m", base_url=f"http://h/v1{suffix}{query}"))
+    assert dialect.address(dialect.request_path) == f"http://h/v1/chat/completions{query}"
 
 
 ERROR_BODIES = (
