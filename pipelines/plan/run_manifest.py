@@ -25,7 +25,7 @@ from pipelines.version import __version__
 
 PATH: Final = "run.json"
 PRODUCT: Final = f"vlmsweep {__version__}"
-PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "openai", "sacrebleu")
+PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "httpx2", "sacrebleu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
