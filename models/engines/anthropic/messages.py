@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.pictures import split_uri
-from models.engines.endpoints.texts import MARK, marked_messages, system_text, turn_text
-from models.messages import Call, Media, Turn
+from models.engines.endpoints.texts import MARK, chat_message, marked_messages, system_text
+from models.messages import Call, Media
 from models.spec import ModelSpec
 
 LEAST_BUDGET: Final = 1024
@@ -27,7 +27,8 @@ def message_body(
     `pictures` holds data URIs, a clip's in the order of its frames. The end of a shared `prefix` is marked.
     """
     left_out = {*spec.omit_parameters, *omitted}
-    messages: Sequence[Mapping[str, Any]] = [_message(turn, pictures) for turn in call.turns if turn.role != "system"]
+    turns = [turn for turn in call.turns if turn.role != "system"]
+    messages: Sequence[Mapping[str, Any]] = [chat_message(turn, pictures, _picture) for turn in turns]
     if prefix is not None and spec.prompt_cache == "auto" and MARK not in left_out:
         messages = marked_messages(messages, prefix.pictures)
     thinking = {} if left_out & {"thinking", "reasoning_effort"} else _thinking(spec)
@@ -45,15 +46,6 @@ def message_body(
         "messages": messages,
         **{name: value for name, value in parameters.items() if name not in left_out and value is not None},
     }
-
-
-def _message(turn: Turn, pictures: Mapping[Media, Sequence[str]]) -> dict[str, Any]:
-    uris = [uri for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
-    text = turn_text(turn)
-    if not uris:
-        return {"role": turn.role, "content": text}
-    content = [_picture(uri) for uri in uris]
-    return {"role": turn.role, "content": [*content, *([{"type": "text", "text": text}] if text else [])]}
 
 
 def _picture(uri: str) -> dict[str, Any]:

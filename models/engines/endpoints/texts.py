@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from models.messages import Call, Text, Turn
+from models.messages import Call, Media, Text, Turn
 from models.spec import ModelSpec
 
 MARK: Final = "cache_control"
@@ -23,6 +23,17 @@ def turn_text(turn: Turn) -> str:
             is_split = True
     # Half a surrogate pair, which JSON files can hold, cannot be encoded in UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def chat_message(
+    turn: Turn, pictures: Mapping[Media, Sequence[str]], picture: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a turn as a message: its pictures, each as `picture` makes it of a data URI, then the text."""
+    content = [picture(uri) for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
+    text = turn_text(turn)
+    if content and text:
+        content.append({"type": "text", "text": text})
+    return {"role": turn.role, "content": content or text}
 
 
 def system_text(spec: ModelSpec, call: Call) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from models.engines.endpoints.texts import turn_text
-from models.messages import Call, Media, Turn
+from models.engines.endpoints.texts import chat_message
+from models.messages import Call, Media
 from models.spec import ModelSpec
 
 
@@ -42,22 +42,13 @@ def chat_messages(
     `pictures` holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call;
     `detail` asks the server for a resolution of its own.
     """
-    messages = [_message(turn, pictures, detail) for turn in call.turns]
+    further = {"detail": detail} if detail else {}
+    messages = [
+        chat_message(turn, pictures, lambda uri: {"type": "image_url", "image_url": {"url": uri, **further}})
+        for turn in call.turns
+    ]
     if system is None:
         return messages
     if messages and messages[0]["role"] == "system":
         return [{"role": "system", "content": f"{system}\n\n{messages[0]['content']}"}, *messages[1:]]
     return [{"role": "system", "content": system}, *messages]
-
-
-def _message(turn: Turn, pictures: Mapping[Media, Sequence[str]], detail: str | None) -> dict[str, Any]:
-    uris = [uri for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
-    text = turn_text(turn)
-    if not uris:
-        return {"role": turn.role, "content": text}
-    content: list[dict[str, Any]] = [
-        {"type": "image_url", "image_url": {"url": uri, **({"detail": detail} if detail else {})}} for uri in uris
-    ]
-    if text:
-        content.append({"type": "text", "text": text})
-    return {"role": turn.role, "content": content}
