@@ -7,6 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from models.environment import visible_gpus
 from models.errors import DeviceFailedError, EngineUnreachableError
@@ -62,19 +64,19 @@ class RandomEngine:
         faults = self._faults
         if faults.die_after is not None and self._calls >= faults.die_after:
             self._die()
-        if faults.die_on is not None and any(faults.die_on in text for text in _texts(call)):
+        if _mentions(call, faults.die_on):
             self._die()
-        if faults.cuda_error_on is not None and any(faults.cuda_error_on in text for text in _texts(call)):
+        if _mentions(call, faults.cuda_error_on):
             raise DeviceFailedError("the device failed: CUDA error: device-side assert triggered")
-        if faults.cuda_error_once and _is_first(faults.cuda_error_once):
+        is_broken = faults.cuda_error_at is not None and faults.cuda_error_at == visible_gpus()
+        if is_broken or (faults.cuda_error_once and _is_first(faults.cuda_error_once)):
             raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
-        if faults.cuda_error_at is not None and faults.cuda_error_at == visible_gpus():
-            raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
-        if faults.hang_on is not None and any(faults.hang_on in text for text in _texts(call)):
+        if _mentions(call, faults.hang_on):
             self._sleep(_HANG_S)
         self._calls += 1
         if faults.journal is not None:
-            _append_line(faults.journal, call.call_id)
+            with Path(faults.journal).open("ab", buffering=0) as file:
+                file.write(f"{call.call_id}\n".encode())  # in one write: lines of several processes do not mix
         if faults.call_s:
             self._sleep(faults.call_s)
 
@@ -91,16 +93,12 @@ class RandomEngine:
             return Answer(
                 text=logprobs_to_text(means, [len(text.split()) for text in call.scored]), input_tokens=prompt_tokens
             )
-        if faults.answer is not None:
-            return Answer(text=faults.answer, input_tokens=prompt_tokens, output_tokens=len(faults.answer.split()))
-        guess = self._guess(call)
-        words = guess.split()
-        limit = call.generation.max_new_tokens
-        if len(words) > limit:
-            return Answer(
-                text=" ".join(words[:limit]), finish_reason="length", input_tokens=prompt_tokens, output_tokens=limit
-            )
-        return Answer(text=guess, input_tokens=prompt_tokens, output_tokens=len(words))
+        guess = self._guess(call) if faults.answer is None else faults.answer
+        words, limit = guess.split(), call.generation.max_new_tokens
+        answer = Answer(text=guess, input_tokens=prompt_tokens, output_tokens=len(words))
+        if faults.answer is None and len(words) > limit:
+            return replace(answer, text=" ".join(words[:limit]), finish_reason="length", output_tokens=limit)
+        return answer
 
     def _guess(self, call: Call) -> str:
         if call.choices:
@@ -119,6 +117,10 @@ def _texts(call: Call) -> list[str]:
     return [part.text for turn in call.turns for part in turn.parts if isinstance(part, Text)]
 
 
+def _mentions(call: Call, part: str | None) -> bool:
+    return part is not None and any(part in text for text in _texts(call))
+
+
 def _draw(seed: int, name: str, key: str) -> int:
     """Return 64 uniform bits that depend on the arguments alone."""
     return int.from_bytes(hashlib.sha256(f"{seed}|{name}|{key}".encode()).digest()[:8], "big")
@@ -128,19 +130,10 @@ def _share(seed: int, purpose: str, subject: str) -> float:
     return _draw(seed, purpose, subject) / 2**64
 
 
-def _append_line(journal: str, call_id: str) -> None:
-    """Append one line in one write, so that lines of several processes do not mix."""
-    file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(file, f"{call_id}\n".encode())
-    finally:
-        os.close(file)
-
-
 def _is_first(path: str) -> bool:
     """Create a file; return whether it was not there."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        Path(path).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
