@@ -20,7 +20,7 @@ def audit(
     json: Json = False,
 ) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
-    from pipelines.report.audit.run import audit as audited
+    from pipelines.report.audit.papers import audit as audited
 
     findings, numbers = audited([paper] if paper else [])
     if json:

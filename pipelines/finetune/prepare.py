@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pipelines.errors import SourceError
-from pipelines.finetune.evil_rows import evil_rows
 from pipelines.finetune.example_store import TRAIN, VALIDATION, ExampleWriter, delete_examples, stored_counts
 from pipelines.finetune.records import ExampleCounts, FinetuneSpec, TrainingListener
-from pipelines.finetune.vflute_rows import has_split, vflute_rows
+from pipelines.finetune.source_rows import evil_rows, has_split, vflute_rows
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 

@@ -1,4 +1,7 @@
-"""Models behind any OpenAI-compatible `/chat/completions`."""
+"""Models behind any OpenAI-compatible `/chat/completions`.
+
+Fields that tell a provider which prefix to keep are sent only where it documents them.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,18 @@
-"""The rules of each paper (`pipelines.benchmarks.published` names them)."""
+"""The rules of each paper (`pipelines.benchmarks.published` names them), and their audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from models.catalog_loader import load_models
+from models.errors import suggest
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.published import load_dataset_facts
+from pipelines.errors import UsageError
+from pipelines.report.audit.cells import Cells
+from pipelines.report.audit.checks import audit_paper
+from pipelines.report.audit.paper import Finding, Paper
 from pipelines.report.audit.rules import (
     AtMost,
     Change,
@@ -99,3 +107,36 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "unpie": _UNPIE,
 }
 """Rules by benchmark; ranges, repeated rows and cells that are printed twice are checked in every paper."""
+
+
+def papers() -> tuple[str, ...]:
+    """Return the benchmarks with published numbers, under whose names their papers are audited."""
+    return tuple(name for name in benchmark_names() if benchmark(name).published)
+
+
+def audit(names: Sequence[str] = ()) -> tuple[list[Finding], dict[str, int]]:
+    """Return the findings in the papers of these benchmarks, and how many numbers of each were checked.
+
+    Without names all papers; UsageError for one that is not there. Case and hyphens of names do not count.
+    """
+    known_names = papers()
+    chosen = [name.lower().replace("-", "") for name in names]
+    for name, given_name in zip(chosen, names, strict=True):
+        if name not in known_names:
+            raise UsageError(f"no published tables of {given_name!r}{suggest(given_name, known_names)}")
+    checked = {name: load_paper(name) for name in chosen or known_names}
+    findings = [finding for paper in checked.values() for finding in audit_paper(paper)]
+    return findings, {name: len(paper.cells.cells) for name, paper in checked.items()}
+
+
+def load_paper(name: str) -> Paper:
+    """Return the printed numbers of one paper with its rules."""
+    rules = RULES.get(name, ())
+    tables = tuple(table for rule in rules if isinstance(rule, OtherItems) for table in rule.tables)
+    aliases = {
+        printed.name: model
+        for model, spec in load_models().items()
+        for printed in spec.published_as
+        if printed.benchmark == name
+    }
+    return Paper(name, Cells(benchmark(name).published, aliases, tables), load_dataset_facts(name), rules)

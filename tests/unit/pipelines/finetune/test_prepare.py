@@ -15,11 +15,10 @@ from models.spec import ModelSpec
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.vflute.prompts import PAPER_TEMPLATES, WHITE, template_name
 from pipelines.errors import SourceError
-from pipelines.finetune.evil_rows import evil_rows
 from pipelines.finetune.example_store import ExampleSet
 from pipelines.finetune.prepare import prepare_examples
 from pipelines.finetune.records import VARIANTS, ExampleRow, FinetuneSpec
-from pipelines.finetune.vflute_rows import drawn_template
+from pipelines.finetune.source_rows import drawn_template, evil_rows
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.vflute_source import rows, write_parquet

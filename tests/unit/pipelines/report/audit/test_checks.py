@@ -10,8 +10,7 @@ import pytest
 from pipelines.errors import UsageError
 from pipelines.report.audit.checks import audit_paper
 from pipelines.report.audit.paper import Finding, Paper
-from pipelines.report.audit.papers import RULES
-from pipelines.report.audit.run import audit, load_paper, papers
+from pipelines.report.audit.papers import RULES, audit, load_paper, papers
 
 # Worked out by hand from the printed tables: number, rule, as printed, what the rule gives.
 FINDINGS = {

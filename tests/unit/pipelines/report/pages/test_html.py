@@ -14,8 +14,7 @@ from pipelines.rendering.environment import MARK
 from pipelines.rendering.escaping import markdown
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import html_pages, lead
-from pipelines.report.pages.markdown import markdown_page
-from pipelines.report.render import render
+from pipelines.report.render import markdown_page, render
 from tests.unit.pipelines.rendering.figures.test_svg import assert_inert
 from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, table
 
