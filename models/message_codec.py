@@ -25,10 +25,6 @@ def _encode_part(part: Part) -> str:
 _PART_TYPES: Mapping[str, Callable[..., Part]] = {"text": Text, "media": Media, "output": StepOutput}
 
 
-def _decode_part(raw: list[Any]) -> Part:
-    return _PART_TYPES[raw[0]](*raw[1:])
-
-
 def dump_requests(requests: Sequence[Request]) -> bytes:
     """Encode requests as UTF-8 JSON."""
     return _array(f"[{_quote(request.request_id)},{dump_steps(request.steps)}]" for request in requests).encode()
@@ -70,7 +66,7 @@ def _encode_generation(*values: float) -> str:
 def _decode_step(raw: list[Any]) -> Step:
     turns, generation, choices, scored = raw
     return Step(
-        turns=tuple([Turn(role, tuple([_decode_part(part) for part in parts])) for role, parts in turns]),
+        turns=tuple([Turn(role, tuple([_PART_TYPES[part[0]](*part[1:]) for part in parts])) for role, parts in turns]),
         generation=_decode_generation(*generation),
         choices=tuple(choices),
         scored=tuple(scored),

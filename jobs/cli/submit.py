@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.flags import SubmitFlags
@@ -39,10 +38,13 @@ def submit(flags: SubmitFlags) -> int:
 
 
 def _submit(flags: SubmitFlags, line: str, name: str, folder: Path) -> int:
+    from cluster.env_encryption import encrypt_env
     from cluster.job_client import JobClient, JobRequest
     from jobs.submit.decrypt_env import HOOK
+    from models.environment import ENCRYPTED_ENV, read_variables
 
-    env = _encrypted(flags.env or ())
+    values = read_variables(flags.env or ())
+    env = {ENCRYPTED_ENV: encrypt_env(values)} if values else {}
     client = JobClient(flags.address)
     request = JobRequest(
         entrypoint=line,
@@ -72,15 +74,6 @@ def _submit(flags: SubmitFlags, line: str, name: str, folder: Path) -> int:
     if flags.json:
         print_json({"submission_id": job, "submitted": is_new, "status": result.status, "exit_code": exit_code})
     return exit_code
-
-
-def _encrypted(names: Sequence[str]) -> dict[str, str]:
-    """Return the named variables, encrypted, as the one variable that a job is sent; {} if none is named."""
-    from cluster.env_encryption import encrypt_env
-    from models.environment import ENCRYPTED_ENV, read_variables
-
-    values = read_variables(names)
-    return {ENCRYPTED_ENV: encrypt_env(values)} if values else {}
 
 
 def _exit_code(status: str, driver: int | None) -> int:

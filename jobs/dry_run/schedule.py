@@ -19,21 +19,6 @@ from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """The simulated schedule of a sweep."""
-
-    models: tuple[tuple[str, int, float, float, int, float], ...]
-    """Name, GPUs per replica, start (s), end (s), loads, GPU hours of computing."""
-    unplaced: tuple[str, ...]
-    """Models of which no node can hold a replica: a run reports them and continues without them."""
-    seconds: float
-    bound_s: float
-    gpu_hours: float
-    """Paid GPU hours."""
-    price_usd: float
-
-
 @dataclass(frozen=True, slots=True)
 class FleetDescription:
     """The nodes that a sweep will run on."""
@@ -49,28 +34,33 @@ class FleetDescription:
         return Fleet(gpus=sum(self.nodes), gpus_by_node=self.nodes, node_start_s=self.node_start_s)
 
 
-def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> Schedule:
-    """Simulate a sweep on a fleet as a run schedules it; with a cost limit models run one after the other."""
+def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> dict[str, Any]:
+    """Simulate a sweep on a fleet as a run schedules it; with a cost limit models run one after the other.
+
+    Of `unplaced` models no node can hold a replica: a run reports them and continues without them. `gpu_hours` are paid
+    ones of the whole, and of computing of a model.
+    """
     result = simulate(run_schedule(workloads, fleet.nodes, cost_limit), fleet)
-    placed = [work for work in workloads if work.name in result.ends]
-    return Schedule(
-        models=tuple(
-            (
-                w.name,
-                w.gpus,
-                result.starts[w.name],
-                result.ends[w.name],
-                result.loads[w.name],
-                w.gpus * w.seconds / 3600,
-            )
-            for w in sorted(placed, key=lambda w: result.starts[w.name])
-        ),
-        unplaced=tuple(work.name for work in workloads if work.gpus and work.units and work not in placed),
-        seconds=result.makespan_s,
-        bound_s=lower_bound(placed, fleet),
-        gpu_hours=result.held_gpu_s / 3600,
-        price_usd=result.price_usd,
-    )
+    placed = sorted((work for work in workloads if work.name in result.ends), key=lambda work: result.starts[work.name])
+    return {
+        "hours": round(result.makespan_s / 3600, 3),
+        "bound_hours": round(lower_bound(placed, fleet) / 3600, 3),
+        "gpu_hours": round(result.held_gpu_s / 3600, 2),
+        "price_usd": round(result.price_usd, 2),
+        "gpu_hour_usd": fleet.gpu_hour_usd,
+        "unplaced": [work.name for work in workloads if work.gpus and work.units and work not in placed],
+        "models": [
+            {
+                "model": work.name,
+                "gpus_a_replica": work.gpus,
+                "begins_s": round(result.starts[work.name], 2),
+                "ends_s": round(result.ends[work.name], 2),
+                "loads": result.loads[work.name],
+                "gpu_hours": round(work.gpus * work.seconds / 3600, 2),
+            }
+            for work in placed
+        ],
+    }
 
 
 def describe_fleet(
@@ -108,27 +98,8 @@ def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) ->
         if any(plan.units for plan in model_plans)
     ]
     result = schedule(workloads, site.fleet, spec.cost_limit)
-    names = ("model", "gpus_a_replica", "begins_s", "ends_s", "loads", "gpu_hours")
-    return {
-        "gpus": site.fleet.gpus,
-        "on": site.description,
-        "hours": round(result.seconds / 3600, 3),
-        "bound_hours": round(result.bound_s / 3600, 3),
-        "gpu_hours": round(result.gpu_hours, 2),
-        "price_usd": round(result.price_usd, 2),
-        "gpu_hour_usd": site.fleet.gpu_hour_usd,
-        "unplaced": list(result.unplaced),
-        "models": [
-            _of_replicas(
-                {
-                    name: round(value, 2) if isinstance(value, float) else value
-                    for name, value in zip(names, row, strict=True)
-                },
-                spec.models[row[0]],
-            )
-            for row in result.models
-        ],
-    }
+    rows = [_of_replicas(row, spec.models[row["model"]]) for row in result["models"]]
+    return {"gpus": site.fleet.gpus, "on": site.description, **result, "models": rows}
 
 
 def _of_replicas(row: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:

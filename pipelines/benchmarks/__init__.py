@@ -18,16 +18,6 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition, known_tables
 from pipelines.errors import UnknownNameError, UsageError
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "UnknownNameError",
-    "benchmark",
-    "benchmark_names",
-    "code_benchmarks",
-    "table_benchmark",
-    "unknown_name",
-]
-
 ENTRY_POINT_GROUP: Final = "vlmsweep.benchmarks"  # entry points by which other packages add benchmarks
 
 

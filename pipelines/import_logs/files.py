@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -43,7 +43,8 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any | UnreadableError]]:
             while line := file.readline(MAX_TEXT + 1):
                 number += 1
                 if len(line) > MAX_TEXT:
-                    _skip_line(file)
+                    while (chunk := file.readline(_CHUNK)) and not chunk.endswith(b"\n"):
+                        pass
                     yield number, UnreadableError(f"is longer than {MAX_TEXT >> 20} MiB")
                 elif stripped := line.removeprefix(b"\xef\xbb\xbf").strip():
                     try:
@@ -52,11 +53,6 @@ def json_lines(path: Path) -> Iterator[tuple[int, Any | UnreadableError]]:
                         yield number, error
     except OSError as error:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
-
-
-def _skip_line(file: IO[bytes]) -> None:
-    while (chunk := file.readline(_CHUNK)) and not chunk.endswith(b"\n"):
-        pass
 
 
 def json_file(path: Path) -> Any:

@@ -61,7 +61,10 @@ def ingest_benchmark(
     table benchmark, stored with the data; `progress` receives the number of rows read so far. Raises SourceError if the
     source has no data of this benchmark, or no usable row.
     """
-    _check_column_map(benchmark, column_map or {})
+    unknown = sorted(set(column_map or {}) - set(benchmark.column_map_names))
+    if unknown:
+        names = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed columns"
+        raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
     store = data.sub(benchmark.name)
     store.check_writable()
     with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
@@ -101,13 +104,6 @@ def ingest_benchmark(
     put_named(store, "manifest.json", manifest.to_json(), b'"shards"')
     store.delete_all("samples", {shard.path for shard in shards})
     return IngestResult(manifest, tuple(rejections))
-
-
-def _check_column_map(benchmark: BenchmarkDefinition, column_map: Mapping[str, str]) -> None:
-    unknown = sorted(set(column_map) - set(benchmark.column_map_names))
-    if unknown:
-        names = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed columns"
-        raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
 
 
 def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rejection]:

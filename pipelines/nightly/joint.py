@@ -48,7 +48,7 @@ class JointOutput:
         """Prepare the staging folder for the due pairs of one model."""
         self.staging.delete(PATH)  # or earlier models would be scored and reported again
         for status in due:
-            marker = _marker(status)
+            marker = f"{part_folder('pairs', status.benchmark, status.model)}/fingerprint"
             if not _holds(self.staging, marker, status.fingerprint):
                 self._delete_answers(status)
                 self.staging.put(marker, status.fingerprint.encode())
@@ -114,10 +114,6 @@ class JointOutput:
     def _delete_answers(self, status: PairStatus) -> None:
         for kind in _ANSWERS:
             self.staging.delete_all(part_folder(kind, status.benchmark, status.model))
-
-
-def _marker(status: PairStatus) -> str:
-    return f"{part_folder('pairs', status.benchmark, status.model)}/fingerprint"
 
 
 def _holds(store: Store, path: str, text: str) -> bool:

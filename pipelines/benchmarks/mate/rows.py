@@ -120,7 +120,10 @@ def read_row(raw: object, *, setting: str | None, tasks: Sequence[str] = tuple(T
     gold = read_gold(_required(fields, *_GOLDS))
     check_gold(scene, question, gold)
     if setting is None:
-        setting = _setting_of(text)
+        count = 0 if text is None else count_solved_examples(text)
+        if count > 2:
+            raise ValueError(f"the prompt shows {count} solved examples; there are settings for 0, 1 and 2")
+        setting = SETTINGS[count]
     shots = _shots(fields, setting)
     row = MateRow(
         sample_id=name,
@@ -189,13 +192,6 @@ def _text(raw: Mapping[str, Any], task: str) -> tuple[str | None, str]:
     shows_scene = '"objects"' in question or "3d_coords" in question
     is_prompt = shows_scene or (task == "img2img" and '"answer"' in question)
     return (question, "") if is_prompt else (None, question)
-
-
-def _setting_of(text: str | None) -> str:
-    count = 0 if text is None else count_solved_examples(text)
-    if count > 2:
-        raise ValueError(f"the prompt shows {count} solved examples; there are settings for 0, 1 and 2")
-    return SETTINGS[count]
 
 
 def _question(raw: Mapping[str, Any], task: str, scene: Scene, text: str) -> Question:

@@ -44,7 +44,11 @@ def html_pages(report: ReportData, drawings: Mapping[str, bytes]) -> dict[str, s
             section.title,
             lead(report),
             links,
-            part=_section(section, drawings),
+            part={
+                "summary": [_table(table) for table in section.summary],
+                "figures": list(_figures(section.figures, drawings)),
+                "tables": [_table(table) for table in section.tables],
+            },
         )
     for part in report.benchmarks:
         pages[_part_path(part)] = render_page(
@@ -119,14 +123,6 @@ def _summary(part: BenchmarkSection, report: ReportData) -> dict[str, Any]:
         "tables": len(part.tables),
         "figures": len(part.figures),
         "answers": sum(answer.benchmark == part.name for answer in report.answers),
-    }
-
-
-def _section(section: Section, drawings: Mapping[str, bytes]) -> dict[str, Any]:
-    return {
-        "summary": [_table(table) for table in section.summary],
-        "figures": list(_figures(section.figures, drawings)),
-        "tables": [_table(table) for table in section.tables],
     }
 
 

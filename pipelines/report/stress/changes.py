@@ -222,14 +222,10 @@ def _term(values: FloatArray, clusters: NDArray[Any]) -> Term:
     return Term(np.stack([values, np.ones(len(values))], axis=1), clusters)
 
 
-def _stacked(terms: Sequence[Term]) -> Term:
-    return Term(np.vstack([term.columns for term in terms]), np.concatenate([term.clusters for term in terms]))
-
-
 def _share(terms: Sequence[Term]) -> Estimate | None:
     if not terms:
         return None
-    term = _stacked(terms)
+    term = Term(np.vstack([term.columns for term in terms]), np.concatenate([term.clusters for term in terms]))
     ends = interval([term], FRACTION)
     return Estimate(
         value=float(term.columns[:, 0].mean()),

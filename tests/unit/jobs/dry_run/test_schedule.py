@@ -47,10 +47,13 @@ def test_schedule_says_when_each_model_runs(spec: RunSpec) -> None:
         model_workload(name, plans, spec.models[name]) for name, plans in plan_sweep(SweepContext.open(spec)).items()
     ]
     planned_schedule = schedule(works, Fleet(gpus=16))
-    assert {row[0] for row in planned_schedule.models} == {"a", "b", "big"}
-    assert max(row[3] for row in planned_schedule.models) == planned_schedule.seconds >= planned_schedule.bound_s
-    assert planned_schedule.gpu_hours >= sum(row[5] for row in planned_schedule.models)
-    assert planned_schedule.price_usd == pytest.approx(planned_schedule.gpu_hours * 2.5)
+    rows = planned_schedule["models"]
+    assert {row["model"] for row in rows} == {"a", "b", "big"}
+    last = max(row["ends_s"] for row in rows)
+    assert last / 3600 == pytest.approx(planned_schedule["hours"], abs=1e-3)
+    assert planned_schedule["hours"] >= planned_schedule["bound_hours"] > 0
+    assert planned_schedule["gpu_hours"] >= sum(row["gpu_hours"] for row in rows) - 0.02
+    assert planned_schedule["price_usd"] == pytest.approx(planned_schedule["gpu_hours"] * 2.5, abs=0.02)
 
 
 def test_schedule_uses_the_nodes_of_the_cluster(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
