@@ -1,9 +1,4 @@
-"""Write annotation forms about an output's items.
-
-A form is one page with its own script and style, allowed by hash. All texts of data and models are escaped, and none is
-inside a script: what it saves stands in escaped attributes. Pictures are decoded in the decoding process and encoded
-again as small JPEGs inside the page.
-"""
+"""Write annotation forms: pages with their own script and style, allowed by hash, and all foreign text escaped."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Join outputs and published rows, and write them as a page and as CSV.
-
-The page has its own script and style, allowed by hash, and needs no network; without scripts all rows are shown in the
-order of the CSV. Names and notes are cleaned, then escaped; no foreign text is inside the script.
-"""
+"""Join outputs and published rows; write CSV and a page without network: its script is allowed by hash, names escaped."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pipelines.metrics.text import References, best_scores, tokens_13a, words
+from pipelines.metrics.text import References, check_paired, tokens_13a, words
 
 WORDNET_DIRECTORY: Final = Path("/usr/share/wordnet")
 _LEXICOGRAPHER_FILES: Final = 45  # WordNet 3.0 has that many; synsets name them by number
@@ -39,10 +39,11 @@ def _scores(
     stem: Callable[[str], str],
     wordnet: Synonyms | None = None,
 ) -> list[float]:
-    def score(tokens: Sequence[str], reference: Sequence[str]) -> float:
-        return _meteor(tokens, reference, stem, wordnet)
-
-    return best_scores(candidates, references, tokenize, score)
+    check_paired(candidates, references)
+    return [
+        max(_meteor(tokens, tokenize(reference), stem, wordnet) for reference in group)
+        for tokens, group in zip(map(tokenize, candidates), references, strict=True)
+    ]
 
 
 def _meteor(

@@ -8,12 +8,11 @@ tokens and an apostrophe does not separate.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 References: TypeAlias = Sequence[Sequence[str]]
-TokenScore: TypeAlias = Callable[[Sequence[str], Sequence[str]], float]  # of a candidate and a reference
 
 _WORD: Final = re.compile(r"\w+")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
@@ -98,25 +97,22 @@ def check_paired(candidates: Sequence[str], references: References) -> None:
             raise ValueError(f"item {index} has no reference text")
 
 
-def best_scores(
-    candidates: Sequence[str], references: References, tokenize: Callable[[str], list[str]], score: TokenScore
-) -> list[float]:
-    """Return each candidate's score by its tokens, the best over its references."""
-    check_paired(candidates, references)
-    return [
-        max(score(tokens, tokenize(reference)) for reference in group)
-        for tokens, group in zip(map(tokenize, candidates), references, strict=True)
-    ]
-
-
 def rouge_l(candidates: Sequence[str], references: References) -> list[float]:
     """Compute ROUGE-L F1 (beta 1) on words, the best over the references (Lin 2004); equal to rouge-score's."""
-    return best_scores(candidates, references, words, _rouge_l_f1)
+    check_paired(candidates, references)
+    return [
+        max(_rouge_l_f1(tokens, words(reference)) for reference in group)
+        for tokens, group in zip(map(words, candidates), references, strict=True)
+    ]
 
 
 def rouge_1(candidates: Sequence[str], references: References) -> list[float]:
     """Compute ROUGE-1 F1 on `tokens_ascii` without stemmer, the best over the references; equal to rouge-score's."""
-    return best_scores(candidates, references, tokens_ascii, _overlap_f1)
+    check_paired(candidates, references)
+    return [
+        max(_overlap_f1(tokens, tokens_ascii(reference)) for reference in group)
+        for tokens, group in zip(map(tokens_ascii, candidates), references, strict=True)
+    ]
 
 
 def _overlap_f1(candidate: Sequence[str], reference: Sequence[str]) -> float:
