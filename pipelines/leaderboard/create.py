@@ -1,4 +1,4 @@
-"""Join outputs and published rows; write CSV and a page without network: its script is allowed by hash, names escaped."""
+"""Join outputs and published rows; write CSV and a page without network, whose script is allowed by hash."""
 
 from __future__ import annotations
 
