@@ -55,10 +55,6 @@ class Budget:
             self._reserved -= reserved
             self._released.set()
 
-    def failure(self) -> Failure:
-        """Return the failure of a call that is not sent."""
-        return cost_limit_failure(self.spent, self._limit or 0.0)
-
 
 def cost_limit_failure(spent: float, limit: float) -> Failure:
     """Return the failure of a call that is not sent, because the cost limit is reached."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx2
 
-from models.engines.endpoints.budget import Budget, estimate_tokens
+from models.engines.endpoints.budget import Budget, cost_limit_failure, estimate_tokens
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.event_loop import BackgroundLoop
@@ -152,7 +152,9 @@ class EndpointEngine:
         while True:
             reserved = await self._budget.reserve(tokens, call.generation.max_new_tokens)
             if reserved is None:
-                return CallReply(call_id=call.call_id, outcome=self._budget.failure())
+                return CallReply(
+                    call_id=call.call_id, outcome=cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
+                )
             outcome: Answer | FailedAttempt | None = None
             omitted = tuple(self.dialect.omitted)
             body = self.dialect.body(call, pictures, omitted, prefix if prefix in queue.shared else None)

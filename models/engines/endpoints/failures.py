@@ -107,13 +107,11 @@ def reported_failure(error: object, reason: str, redact: Callable[[str], str]) -
     fields = error_fields(error)
     code = str(fields.get("code") or fields.get("status") or "")
     message = fields.get("message") or (error if isinstance(error, str) else json.dumps(error, default=str))
-    if code.isdecimal() and 400 <= int(code) < 600:
-        return classify_status(int(code), {}, body=fields, text=str(message), now=0.0, redact=redact)
     text = clip(redact(str(message)))
-    if is_too_long(f"{code} {text}"):
-        return FailedAttempt(
-            failure=Failure(type="context_length", message=text), scope=FailureScope.PROMPT, is_transient=False
-        )
+    is_status = code.isdecimal() and 400 <= int(code) < 600
+    if is_status or is_too_long(f"{code} {text}"):
+        status = int(code) if is_status else 400
+        return classify_status(status, {}, body=fields, text=str(message), now=0.0, redact=redact)
     return transient_failure(f"finish_{reason}" if reason else "reported_error", text)
 
 
