@@ -16,7 +16,6 @@ from typing import Final
 from models.errors import YamlFileError
 from models.messages import DEFAULT_SEED, Media
 from models.strict_yaml import read_text
-from pipelines.annotation.draw import draw, order_key
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
 from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
@@ -225,3 +224,24 @@ def data_uri(dataset: Dataset, ref: MediaRef, decoder: Decoder) -> str:
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def draw(items: Sequence[AnnotationItem], n: int, strata: Sequence[str], seed: int) -> list[AnnotationItem]:
+    """Draw `n` items, or all if there are fewer, spread over strata as evenly as possible.
+
+    Strata take turns in an order that the seed determines; one whose items are used up passes its turn on. Within a
+    stratum the order of items is that of a hash of seed and id, so that a larger draw contains a smaller one.
+    """
+    groups: dict[tuple[str, ...], list[AnnotationItem]] = {}
+    for item in sorted(items, key=lambda item: order_key(seed, item.item_id)):
+        groups.setdefault(tuple(item.strata[name] for name in strata), []).append(item)
+    turns = [groups[key] for key in sorted(groups, key=lambda key: order_key(seed, *key))]
+    selected: list[AnnotationItem] = []
+    for rank in range(max((len(group) for group in turns), default=0)):
+        selected += [group[rank] for group in turns if rank < len(group)]
+    return selected[:n]
+
+
+def order_key(seed: int, *names: str) -> str:
+    """Return a sort key that orders names at random, determined by the seed and the names alone."""
+    return hashlib.sha256("\x1f".join((str(seed), *names)).encode("utf-8", "surrogatepass")).hexdigest()

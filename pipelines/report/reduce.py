@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
-from pipelines.benchmarks.people.comparison import parsed_answers
-from pipelines.benchmarks.people.replacement import replacement_metrics
+from pipelines.benchmarks.people.comparison import parsed_answers, replacement_metrics
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files

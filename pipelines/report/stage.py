@@ -33,10 +33,9 @@ from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
 from pipelines.report.stress.changes import StressedCell, stressed_cells
 from pipelines.report.stress.tables import stress_section
-from pipelines.report.tables.other_verdicts import verdict_table
 from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
-from pipelines.report.tables.repeats import tries_table, variance_table
+from pipelines.report.tables.repeats import tries_table, variance_table, verdict_table
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.report.twin import twin_section
 from pipelines.storage.published_files import publish_files

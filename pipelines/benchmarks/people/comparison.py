@@ -1,26 +1,29 @@
-"""People next to models: paired values on the rows that both answered, people's own values, and their agreement."""
+"""People next to models: paired values, their own values and agreement, and whether a judge may replace them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from itertools import combinations
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.human import SAME_ITEMS, gap_metric, human_metric
+from pipelines.benchmarks.human import SAME_ITEMS, OutputKey, gap_metric, human_metric
 from pipelines.benchmarks.metrics_kernel.definitions import MetricDef
 from pipelines.benchmarks.metrics_kernel.definitions import mean_of as mean_estimate
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
-from pipelines.benchmarks.records import Metric, person_name
+from pipelines.benchmarks.records import JUDGE_AGREEMENT, Metric, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Answers: TypeAlias = Mapping[str, Mapping[Any, Hashable]]  # annotator -> item -> answer
 _SHARED: Final = ("annotator", "sample_id", "variant", "cluster", "model", "person")
@@ -194,3 +197,44 @@ def light_kappa(answers: Answers) -> float | None:
             kappas.append(cohen_kappa([str(first[item]) for item in items], [str(second[item]) for item in items]))
     defined = [kappa for kappa in kappas if kappa is not None]
     return sum(defined) / len(defined) if defined else None
+
+
+MARGIN: Final = 0.05  # by how much less than people a judge may agree with people
+_LABELS: Final = ("task", "setting", "sample_id", "variant", "cluster")
+Replaceable: TypeAlias = Literal["yes", "no", "undecided"]
+
+
+def replacement_metrics(
+    scores: pd.DataFrame, labels: Mapping[OutputKey, Mapping[str, float]], model: str
+) -> list[Metric]:
+    """Return agreement of judge and people by task and setting, from the answers that at least two people labelled.
+
+    `judge_agreement` is the share of people's labels that the verdict equals, a mean over answers; `_of_people` the
+    share of pairs of people with equal labels; `_minus_people` the difference, with an interval over clusters.
+    """
+    import pandas as pd
+
+    if "accepted" not in scores or not labels:
+        return []
+    judged = scores[scores["verdict_state"].isin(["ok", "invalid"]) & scores["accepted"].notna()]
+    rows = [
+        {
+            **dict(zip(_LABELS, row, strict=False)),
+            "model": fmean(vote == row[-1] for vote in votes),
+            "person": fmean(first == second for first, second in combinations(votes, 2)),
+        }
+        for row in judged[[*_LABELS, "accepted"]].itertuples(index=False, name=None)
+        if len(votes := [*labels.get((model, *row[:4]), {}).values()]) > 1
+    ]
+    metrics: list[Metric] = []
+    for (task, setting), of_cell in pd.DataFrame(rows).groupby(["task", "setting"], sort=False) if rows else ():
+        shared = of_cell.reset_index(drop=True)
+        metrics += paired_metrics(shared, Key(JUDGE_AGREEMENT, str(task), str(setting)))
+    return metrics
+
+
+def may_replace(low: float | None, high: float | None, margin: float = MARGIN) -> Replaceable:
+    """Return whether a judge agrees with people at most the margin less than people do, by the interval's ends."""
+    if low is None or high is None:
+        return "undecided"
+    return "yes" if low > -margin else "no" if high < -margin else "undecided"

@@ -1,4 +1,4 @@
-"""Tables of repeated requests: what several tries are worth, and where the variance of scores lies."""
+"""Tables of repeated requests: what several tries are worth and where scores vary; and of verdicts of others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import numpy as np
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.repeats import right_answers, with_repeats
-from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.benchmarks.tables import Table, TableCell, TableRow
+from pipelines.import_logs.verdicts import reader
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.variance import variance_components
 from pipelines.report.measured import Measured
+from pipelines.report.other_verdicts import ComparedVerdicts
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 PARTS: Final = ("items", "settings", "prompts", "interaction", "repeats")
 _VARIANCE_NOTE: Final = (
@@ -124,3 +127,26 @@ def tries_table(name: str, metrics: Sequence[Measured]) -> Table | None:
 
 def _is_of_tries(metric: str) -> bool:
     return metric in ("majority", "spread") or metric.startswith(("pass_at_", "pass_hat_"))
+
+
+def verdict_table(name: str, verdicts: Sequence[ComparedVerdicts]) -> Table | None:
+    """Return how many logged verdicts differ, by reader and by how; None where no log came with verdicts."""
+    groups = [group for group in verdicts if group.benchmark == name]
+    if not groups:
+        return None
+    return Table(
+        id=f"{name}_other_verdicts",
+        title=f"{benchmark(name).title}: verdicts of other harnesses beside ours",
+        columns=("Task", "Setting", "Reader", "How it reads", "What differs", "Rows", "Of", "Samples"),
+        rows=tuple(row for group in groups for row in _rows(group)),
+        notes=("Answers that were imported from logs. Of: rows with a verdict of the harness and one of ours.",),
+    )
+
+
+def _rows(group: ComparedVerdicts) -> Iterator[TableRow]:
+    start = (group.task, group.setting, group.rule, reader(group.rule))
+    kinds: dict[str, tuple[TableCell, ...]] = {
+        kind: (len(ids), group.rows, group.examples(kind)) for kind, ids in group.differing.items()
+    }
+    for kind, cells in (kinds or {"nothing": (0, group.rows, "")}).items():
+        yield TableRow(label=group.model, cells=(*start, kind, *cells))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from pipelines.annotation.create import draw_id, form_page
-from pipelines.annotation.draw import draw
+from pipelines.annotation.create import draw, draw_id, form_page
 from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 
 
