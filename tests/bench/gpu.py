@@ -1,7 +1,7 @@
 """Random models of full size on one GPU: questions about one clip, alone, in plain batches, and sharing its prefix.
 
 Then about several clips, with and without what is switched for GPUs: pixels that are preprocessed ahead, segments of
-memory that grow.
+memory that grow. Then one about each of some pictures, prefilled one at a time and in one pass.
 
     python -m tests.bench.gpu                                # tiny, 2B and 7B in bfloat16, under nine minutes
     python -m tests.bench.gpu --device cpu --shape tiny      # does it run at all; a minute
@@ -24,6 +24,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -55,6 +56,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "padded": {"share_prefix": False},
     "shared": {},
 }
+PICTURES = 16
+PICTURE_WAYS: dict[str, dict[str, Any]] = {"pictures": {}, "pictures, one pass": {"pictures_per_prefill": PICTURES}}
 CLIPS = 4
 SWITCHES: dict[str, dict[str, bool]] = {
     "clips": {},
@@ -89,6 +92,13 @@ def clip_units(count: int, new: int, pixels: int) -> list[Unit]:
     """Return questions about each of some clips."""
     clips = [Media("video", f"{n:x}" * 64, 32) for n in range(CLIPS)]
     return [(questions(count, new, clip), {clip: frames(pixels, n)}) for n, clip in enumerate(clips)]
+
+
+def picture_unit(new: int, pixels: int) -> Unit:
+    """Return a question about each of some pictures of different sizes."""
+    pictures = {Media("image", f"{n:x}" * 64): frames(pixels * (PICTURES + n) // 32, n) for n in range(PICTURES)}
+    first = {medium: Frames(pixels=clip.pixels[:1]) for medium, clip in pictures.items()}
+    return [replace(questions(1, new, medium)[0], call_id=medium.source) for medium in first], first
 
 
 def attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[int], *_: object, **__: object) -> int:
@@ -200,6 +210,7 @@ def _measure_ways(
     several = clip_units(max(1, args.questions // CLIPS), args.new, args.pixels)
     ways_of = {name: partial(Way, units=[(calls[: counts[name]], {CLIP: clip})]) for name in WAYS}
     ways_of |= {name: partial(Way, units=several, **options) for name, options in SWITCHES.items()}
+    ways_of |= {name: partial(Way, units=[picture_unit(args.new, args.pixels)]) for name in PICTURE_WAYS}
     model, peak = random_model(config, args.device, args.dtype), peak_tflops()
     ways: dict[str, Way] = {}
     result: dict[str, Any] = {"parameters": sum(weight.numel() for weight in model.parameters()), "runs": 0, "ways": {}}
@@ -211,7 +222,7 @@ def _measure_ways(
             if "error" in result["ways"].get(name, {}):
                 continue
             try:
-                way = ways.get(name) or build(model, base.model_copy(update=WAYS.get(name, {})))
+                way = ways.get(name) or build(model, base.model_copy(update={**WAYS, **PICTURE_WAYS}.get(name, {})))
                 ways[name] = way
                 way.run()
             except Exception as error:  # the other ways are measured all the same

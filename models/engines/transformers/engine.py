@@ -58,6 +58,7 @@ class TransformersEngine:
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
         self._ranks = join_ranks()
+        self._pictures = spec.pictures_per_prefill
         self._distinct_tokens: dict[str, int] = {}
         self.warnings: tuple[str, ...] = ()
 
@@ -81,6 +82,7 @@ class TransformersEngine:
         self._distinct_tokens.clear()
         unshared: list[Prompt] = []
         ready: list[SharedPrompt] = []
+        waiting: list[list[Prompt]] = []
         for group in _grouped((call for call in calls if call.scored), lambda call: call.media):
             yield from self._score(group, media)
         for group in _grouped((call for call in calls if not call.scored), lambda call: call.media):
@@ -92,17 +94,44 @@ class TransformersEngine:
                 else:
                     yield checked
             self._distinct_tokens |= count_distinct_tokens(prompts)
-            for same_head in _grouped(prompts, lambda prompt: prompt.head.ids.tobytes()):
-                prefilled = self._prefill(same_head)
-                if prefilled is None and ready:
-                    yield from self._answer_ready(ready, flush=True)
-                    prefilled = self._prefill(same_head)
-                ready.extend(prefilled or ())
-                call_ids = {shared.prompt.call.call_id for shared in prefilled or ()}
-                unshared.extend(prompt for prompt in same_head if prompt.call.call_id not in call_ids)
-                yield from self._answer_ready(ready, flush=False)
+            waiting += _grouped(prompts, lambda prompt: prompt.head.ids.tobytes())
+            if len(waiting) >= self._pictures:
+                yield from self._prefill_heads(waiting, ready, unshared)
+                waiting = []
+        yield from self._prefill_heads(waiting, ready, unshared)
         yield from self._answer_ready(ready, flush=True)
         yield from self._answer_padded(unshared)
+
+    def _prefill_heads(
+        self, heads: Sequence[Sequence[Prompt]], ready: list[SharedPrompt], unshared: list[Prompt]
+    ) -> Iterator[CallReply]:
+        """Prefill prompts, those with one head together, and answer `ready` ones where there are enough."""
+        ahead = self._encode_ahead([same_head[0] for same_head in heads])
+        for same_head in heads:
+            prefilled = self._prefill(same_head)
+            if prefilled is None and ready:
+                yield from self._answer_ready(ready, flush=True)
+                prefilled = self._prefill(same_head)
+            for shared in prefilled or ():
+                shared.seconds += ahead
+            ready.extend(prefilled or ())
+            call_ids = {shared.prompt.call.call_id for shared in prefilled or ()}
+            unshared.extend(prompt for prompt in same_head if prompt.call.call_id not in call_ids)
+            yield from self._answer_ready(ready, flush=False)
+
+    def _encode_ahead(self, prompts: Sequence[Prompt]) -> float:
+        """Prefill the pictures of several prompts in one pass where the entry asks for it; return the seconds."""
+        shared, started = self._shared, perf_counter()
+        supported = [prompt for prompt in prompts if shared is not None and shared.supports(prompt)]
+        if shared is None or self._pictures == 1 or len(supported) < 2:
+            return 0.0
+        result = self._attempt(lambda: shared.encode_ahead(supported), len(supported))
+        if isinstance(result, Exception):
+            self._pictures = self._pictures // 2 if is_out_of_memory(result) else 1
+            self.warnings = (*self.warnings, f"pictures are prefilled by {self._pictures} in a pass: {result}")
+            shared.clear()
+            self._memory.release()
+        return perf_counter() - started
 
     @property
     def reads_pixels(self) -> bool:

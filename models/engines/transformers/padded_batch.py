@@ -15,7 +15,7 @@ from torch import Tensor
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.prefix_sharing import max_sharable_tokens
-from models.engines.transformers.prompt_records import Head, Prompt
+from models.engines.transformers.prompt_records import Head, Prompt, joined_inputs
 from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose_tokens, truncate
 from models.messages import Call
 
@@ -74,8 +74,7 @@ class PaddedBatchModel:
         return (
             beams,
             generation.max_new_tokens if beams > 1 else 0,
-            tuple((name, t.shape[1:], t.dtype) for name, t in sorted(prompt.head.inputs.items())),
-            tuple((name, t.shape[2:]) for name, t in sorted(prompt.head.extras.items())),
+            prompt.head.shapes,
             # The longest prompt of a batch selects the rotary scaling of all: one that may cross the limit goes alone.
             id(prompt) if self._max_sharable is not None and len(prompt.ids) <= self._max_sharable else None,
         )
@@ -133,7 +132,7 @@ def padded_inputs(prompts: Sequence[Prompt], width: int, pad_id: int) -> dict[st
         mask[row, width - length :] = 1
         for name, tensor in prompt.head.by_token(length).items():
             extras[name][row, width - length :] = tensor[0]
-    pixels = {name: torch.cat([prompt.head.inputs[name] for prompt in prompts]) for name in prompts[0].head.inputs}
+    pixels = joined_inputs([prompt.head for prompt in prompts])
     text_inputs = {name: _padded([prompt.text_inputs[name] for prompt in prompts]) for name in prompts[0].text_inputs}
     return {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **text_inputs}
 

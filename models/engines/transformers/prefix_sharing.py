@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
+from models.engines.transformers.memory import chunk_ranges
 from models.engines.transformers.model_config import ATTENTION_LAYERS, STATE_LAYERS, layer_kinds
 from models.engines.transformers.packed.kv_cache import PackedSequences, SharedSegment
 from models.engines.transformers.packed.model import PackedModel
 from models.engines.transformers.prefix_tree import Branch, build_prefix_tree
-from models.engines.transformers.prompt_records import Prompt
+from models.engines.transformers.prompt_records import Prompt, joined_inputs
 from models.engines.transformers.sampling import GeneratedTokens, decode
 from models.errors import PrefixSharingUnsupportedError
 from models.families import family
@@ -26,6 +27,7 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 """Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
 _INITIAL_ANSWER_TOKENS = 64  # tokens of an answer for which memory is allocated at the start
 _CACHED = -1  # owner of a segment that an earlier call computed
+_Key: TypeAlias = tuple[tuple[Media, ...], bytes]  # of a prefix: its media and tokens
 _Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]  # segments, each with the index of the prompt that computes it
 
 
@@ -90,7 +92,10 @@ class SharedModel:
         self._is_verified = self._family.is_verified
         self._chunk = min(chunk, max_packed_tokens(checkpoint.text_config) or chunk)
         self._cache_bytes = cache_bytes
-        self._cache: OrderedDict[tuple[tuple[Media, ...], bytes], SharedSegment] = OrderedDict()
+        self._cache: OrderedDict[_Key, SharedSegment] = OrderedDict()
+        self._ahead: dict[_Key, SharedSegment] = {}  # computed for prompts that are prefilled next
+        self._pad_id = checkpoint.pad_id
+        self._is_batch_verified = False
         self.max_tokens = max_sharable_tokens(checkpoint)  # of prompt and answer; None for no limit
 
     @property
@@ -103,6 +108,55 @@ class SharedModel:
         generation = prompt.call.generation
         fits = self.max_tokens is None or len(prompt.ids) + generation.max_new_tokens <= self.max_tokens
         return generation.num_beams == 1 and fits
+
+    @torch.inference_mode()
+    def encode_ahead(self, prompts: Sequence[Prompt]) -> None:
+        """Prefill together the prefixes of prompts with different media, for those that are prefilled next.
+
+        Their last bits depend on the pass. The first one is compared with a prefix computed by itself: `ValueError`
+        where the model computes another one in a batch.
+        """
+        self._ahead.clear()
+        batches: dict[object, list[tuple[int, Prompt]]] = {}
+        for prompt in prompts:
+            end = self._pixels(prompt)[0]
+            if prompt.head.inputs and end < len(prompt.ids) and _key(prompt, end) not in self._cache:
+                length = None if self._packed.pads_at_end else end
+                batches.setdefault((prompt.head.shapes, length), []).append((end, prompt))
+        for batch in batches.values():
+            batch.sort(key=lambda item: item[0])
+            for first, last in chunk_ranges([end for end, _ in batch], self._chunk):
+                self._encode_batch(batch[first:last])
+
+    def _encode_batch(self, batch: Sequence[tuple[int, Prompt]]) -> None:
+        """Prefill the first tokens of prompts in order of their number; a batch of one gains nothing."""
+        if len(batch) == 1:
+            return
+        width = batch[-1][0]
+        ids = torch.full((len(batch), width), self._pad_id)
+        for row, (end, prompt) in enumerate(batch):
+            ids[row, :end] = torch.from_numpy(prompt.ids[:end])
+        by_token = [prompt.head.by_token(end, width) for end, prompt in batch]
+        inputs = joined_inputs([prompt.head for _, prompt in batch])
+        inputs |= {name: torch.cat([row[name] for row in by_token]) for name in by_token[0]}
+        segments, _ = self._packed.encode_batch(
+            ids,
+            [end for end, _ in batch],
+            {name: tensor.to(self._device) for name, tensor in inputs.items()},
+            [self._pixels(prompt)[1] for _, prompt in batch],
+        )
+        if not self._is_batch_verified:
+            for row in (0, -1):  # the one with most padding, and one with pixels before it
+                end, prompt = batch[row]
+                tails = [prompt.ids[end:].tolist()] * 2
+                paths = [(segments[row],), (self._encode(prompt, end)[0],)]
+                _, logits = self._packed.start(
+                    paths, tails, capacity=len(tails[0]), chunk=self._chunk, is_followed=False
+                )
+                if wrong := _differences([logits[0]], logits[1].float()):
+                    raise ValueError(f"logits in a batch and alone differ by {wrong[0]:.2g} of their deviation")
+            self._is_batch_verified = True
+        self._ahead |= {_key(prompt, end): segment for (end, prompt), segment in zip(batch, segments, strict=True)}
 
     def prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
         """Prefill what prompts with equal heads share; return results in order, or `PrefixSharingUnsupportedError`."""
@@ -179,6 +233,7 @@ class SharedModel:
     def clear(self) -> None:
         """Drop every cached prefix."""
         self._cache.clear()
+        self._ahead.clear()
 
     def _pixels(self, prompt: Prompt) -> tuple[int, int | None]:
         """Return the tokens before a prompt's text after its pixels, and that text's shift if they do not tell it."""
@@ -192,10 +247,9 @@ class SharedModel:
         """Return a group's root, cached or not with equal bits: it always ends at the same token after the pixels."""
         if not tree.end:
             return ()
-        ids = prompt.ids[: tree.end]
-        key = (prompt.head.media, ids.tobytes())
+        key = _key(prompt, tree.end)
         owner = _CACHED if key in self._cache else tree.first
-        segment = self._cache.pop(key, None) or self._encode(prompt, tree.end)[0]
+        segment = self._cache.pop(key, None) or self._ahead.pop(key, None) or self._encode(prompt, tree.end)[0]
         self._cache[key] = segment
         while sum(cached.nbytes for cached in self._cache.values()) > self._cache_bytes:
             self._cache.popitem(last=False)
@@ -243,10 +297,18 @@ class SharedModel:
         compared = [logits[0]]
         if len(tails) > 1:
             compared.append(self._packed.step(rows, [tail[-1], tail[-1]])[1])
-        differences = [float((a.float() - expected).square().mean().sqrt() / expected.std()) for a in compared]
-        tolerance = _TOLERANCE.get(logits.dtype, 0.1)
-        if wrong := [difference for difference in differences if not difference <= tolerance]:
+        if wrong := _differences(compared, expected):
             raise PrefixSharingUnsupportedError(
                 f"shared and unshared logits differ by {wrong[0]:.2g} of their deviation"
             )
         self._is_verified = True
+
+
+def _differences(logits: Sequence[Tensor], expected: Tensor) -> list[float]:
+    """Return those differences from the expected logits, in units of their deviation, that are not due to rounding."""
+    differences = [float((a.float() - expected).square().mean().sqrt() / expected.std()) for a in logits]
+    return [difference for difference in differences if not difference <= _TOLERANCE.get(logits[0].dtype, 0.1)]
+
+
+def _key(prompt: Prompt, end: int) -> _Key:
+    return prompt.head.media, prompt.ids[:end].tobytes()

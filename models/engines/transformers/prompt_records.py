@@ -32,9 +32,17 @@ class Head:
         """Return the number of tokens up to the last one that is not text by the tensors per token."""
         return max((int(t[0].nonzero().max()) + 1 for t in self.extras.values() if t.ndim == 2 and t.any()), default=0)
 
-    def by_token(self, length: int) -> dict[str, Tensor]:
-        """Return the tensors per token, cut or extended to a length."""
-        return {name: _resized(tensor, length) for name, tensor in self.extras.items()}
+    @property
+    def shapes(self) -> tuple[object, ...]:
+        """Return the names, types and shapes that heads in one batch have in common."""
+        return (
+            tuple((name, t.shape[1:], t.dtype) for name, t in sorted(self.inputs.items())),
+            tuple((name, t.shape[2:]) for name, t in sorted(self.extras.items())),
+        )
+
+    def by_token(self, length: int, width: int | None = None) -> dict[str, Tensor]:
+        """Return the tensors per token, cut or extended to a length, and for a batch then to its width."""
+        return {name: _resized(_resized(t, length), width or length) for name, t in self.extras.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,23 @@ class Prompt:
         head = self.head
         extras = head.by_token(max(length, head.marked))
         return Head(media=head.media, ids=self.ids[:length], inputs=head.inputs, extras=extras)
+
+
+_PATCHES = {"image_token_pooling": "pixel_values", "video_token_pooling": "pixel_values_videos"}
+"""Of Molmo 2: indices into the patches, [crops, patches, width], of all pictures of a pass; -1 for none."""
+
+
+def joined_inputs(heads: Sequence[Head]) -> dict[str, Tensor]:
+    """Return the pixel tensors and their companions of heads with equal `shapes`, for one pass."""
+    joined = {name: torch.cat([head.inputs[name] for head in heads]) for name in heads[0].inputs}
+    for name in _PATCHES.keys() & joined.keys():
+        before, parts = 0, []
+        for head in heads:
+            indices, patches = head.inputs[name], head.inputs[_PATCHES[name]]
+            parts.append(torch.where(indices < 0, indices, indices + before))
+            before += patches.shape[0] * patches.shape[1]
+        joined[name] = torch.cat(parts)
+    return joined
 
 
 NO_HEAD = Head(media=(), ids=np.empty(0, dtype=np.int64), inputs={}, extras={})  # the head of text-only prompts

@@ -37,6 +37,7 @@ def test_tiny_shape_runs_on_a_cpu_and_writes_one_file(tmp_path: Path, capsys: py
         "padded": 2,
         "shared": 4,
         **dict.fromkeys(gpu.SWITCHES, 4),
+        **dict.fromkeys(gpu.PICTURE_WAYS, gpu.PICTURES),
     }
     shared = ways["shared"]
     assert shared["prompt_tokens_computed"] < shared["prompt_tokens"]

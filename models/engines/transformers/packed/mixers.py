@@ -100,14 +100,15 @@ class Mixers:
         namespaces = [vars(sys.modules[file]) for file in sorted(files)]
         self._rules = [(names, names[_RULE]) for names in namespaces if _RULE in names]
 
-    def state(self, layer: int, cached: Any) -> State:
-        """Return the state that a prefix left in a layer of transformers' cache."""
+    def state(self, layer: int, cached: Any, row: int) -> State:
+        """Return the state that a prefix left in a layer of transformers' cache, in memory of its own."""
         conv, recurrent = cached.conv_states.get(0), cached.recurrent_states.get(0)
         module = self._modules.get(layer)
         has_gates = all(hasattr(module, name) for name in _GATES)
         if module is None or conv is None or cached.number_of_states != 1 or (recurrent is not None and not has_gates):
             raise PrefixSharingUnsupportedError(f"the state of {type(module).__name__} after a prefix is not shared")
-        return (conv,) if recurrent is None else (conv, recurrent)
+        parts = (conv,) if recurrent is None else (conv, recurrent)
+        return parts if len(conv) == 1 else tuple(part[row : row + 1].clone() for part in parts)
 
     @contextmanager
     def on_packed_rows(self, step: AttentionPass) -> Iterator[None]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.memory import chunk_ranges
-from models.engines.transformers.model_config import key_sources
+from models.engines.transformers.model_config import key_sources, layer_kinds
 from models.engines.transformers.packed.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
 from models.engines.transformers.packed.mixers import Mixers
 from models.errors import PrefixSharingUnsupportedError
@@ -66,6 +66,10 @@ class PackedModel:
         self._mixers = Mixers(self._decoder)
         self.state_bytes = 0  # of the states of one row, known after the first pass
         self._sources = key_sources(self._decoder.config)
+        self.pads_at_end = {*layer_kinds(self._decoder.config)} <= {"full_attention"} and not getattr(
+            self._decoder.config, "sliding_window", None
+        )
+        """Nothing that a prefix leaves depends on padding after it: windows and states hold the last tokens."""
         self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
@@ -85,36 +89,57 @@ class PackedModel:
     ) -> tuple[SharedSegment, Tensor]:
         """Prefill a prompt's prefix; return what it leaves in each layer, and the next token's logits [vocabulary].
 
-        `ids` include the tokens of the pixels; `inputs` are the pixels and further tensors per token, [1, tokens, ...];
-        `shift` is that of the text that follows where the last token's position does not tell. A cache that holds
-        anything else than keys, values and known states raises `PrefixSharingUnsupportedError`.
+        As `encode_batch`, with a batch of one.
+        """
+        (segment,), logits = self.encode_batch(torch.tensor([ids]), [len(ids)], inputs, [shift])
+        return segment, logits[0]
+
+    def encode_batch(
+        self, ids: Tensor, lengths: Sequence[int], inputs: Mapping[str, Tensor], shifts: Sequence[int | None]
+    ) -> tuple[list[SharedSegment], Tensor]:
+        """Prefill prefixes; return what each leaves in each layer, and the logits [prompts, vocabulary] at the width.
+
+        A cache that holds anything else than keys, values and known states raises `PrefixSharingUnsupportedError`.
+
+        Args:
+            ids: [prompts, width], those of the pixels included, padded at the end.
+            lengths: tokens of each prefix; all equal unless `pads_at_end`.
+            inputs: the pixels and further tensors per token, [prompts, width, ...].
+            shifts: those of the text that follows, where the last token's position does not tell.
         """
         from transformers import DynamicCache
 
-        tokens = torch.tensor([ids], device=self._device)
+        ids = ids.to(self._device)
+        ends = torch.tensor(lengths, device=self._device)
         # Granite returns the cache that it is given, and none by itself; BLIP-2 takes none.
         cache = (
             {} if self._text_model is not self._model else {_cache_name(): DynamicCache(config=self._decoder.config)}
         )
         with self._record_positions() as positions:
             out = self._model(
-                input_ids=tokens,
-                attention_mask=torch.ones_like(tokens),
+                input_ids=ids,
+                attention_mask=(torch.arange(ids.shape[1], device=self._device) < ends[:, None]).long(),
                 use_cache=True,
                 logits_to_keep=1,
                 **cache,
                 **inputs,
             )
         out = getattr(out, "language_model_outputs", None) or out
-        shift = _shift(positions, len(ids)) if shift is None else shift
-        return self._segment(out[_cache_name()].layers, len(ids), shift), out.logits[0, -1]
+        layers = out[_cache_name()].layers
+        segments = [
+            self._segment(layers, row, length, _shift(positions, row, length) if shift is None else shift)
+            for row, (length, shift) in enumerate(zip(lengths, shifts, strict=True))
+        ]
+        return segments, out.logits[:, -1]
 
-    def _segment(self, layers: Sequence[Any], length: int, shift: int) -> SharedSegment:
+    def _segment(self, layers: Sequence[Any], row: int, length: int, shift: int) -> SharedSegment:
         """Return what a prefix left in the cache's layers; a kind that is not known here cannot be shared."""
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer, LinearAttentionLayer
 
         states = {
-            n: self._mixers.state(n, layer) for n, layer in enumerate(layers) if type(layer) is LinearAttentionLayer
+            n: self._mixers.state(n, layer, row)
+            for n, layer in enumerate(layers)
+            if type(layer) is LinearAttentionLayer
         }
         with_keys = {
             n: layer for n, layer in enumerate(layers) if type(layer) in (DynamicLayer, DynamicSlidingWindowLayer)
@@ -123,9 +148,8 @@ class PackedModel:
             names = ", ".join(sorted({type(layer).__name__ for layer in layers}))
             raise PrefixSharingUnsupportedError(f"the cache has {len(layers)} layers of {names}")
         return SharedSegment(
-            # A sliding-window layer returns a view of all tokens: the copy releases those outside of the window.
-            {n: layer.keys.contiguous() for n, layer in with_keys.items()},
-            {n: layer.values.contiguous() for n, layer in with_keys.items()},
+            {n: _row(layer.keys, row, length) for n, layer in with_keys.items()},
+            {n: _row(layer.values, row, length) for n, layer in with_keys.items()},
             length=length,
             shift=shift,
             states=states,
@@ -338,7 +362,17 @@ def _read_at(ends: Tensor, queries: SegmentQueries) -> SegmentQueries:
     return segment, start, ends[torch.isin(ends, tokens)] if isinstance(tokens, Tensor) else ends
 
 
-def _shift(positions: Sequence[Tensor], length: int) -> int:
+def _row(stored: Tensor, row: int, length: int) -> Tensor:
+    """Return a prompt's part of a layer's keys or values, in memory of its own.
+
+    A sliding-window layer returns a view of all tokens: the copy releases those outside of the window.
+    """
+    if len(stored) == 1:
+        return stored.contiguous()
+    return stored[row : row + 1, :, :length].clone(memory_format=torch.contiguous_format)
+
+
+def _shift(positions: Sequence[Tensor], row: int, length: int) -> int:
     """Return the difference between position and index of the token after a prefix of text and pixels.
 
     Pixels take fewer positions than tokens in models that count rows and columns. `generate` increments positions by
@@ -346,7 +380,8 @@ def _shift(positions: Sequence[Tensor], length: int) -> int:
     """
     if not positions:
         return 0
-    last = positions[-1][..., -1].flatten()[-3:]
+    of_rows = positions[-1]
+    last = of_rows[..., min(row, of_rows.shape[-2] - 1), length - 1].flatten()[-3:]
     if not bool((last == last[0]).all()):
         raise ValueError("the shared prefix ends inside a picture or clip")
     return int(last[0]) + 1 - length

@@ -34,6 +34,7 @@ def _clip(frames: int, seed: int) -> Frames:
 _PAIRED_FRAMES = ("Qwen3VLVideoProcessor", "Glm4vVideoProcessor")
 PICTURE = Media("image", "1" * 64)
 OTHER = Media("image", "2" * 64)
+LARGE = Media("image", "4" * 64)
 CLIP = Media("video", "3" * 64, 32)
 SHORT_CLIP = Media("video", "3" * 64, 6)
 FIRST_FRAME = Media("video", "3" * 64, 1)
@@ -43,6 +44,7 @@ MEDIA: dict[Media, Frames] = {
     QUICK_CLIP: Frames(pixels=_pixels(6, 5), seconds=tuple(i / 25 for i in range(6)), fps=25.0, total_frames=6),
     PICTURE: Frames(pixels=_pixels(1, 1)),
     OTHER: Frames(pixels=_pixels(1, 2, 80, 64)),
+    LARGE: Frames(pixels=_pixels(1, 9, 140, 200)),
     CLIP: _clip(32, 3),
     SHORT_CLIP: _clip(6, 3),
     FIRST_FRAME: _clip(1, 4),

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
     FIRST_FRAME,
+    LARGE,
     MEDIA,
     OTHER,
     PICTURE,
@@ -78,6 +80,71 @@ WAYS = [
     if way == "shared" or name not in NOT_SHARED
 ]
 """Those of 2025 and 2026 take as long as all others together."""
+
+
+PICTURES = calls_about((PICTURE,), (OTHER,), (LARGE,), limits=(1, 6, 16))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "most"),
+    [
+        pytest.param(name, most, marks=pytest.mark.slow if name in RECENT_ARCHITECTURES else [])
+        for name, most in {
+            **dict.fromkeys(("qwen2_5_vl", "llava_onevision", "idefics3", "gemma3", "internvl", "molmo2"), 3),
+            # Windows and states hold the last tokens of a prefix: pictures of as many tokens alone are together.
+            **dict.fromkeys(("mistral3", "qwen3_5", "lfm3_vl"), 2),
+        }.items()
+    ],
+)
+def test_pictures_in_one_pass_give_the_same_answers(
+    architecture: str,
+    most: int,
+    checkpoint_of: Checkpoints,
+    reference_answers: ReferenceAnswers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows: list[int] = []
+    encode = PackedModel.encode_batch
+
+    def recorded(model: PackedModel, ids: torch.Tensor, *arguments: Any) -> Any:
+        rows.append(len(ids))
+        return encode(model, ids, *arguments)
+
+    monkeypatch.setattr(PackedModel, "encode_batch", recorded)
+    engine = engine_of(checkpoint_of(architecture), pictures_per_prefill=8)
+    replies = list(engine.generate(PICTURES, MEDIA))
+    assert len(near_ties(texts(replies), reference_answers(architecture, PICTURES))) <= 1
+    assert engine.warnings == ()
+    assert max(rows) == most
+    assert len(PICTURES) - 3 == sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "reason"), [("molmo2", "in a batch and alone differ by"), ("minicpmv4_6", "must match the size")]
+)
+def test_pictures_that_a_model_computes_otherwise_in_a_pass_are_prefilled_alone(
+    architecture: str,
+    reason: str,
+    checkpoint_of: Checkpoints,
+    reference_answers: ReferenceAnswers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("models.engines.transformers.prompt_records._PATCHES", {})
+    engine = engine_of(checkpoint_of(architecture), pictures_per_prefill=8)
+    answers = texts(list(engine.generate(PICTURES, MEDIA)))
+    assert len(near_ties(answers, reference_answers(architecture, PICTURES))) <= 1
+    assert reason in engine.warnings[0]
+    assert len(engine.warnings) == 1
+
+
+@pytest.mark.slow
+def test_padded_batch_counts_the_patches_of_earlier_pictures(
+    checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers
+) -> None:
+    engine = engine_of(checkpoint_of("molmo2"), padded=True)
+    replies = [reply for n in range(5) for reply in engine.generate(PICTURES[n::5], MEDIA)]
+    assert len(near_ties(texts(replies), reference_answers("molmo2", PICTURES))) <= 1
 
 
 @pytest.mark.parametrize(("architecture", "way"), WAYS)
