@@ -112,6 +112,8 @@ class TransformersEngine:
             if prefilled is None and ready:
                 yield from self._answer_ready(ready, flush=True)
                 prefilled = self._prefill(same_head)
+            while prefilled is None and self._shorten_passes():
+                prefilled = self._prefill(same_head)
             for shared in prefilled or ():
                 shared.seconds += ahead
             ready.extend(prefilled or ())
@@ -175,6 +177,10 @@ class TransformersEngine:
             self._no_sharing_reason = reason
             _log.warning("%s runs in padded batches: %s", self._checkpoint.model.config.model_type, reason)
 
+    def _shorten_passes(self) -> bool:
+        """Divide later prefixes into shorter passes, as one takes more memory than there is; return whether it helps."""
+        return self._shared is not None and self._shared.shorten_passes()
+
     def _check_length(self, prompt: Prompt) -> Prompt | CallReply:
         generation = prompt.call.generation
         tokens, new = len(prompt.ids), generation.max_new_tokens
@@ -221,6 +227,8 @@ class TransformersEngine:
             yield from (replace(reply, latency_s=seconds) for reply in result)
         elif isinstance(result, PrefixSharingUnsupportedError):
             self._fall_back(result)
+            yield from self._score(calls, media)
+        elif len(calls) == 1 and is_out_of_memory(result) and self._shorten_passes():
             yield from self._score(calls, media)
         elif len(calls) > 1:
             yield from self._in_halves(calls, lambda half: self._score(half, media), result)

@@ -26,6 +26,7 @@ from models.messages import Media
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2}
 """Root mean square difference of logits, in units of their deviation, due to rounding; 0.1 for bfloat16."""
 _INITIAL_ANSWER_TOKENS = 64  # tokens of an answer for which memory is allocated at the start
+_MIN_PASS_TOKENS = 512  # below which a pass needs little memory beside the weights
 _CACHED = -1  # owner of a segment that an earlier call computed
 _Key: TypeAlias = tuple[tuple[Media, ...], bytes]  # of a prefix: its media and tokens
 _Path: TypeAlias = tuple[tuple[SharedSegment, int], ...]  # segments, each with the index of the prompt that computes it
@@ -229,6 +230,12 @@ class SharedModel:
         if is_single and is_followed:
             rows = self._packed.unshare(rows, answer_tokens=answer_tokens)
         return rows, logits
+
+    def shorten_passes(self) -> bool:
+        """Compute prefixes in passes of half as many tokens, at first of a chunk; return False where they are short."""
+        before = self._packed.pass_tokens
+        self._packed.pass_tokens = self._chunk if before is None else max(before // 2, _MIN_PASS_TOKENS)
+        return self._packed.pass_tokens != before
 
     def clear(self) -> None:
         """Drop every cached prefix."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from models.engines.transformers.memory import chunk_ranges
 from models.engines.transformers.model_config import key_sources, layer_kinds
 from models.engines.transformers.packed.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
+from models.engines.transformers.packed.long_prefix import in_passes
 from models.engines.transformers.packed.mixers import Mixers
 from models.errors import PrefixSharingUnsupportedError
 
@@ -64,6 +65,7 @@ class PackedModel:
             raise PrefixSharingUnsupportedError("its language model was not found")
         self._layers = int(self._decoder.config.num_hidden_layers)
         self._mixers = Mixers(self._decoder)
+        self.pass_tokens: int | None = None  # the most of a prefix in one pass
         self.state_bytes = 0  # of the states of one row, known after the first pass
         self._sources = key_sources(self._decoder.config)
         self.pads_at_end = {*layer_kinds(self._decoder.config)} <= {"full_attention"} and not getattr(
@@ -115,7 +117,7 @@ class PackedModel:
         cache = (
             {} if self._text_model is not self._model else {_cache_name(): DynamicCache(config=self._decoder.config)}
         )
-        with self._record_positions() as positions:
+        with self._record_positions() as positions, in_passes(self._decoder, self.pass_tokens or ids.shape[1]):
             out = self._model(
                 input_ids=ids,
                 attention_mask=(torch.arange(ids.shape[1], device=self._device) < ends[:, None]).long(),

@@ -19,8 +19,17 @@ from models.errors import DeviceFailedError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
-from tests.unit.models.engines.conftest import Checkpoints
-from tests.unit.models.engines.transformers.reference_answers import MEDIA, PICTURE, LimitedMemory, calls_about, texts
+from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
+from tests.unit.models.engines.transformers.reference_answers import (
+    LARGE,
+    MEDIA,
+    PICTURE,
+    SHORT_CLIP,
+    LimitedMemory,
+    calls_about,
+    near_ties,
+    texts,
+)
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +198,43 @@ def test_single_call_without_memory_fails(engine: TransformersEngine, monkeypatc
         assert isinstance(failure, Failure)
         assert failure.type == "out_of_memory"
         assert "Tried to allocate" in failure.message
+
+
+@pytest.mark.parametrize("most", [20, 4])
+@pytest.mark.parametrize(
+    "architecture", ["qwen2_5_vl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("qwen3_vl", "lfm3_vl"))]
+)
+def test_prefix_that_does_not_fit_is_computed_in_shorter_passes(
+    architecture: str, most: int, checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Passes of 8 tokens are the shortest: where four are all that fits, calls fail."""
+    engine = TransformersEngine(spec_of(checkpoint_of(architecture)))
+    decoder, widths = type(engine._checkpoint.model.get_decoder()), []
+    forward = decoder.forward
+
+    def limited(module: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("packed_step") is None:
+            widths.append(kwargs["inputs_embeds"].shape[1])
+            if widths[-1] > most:
+                raise torch.OutOfMemoryError
+        return forward(module, *args, **kwargs)
+
+    monkeypatch.setattr(decoder, "forward", limited)
+    monkeypatch.setattr("models.engines.transformers.prefix_sharing._MIN_PASS_TOKENS", 8)
+    calls = calls_about((LARGE,), (SHORT_CLIP,), limits=(1, 6))
+    scored = replace(calls[0], call_id="scored", scored=("sì", "no"))
+    replies = outcomes(engine, [*calls, scored])
+    if most < 8:
+        assert {reply.type for reply in replies.values() if isinstance(reply, Failure)} == {"out_of_memory"}
+        assert len(replies) == len(calls) + 1
+        return
+    assert isinstance(replies.pop("scored"), Answer)
+    answers = {call_id: reply.text for call_id, reply in replies.items() if isinstance(reply, Answer)}
+    monkeypatch.undo()
+    assert len(near_ties(answers, reference_answers(architecture, calls))) <= 1
+    fitting = [width <= most for width in widths]
+    assert all(fitting[fitting.index(True) :]), "it is learnt once"
 
 
 def test_prefill_without_memory_waits_for_the_other_calls(
