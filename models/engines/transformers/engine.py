@@ -178,7 +178,7 @@ class TransformersEngine:
             _log.warning("%s runs in padded batches: %s", self._checkpoint.model.config.model_type, reason)
 
     def _shorten_passes(self) -> bool:
-        """Divide later prefixes into shorter passes, as one takes more memory than there is; return whether it helps."""
+        """Compute later prefixes in shorter passes, as one does not fit; return whether that helps."""
         return self._shared is not None and self._shared.shorten_passes()
 
     def _check_length(self, prompt: Prompt) -> Prompt | CallReply:

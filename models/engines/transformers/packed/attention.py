@@ -55,11 +55,22 @@ def merge(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> tuple[Tensor, T
     return out, torch.logaddexp(lse_a, lse_b)
 
 
-def plain_attention(
-    query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool, bias: Tensor | None = None
+def plain_attention(  # noqa: PLR0913  # as kernels, and the masks that none of them takes
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    *,
+    causal: bool = False,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Compute attention by definition, with scores in float32: for devices without a kernel, and to verify kernels."""
-    block = max(1, _SCORES // (query.shape[0] * query.shape[1] * key.shape[2]))
+    """Compute attention by definition, with scores in float32: for devices without a kernel, and to verify kernels.
+
+    `mask` [queries, keys] is true where a query attends, as in layers with a sliding window: no kernel of torch takes
+    one and returns the log-sum-exp. A query without keys gets zero, with a log-sum-exp of minus infinity.
+    """
+    block = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
     outs, sums = [], []
     for start in range(0, query.shape[2], block):
         part = query[:, :, start : start + block]
@@ -68,27 +79,9 @@ def plain_attention(
             scores += bias
         if causal:
             rows = torch.arange(start, start + part.shape[2], device=query.device)
-            later = torch.arange(key.shape[2], device=query.device) > rows[:, None]
-            scores = scores.masked_fill(later, float("-inf"))
-        total = scores.logsumexp(-1)
-        weights = torch.exp(scores - total.unsqueeze(-1)).to(value.dtype)
-        outs.append(torch.matmul(weights, value))
-        sums.append(total)
-    return torch.cat(outs, 2), torch.cat(sums, 2)
-
-
-def masked_attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute attention with a mask [queries, keys], true where the query attends, as in layers with a sliding window.
-
-    By the definition: no kernel of torch takes a mask and returns the log-sum-exp. A query without keys gets zero, with
-    a log-sum-exp of minus infinity; all else is as in `attend`.
-    """
-    block = max(1, _SCORES // max(1, query.shape[0] * query.shape[1] * key.shape[2]))
-    outs, sums = [], []
-    for start in range(0, query.shape[2], block):
-        part = query[:, :, start : start + block]
-        scores = torch.matmul(part, key.transpose(-1, -2)).float() * scale
-        scores = scores.masked_fill(~mask[start : start + block], float("-inf"))
+            scores = scores.masked_fill(torch.arange(key.shape[2], device=query.device) > rows[:, None], float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(~mask[start : start + block], float("-inf"))
         total = scores.logsumexp(-1)
         weights = torch.exp(scores - total.clamp(min=torch.finfo(total.dtype).min).unsqueeze(-1)).to(value.dtype)
         outs.append(torch.matmul(weights, value))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from models.engines.transformers.packed.attention import attend, attend_biased, masked_attention, merge
+from models.engines.transformers.packed.attention import attend, attend_biased, merge, plain_attention
 from models.errors import PrefixSharingUnsupportedError
 
 _GROWTH = 64  # tokens by which the capacity grows when an answer needs more
@@ -272,7 +272,7 @@ class AttentionPass:
         else:
             offsets = torch.arange(self.longest, device=query.device)
             in_window = (offsets <= offsets[:, None]) & (offsets > offsets[:, None] - window)
-            out, total = masked_attention(batch, key, value, scale, in_window)
+            out, total = plain_attention(batch, key, value, scale, mask=in_window)
         return (
             out[row, :, self.offset].transpose(0, 1).unsqueeze(0),
             total[row, :, self.offset].transpose(0, 1).unsqueeze(0),
@@ -311,5 +311,5 @@ def _attend_segment(
     if mask is None:
         out, total = attend(folded, key, value, scale)
     else:
-        out, total = masked_attention(folded, key, value, scale, mask.repeat(heads // key.shape[1], 1))
+        out, total = plain_attention(folded, key, value, scale, mask=mask.repeat(heads // key.shape[1], 1))
     return out.reshape(1, heads, tokens, width), total.reshape(1, heads, tokens)

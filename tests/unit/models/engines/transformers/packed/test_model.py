@@ -15,7 +15,6 @@ from models.engines.transformers.packed import attention
 from models.engines.transformers.packed.attention import (
     attend,
     attend_biased,
-    masked_attention,
     merge,
     pick_kernel,
     plain_attention,
@@ -44,13 +43,13 @@ def test_merged_parts_equal_attention_over_all_keys(seed: int, queries: int, key
 
 @given(st.integers(0, 99), st.integers(1, 30), st.integers(2, 40), st.data())
 @settings(deadline=None, max_examples=40)
-def test_window_over_two_parts_equals_masked_attention(seed: int, window: int, keys: int, data: st.DataObject) -> None:
+def test_window_over_two_parts_equals_one_mask(seed: int, window: int, keys: int, data: st.DataObject) -> None:
     query, key, value = _states(seed, keys, keys)
     cut = data.draw(st.integers(1, keys - 1))
     index = torch.arange(keys)
     in_window = (index <= index[:, None]) & (index > index[:, None] - window)
-    first_part = masked_attention(query, key[:, :, :cut], value[:, :, :cut], 0.25, in_window[:, :cut])
-    second_part = masked_attention(query, key[:, :, cut:], value[:, :, cut:], 0.25, in_window[:, cut:])
+    first_part = plain_attention(query, key[:, :, :cut], value[:, :, :cut], 0.25, mask=in_window[:, :cut])
+    second_part = plain_attention(query, key[:, :, cut:], value[:, :, cut:], 0.25, mask=in_window[:, cut:])
     out, _ = merge(first_part, second_part)
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=in_window, scale=0.25)
     # A query before the cut attends to no key after it, and every query attends to some key.
