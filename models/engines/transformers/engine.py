@@ -202,10 +202,7 @@ class TransformersEngine:
         if shared is None or not supported:
             return []
         started = perf_counter()
-        if len(supported) == 1 and supported[0].head.inputs:
-            result = self._attempt(lambda: [shared.prefill_single(supported[0])])
-        else:
-            result = self._attempt(lambda: shared.prefill(supported))
+        result: list[SharedPrompt] | Exception = self._attempt(lambda: shared.prefill(supported))
         if not isinstance(result, Exception):
             for prefilled in result:
                 prefilled.seconds = perf_counter() - started

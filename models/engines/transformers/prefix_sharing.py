@@ -159,31 +159,23 @@ class SharedModel:
             self._is_batch_verified = True
         self._ahead |= {_key(prompt, end): segment for (end, prompt), segment in zip(batch, segments, strict=True)}
 
+    @torch.inference_mode()
     def prefill(self, prompts: Sequence[Prompt]) -> list[SharedPrompt]:
-        """Prefill what prompts with equal heads share; return results in order, or `PrefixSharingUnsupportedError`."""
-        tree = build_prefix_tree([prompt.ids for prompt in prompts], self._pixels(prompts[0])[0])
-        results: dict[int, SharedPrompt] = {}
-        with torch.inference_mode():
-            self._verify(prompts[0])
-            self._walk(tree, prompts, self._root(tree, prompts[0]), results)
-        return [results[index] for index in range(len(prompts))]
+        """Prefill what prompts with equal heads share; return results in order, or `PrefixSharingUnsupportedError`.
 
-    def prefill_single(self, prompt: Prompt) -> SharedPrompt:
-        """Prefill the prefix of a prompt that shares nothing now, and cache it for a later step.
-
-        The prefix is computed by itself, as in `prefill`: a question must get the same bits whether a caption was
-        requested before it or not. The rest is prefilled together with that of other prompts of this kind.
+        The prefix of a prompt that shares nothing now is computed by itself too: a question must get the same bits
+        whether a caption was requested before it or not. The rest is prefilled with that of others of this kind.
         """
-        with torch.inference_mode():
-            self._verify(prompt)
-            end, _ = self._pixels(prompt)
-            if end >= len(prompt.ids):
-                segment, logits = self._encode(prompt, len(prompt.ids))
-                return SharedPrompt(prompt=prompt, path=(segment,), tail=[], cached=0, logits=logits, is_single=True)
-            ((root, owner),) = self._root(Branch(0, end, members=[0]), prompt)
-        cached = root.length if owner == _CACHED else 0
-        tail = prompt.ids[end:].tolist()
-        return SharedPrompt(prompt=prompt, path=(root,), tail=tail, cached=cached, is_single=True)
+        first, results = prompts[0], dict[int, SharedPrompt]()
+        self._verify(first)
+        end, is_single = self._pixels(first)[0], len(prompts) == 1 and bool(first.head.inputs)
+        if is_single and end >= len(first.ids):
+            segment, logits = self._encode(first, len(first.ids))
+            return [SharedPrompt(prompt=first, path=(segment,), tail=[], cached=0, logits=logits, is_single=True)]
+        tree = build_prefix_tree([prompt.ids for prompt in prompts], end)
+        self._walk(tree, prompts, self._root(tree, first), results)
+        results[0].is_single = is_single
+        return [results[index] for index in range(len(prompts))]
 
     @torch.inference_mode()
     def generate(self, prompts: Sequence[SharedPrompt], *, max_rows: int) -> Iterator[dict[int, GeneratedTokens]]:
