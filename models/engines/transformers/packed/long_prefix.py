@@ -22,7 +22,8 @@ def in_passes(decoder: Any, tokens: int) -> Iterator[None]:
     def forward_in_passes(*args: Any, **kwargs: Any) -> Any:
         embeds = kwargs.get("inputs_embeds")
         cut = {name: value for name, value in kwargs.items() if isinstance(value, (Tensor, list, tuple, dict))}
-        if embeds is None or embeds.shape[1] <= tokens or not cut.keys() <= _CUTS.keys() or _is_prepared(cut):
+        has_masks = isinstance(cut.get("attention_mask"), dict)  # made for the whole prompt, by kind of layer
+        if embeds is None or embeds.shape[1] <= tokens or not cut.keys() <= _CUTS.keys() or has_masks:
             return forward(*args, **kwargs)
         for start in range(0, embeds.shape[1], tokens):
             end = min(start + tokens, embeds.shape[1])
@@ -34,12 +35,6 @@ def in_passes(decoder: Any, tokens: int) -> Iterator[None]:
         yield
     finally:
         del decoder.forward
-
-
-def _is_prepared(given: Mapping[str, Any]) -> bool:
-    """Return whether masks of each kind of layer were made for the whole prompt."""
-    mask = given.get("attention_mask")
-    return mask is not None and (not isinstance(mask, Tensor) or mask.ndim != 2)
 
 
 def _pixels(given: Mapping[str, Any], start: int, end: int) -> list[Tensor]:

@@ -89,10 +89,7 @@ class PackedModel:
     def encode(
         self, ids: Sequence[int], inputs: Mapping[str, Tensor], shift: int | None = None
     ) -> tuple[SharedSegment, Tensor]:
-        """Prefill a prompt's prefix; return what it leaves in each layer, and the next token's logits [vocabulary].
-
-        As `encode_batch`, with a batch of one.
-        """
+        """Prefill a prefix as `encode_batch` does; return what it leaves, and the next token's logits [vocabulary]."""
         (segment,), logits = self.encode_batch(torch.tensor([ids]), [len(ids)], inputs, [shift])
         return segment, logits[0]
 
