@@ -22,8 +22,9 @@ def in_passes(decoder: Any, tokens: int) -> Iterator[None]:
     def forward_in_passes(*args: Any, **kwargs: Any) -> Any:
         embeds = kwargs.get("inputs_embeds")
         cut = {name: value for name, value in kwargs.items() if isinstance(value, (Tensor, list, tuple, dict))}
-        has_masks = isinstance(cut.get("attention_mask"), dict)  # made for the whole prompt, by kind of layer
-        if embeds is None or embeds.shape[1] <= tokens or not cut.keys() <= _CUTS.keys() or has_masks:
+        mask = cut.get("attention_mask")
+        is_prepared = mask is not None and getattr(mask, "ndim", 0) != 2
+        if embeds is None or embeds.shape[1] <= tokens or not cut.keys() <= _CUTS.keys() or is_prepared:
             return forward(*args, **kwargs)
         for start in range(0, embeds.shape[1], tokens):
             end = min(start + tokens, embeds.shape[1])
