@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,18 +18,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 INIT_DEATHS = 5  # replicas in a row that may die while they load, as their nodes are preempted
-
-
 NO_PROGRESS_S = 7200  # loading a 72B model onto a spot node that must first be found can take an hour
 
 
-def run_rows(dataset: Any) -> Iterator[Any]:
+def run_rows(dataset: Any) -> Generator[Any]:
     """Yield the rows of a Ray Data pipeline as they finish; raise as `translate_ray_error`."""
     import ray
     from ray.data.exceptions import ExecutionTimeoutError  # its only base is Exception
 
     try:
-        yield from dataset.iter_rows()
+        # What is fetched ahead would be held back until the next comes: a receipt, and the last one of a held pipeline.
+        for table in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+            yield from table.to_pylist()
     except (ray.exceptions.RayError, ExecutionTimeoutError) as error:
         raise translate_ray_error(error) from error
 

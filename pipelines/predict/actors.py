@@ -13,6 +13,8 @@ from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from models.engines.gpu_check import check_gpus
 from models.errors import (
     DeviceFailedError,
@@ -25,8 +27,7 @@ from pipelines.logging_context import worker_log_context
 from pipelines.plan.cost_model import describe_load
 from pipelines.plan.units import MAX_UNIT_REQUESTS
 from pipelines.predict.job_state import remote_state, replica_device, replica_gpus
-from pipelines.predict.loader import Loaded
-from pipelines.predict.media_guard import MediaGuard
+from pipelines.predict.loader import Loaded, MediaGuard
 from pipelines.predict.records import AnsweredUnit, UnitWork
 from pipelines.predict.serialization import (
     count_units,
@@ -54,6 +55,8 @@ of all units of a batch together, and two at each of four media."""
 ENGINE_DIED = 13
 """Exit code of a replica whose engine died."""
 
+FEED_S = 0.1
+"""Between looks whether another job has begun."""
 LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)
 """Before a replica that could not load tries again; the last one is repeated."""
 
@@ -67,6 +70,17 @@ def _pipeline(work: UnitWork) -> UnitPipeline:
     import ray
 
     return UnitPipeline(work, str(ray.get_runtime_context().get_worker_id()))
+
+
+@carry_errors
+def read_feed(_: Any, job_actor: Any, call: int) -> Iterator[Any]:
+    """Yield what a `JobState` is fed from a call on, until its process dies: open units are sent again."""
+    while (batches := remote_state(job_actor).fed(call)) != ():
+        if batches is None:
+            time.sleep(FEED_S)
+            continue
+        yield from (pa.table({"batch": [packed]}) for packed in batches)
+        call += 1
 
 
 @carry_errors
@@ -101,7 +115,7 @@ def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields
                     log.warning("%d processes died while they loaded this unit", deaths)
                 guard = MediaGuard(
                     unit=unit.part,
-                    attempts=attempts if deaths else None,
+                    record=attempts.begin_medium if deaths else None,
                     fatal_media=fatal_media,
                     skips_all=deaths >= MAX_LOADER_DEATHS,
                 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -16,16 +16,19 @@ from typing import Any
 from cluster.connect import ClusterInfo
 from cluster.errors import ClusterError, PostponedError, RunCancelledError
 from cluster.placement import node_selectors, wait_for_capacity
+from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
-from pipelines.logging_context import fields_for_workers
+from pipelines.logging_context import fields_for_workers, log_context
 from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
-from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units
-from pipelines.predict.job_state import JobState
-from pipelines.predict.records import Job, Receipt
+from pipelines.plan.unit_list import count_requests
+from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units, read_feed
+from pipelines.predict.job_state import JobState, remote_state
+from pipelines.predict.records import HeldReplicas, Job, Receipt
 from pipelines.predict.replica_watch import ReplicaWatch
 from pipelines.predict.serialization import pack_batch, unpack_receipts
-from pipelines.ray_data import quiet_ray_data, run_rows
+from pipelines.predict.unit_pipeline import UnitPipeline
+from pipelines.ray_data import NO_PROGRESS_S, quiet_ray_data, run_rows
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,8 @@ _STREAM_LOCK = threading.Lock()
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 MAX_PASSES = 3
 """How often units that the cluster loses are sent."""
+MAX_REQUESTS = 1000
+"""Guessed in a second or two, and asked in one batch after another: the start of a local Ray takes longer."""
 
 
 def run_units(
@@ -65,35 +70,54 @@ def run_units(
     """
     if not job.units:
         return
-    import ray
-
-    demand = _replica_demand(job.spec, cluster)
-    _check_capacity(job, cluster, demand)
-    actor = _start_job_actor(_replicas(job, cluster))
-    try:
+    demand, held = _replica_demand(job.spec, cluster), job.held or HeldReplicas()
+    is_waited_for = monotonic() - held.used < NO_PROGRESS_S / 2  # Ray Data ends a pipeline that waits for all of it
+    if held.key != (job.work, cluster) or held.count < _replicas(job, cluster) or not is_waited_for:
+        held.close()
+        _check_capacity(job, cluster, demand)
+        held.key, held.count = (job.work, cluster), _replicas(job, cluster)
+        held.actor = _start_job_actor(held.count)
+    if job.spec.needs_no_isolation or (cluster.address and "GPU" not in demand):
+        job = replace(job, held=None)  # held replicas count no CPUs: their GPUs place them, or there is one machine
+    with ExitStack() as ending:
+        ending.callback(held.close)
         starts_at_once = job.spec.needs_no_isolation
-        with nullcontext() if starts_at_once else ReplicaWatch(job.model, demand, actor, note):
-            for receipt in _receipts(job, cluster, actor):
+        with nullcontext() if starts_at_once else ReplicaWatch(job.model, demand, held.actor, note):
+            for receipt in _receipts(job, cluster, held):
                 on_receipt(receipt)
-    finally:
-        ray.kill(actor)
+        if job.held:
+            held.used = monotonic()
+            ending.pop_all()
 
 
-def _receipts(job: Job, cluster: ClusterInfo, job_actor: Any) -> Iterator[Receipt]:
+def _receipts(job: Job, cluster: ClusterInfo, held: HeldReplicas) -> Iterator[Receipt]:
     """Yield a receipt for every unit; units that the cluster lost are sent again."""
     open_units = {unit.part: index for index, unit in enumerate(job.units)}
     for pass_index in range(MAX_PASSES):
         units = [job.units[index] for index in open_units.values()] if pass_index else job.units
-        for row in run_rows(_stream(replace(job, units=units), cluster, job_actor)):
+        for row in _rows(replace(job, units=units), cluster, held):
             for receipt in unpack_receipts(row):
                 if receipt.fatal:
                     raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
                 if open_units.pop(receipt.part, None) is not None:
                     yield receipt
+            if job.held and not open_units:
+                break
         if not open_units:
             return
+        held.rows = None
         log.warning("model %r: %d units were lost by the cluster and are sent again", job.model, len(open_units))
     raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
+
+
+def _rows(job: Job, cluster: ClusterInfo, held: HeldReplicas) -> Iterator[Any]:
+    """Return the rows of a job's pipeline; those of a held one do not end with the job."""
+    if not job.held:
+        return run_rows(_stream(job, cluster, held.actor))
+    items = _BatchItems(batch_units(job.units, held.count))
+    call = remote_state(held.actor).feed([items[index]["batch"] for index in range(len(items))])
+    held.rows = held.rows or run_rows(_stream(job, cluster, held.actor, call))
+    return held.rows
 
 
 def _start_job_actor(replicas: int) -> Any:
@@ -135,7 +159,7 @@ def _node_wait_s(job: Job, cluster: ClusterInfo) -> float:
     return NODE_WAIT_S if cluster.max_gpu_nodes or cluster.is_shared else CAPACITY_WAIT_S
 
 
-def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
+def _stream(job: Job, cluster: ClusterInfo, job_actor: Any, call: int = 0) -> Any:
     import ray.data as rd
 
     replicas = _replicas(job, cluster)
@@ -145,6 +169,11 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any) -> Any:
     with _STREAM_LOCK:
         quiet_ray_data()
         _limit_waiting(batches.max_media_bytes, replicas)
+        if job.held:  # one task: Ray Data would make it one with loading if that had one too
+            options = {"num_cpus": 0, "compute": rd.TaskPoolStrategy(size=1)}
+            feed = {"job_actor": job_actor, "call": call}
+            rows = rd.from_items([{"feed": 0}]).map_batches(read_feed, **_EACH_ROW, **options, fn_kwargs=feed)
+            return _in_three_stages(rows, job, cluster, job_actor, max(2, tasks))
         rows = rd.from_items(items, override_num_blocks=len(items))
         if job.spec.needs_no_isolation:
             return _in_one_stage(rows, job, cluster, job_actor, min(len(items), tasks))
@@ -203,7 +232,7 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             zero_copy_batch=True,
             fn_constructor_kwargs={**shared, "job_actor": job_actor, "prepares": prepares},
             compute=_pool(replicas, calls=2 if prepares else 1),
-            **_engine_resources(job.spec, cluster),
+            **_engine_resources(job.spec, cluster) | ({"num_cpus": 0} if job.held else {}),
         )
         .map_batches(
             commit_units,
@@ -213,6 +242,11 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
             fn_kwargs=shared,
         )
     )
+
+
+def _prepares_ahead(spec: ModelSpec, cluster: ClusterInfo) -> bool:
+    """Return whether replicas preprocess pixels while they answer: without a GPU the cores are busy."""
+    return spec.prepare_ahead and spec.needs_gpu(has_gpus=cluster.has_gpus)
 
 
 def _pool(replicas: int, *, calls: int) -> Any:
@@ -228,11 +262,6 @@ def _pool(replicas: int, *, calls: int) -> Any:
         max_concurrent_calls_per_actor=calls,
         enable_true_multi_threading=calls > 1,
     )
-
-
-def _prepares_ahead(spec: ModelSpec, cluster: ClusterInfo) -> bool:
-    """Return whether replicas preprocess pixels while they answer: without a GPU the cores are busy."""
-    return spec.prepare_ahead and spec.needs_gpu(has_gpus=cluster.has_gpus)
 
 
 def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:
@@ -272,3 +301,26 @@ def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
             **node_selectors(cluster.node_sizes, gpus=int(cluster.gpus) if spec.replicas_per_gpu > 1 else 0),
         }
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
+
+
+def fits_in_process(job: Job) -> bool:
+    """Return whether a job is small, and its engine can neither end nor stall this process."""
+    asks_endpoint = job.spec.is_endpoint and job.spec.replicas.max == 1
+    return (job.spec.needs_no_isolation or asks_endpoint) and count_requests(job.units) <= MAX_REQUESTS
+
+
+def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
+    """Run a small job's units in this process, without a cluster: its start would take longer than the work.
+
+    Raises:
+        ModelUnavailableError: the endpoint is unavailable.
+        StoreError: the store failed after retries.
+    """
+    exclusive_groups = ExclusiveGroups([unit] for unit in job.units)
+    try:
+        with closing(UnitPipeline(job.work, "driver")) as pipeline:
+            for unit in job.units:
+                with log_context(part=unit.part):
+                    on_receipt(pipeline.run(unit, exclusive_groups.of([unit])))
+    except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
+        raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -15,13 +16,17 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
     """The attempts at units, the board of replicas and the GPUs that failed."""
 
     def __init__(self, replicas: int) -> None:
+        import ray
+
         AttemptTracker.__init__(self)
         ReplicaBoard.__init__(self, replicas)
-        FailedDevices.__init__(self, _start_holder, _stop_holder, _count_gpus)
+        FailedDevices.__init__(self, _start_holder, ray.kill, _count_gpus)
+        self._fed: list[Sequence[bytes]] = []
+        self._first_call = time.time_ns()  # later than all of a process before
 
     def board(self) -> tuple[int, int, list[LoadProgress]]:
         """Return started replicas, answered rows of unfinished units, and how far weights are loaded."""
-        return self.started(), self.answered_rows(), self.progress()
+        return self.started, self.answered_rows(), self.progress()
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
         """Count another attempt, as `AttemptTracker.begin`; GPUs did not fail where a request is the cause."""
@@ -34,6 +39,17 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
         """Record a start, as `ReplicaBoard.record_start`: a replica that left its GPUs is elsewhere now."""
         ReplicaBoard.record_start(self, replica)
         self.release_spare()
+
+    def feed(self, batches: Sequence[bytes]) -> int:
+        """Add a job's packed batches for replicas that wait, with no attempts yet; return the number of this call."""
+        AttemptTracker.__init__(self)
+        self._fed.append(batches)
+        return self._first_call + len(self._fed) - 1
+
+    def fed(self, call: int) -> Sequence[bytes] | None:
+        """Return what a call of `feed` added; None before it, and none if it was of a process that died."""
+        index = call - self._first_call
+        return () if index < 0 else self._fed[index] if index < len(self._fed) else None
 
 
 class _Holder:
@@ -72,12 +88,6 @@ def _start_holder(node: str, gpus: int, name: str) -> Any:
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     holder = ray.remote(num_gpus=gpus, num_cpus=0, scheduling_strategy=there)(_Holder)
     return holder.remote(ray.get_runtime_context().current_actor, name)
-
-
-def _stop_holder(holder: Any) -> None:
-    import ray
-
-    ray.kill(holder)
 
 
 def _count_gpus() -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
@@ -18,12 +18,14 @@ from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media, media_group_key
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.media_guard import UNGUARDED, MediaGuard
 from pipelines.schemas import prediction_row
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
 _BLANK = "blank:"
+_FATAL_MEDIUM = (
+    "processes died each time they loaded this, for example out of memory; lower max_pixels, or see Ray's own logs"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,40 @@ class Loaded:
     media: dict[Media, Frames]
     ready: list[dict[str, Any]] = field(default_factory=list)
     """Rows that need no engine: excluded ones, those whose media failed, those kept from an earlier part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaGuard:
+    """Decides which media of a unit are decoded, and records each before it is: one call of an actor a medium.
+
+    So it records only for a unit at which a process died.
+    """
+
+    unit: str = ""
+    record: Callable[[str, str], object] | None = None
+    """`AttemptTracker.begin_medium`; None records nothing: no process died at this unit."""
+    fatal_media: frozenset[str] = frozenset()
+    """Media at which processes died, by `media_group_key`."""
+    skips_all: bool = False
+    """No medium is decoded: too many processes died at the unit."""
+
+    def begin(self, medium: Media) -> str:
+        """Record that a medium is decoded next; return why it must not be, else ''."""
+        key = media_group_key(medium)
+        if self.skips_all or key in self.fatal_media:
+            return _FATAL_MEDIUM
+        if self.record:
+            self.record(self.unit, key)
+        return ""
+
+    def end(self) -> None:
+        """Record that all media of the unit are decoded."""
+        if self.record:
+            self.record(self.unit, "")
+
+
+UNGUARDED = MediaGuard()
+"""Decodes every medium and records nothing."""
 
 
 @dataclass(frozen=True, slots=True)

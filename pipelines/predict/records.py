@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 from models.spec import ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.loader import Loaded
-from pipelines.predict.media_guard import MediaGuard
+from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing
+from pipelines.predict.loader import Loaded, MediaGuard
 from pipelines.schemas import PREDICTIONS
 
 
@@ -37,6 +37,8 @@ class Job(UnitWork):
     """Whether the sweep ends early; checked while waiting for a node."""
     wait_for_nodes_s: float | None = None
     """How long to wait for a node, as in `RunSpec`."""
+    held: HeldReplicas | None = None
+    """Where its replicas stay loaded for later jobs; None where they end with it."""
     waits_since: float | None = None
     """When the model was first tried, by the monotonic clock, if it is to be postponed while others run."""
 
@@ -44,6 +46,30 @@ class Job(UnitWork):
     def work(self) -> UnitWork:
         """The part of the job that travels to workers."""
         return UnitWork(**{part.name: getattr(self, part.name) for part in fields(UnitWork)})
+
+
+@dataclass(slots=True)
+class HeldReplicas:
+    """Replicas that stay loaded from job to job, with the rows of their pipeline: Ray Data ends them together."""
+
+    clips: ClipSharing = NO_CLIPS
+    key: object = None
+    """What a job must have in common with those before."""
+    count: int = 0
+    actor: Any = None
+    rows: Generator[Any] | None = None
+    used: float = 0.0
+    """When the last job ended, by the monotonic clock."""
+
+    def close(self) -> None:
+        """End the replicas and what they share."""
+        import ray
+
+        if self.rows:
+            self.rows.close()
+        if self.actor is not None:
+            ray.kill(self.actor)
+        self.key = self.rows = self.actor = None
 
 
 class UnitLoader(Protocol):

@@ -19,7 +19,7 @@ class ReplicaBoard:
 
     def __init__(self, replicas: int = 1) -> None:
         self._replicas = replicas
-        self._started = 0
+        self.started = 0
         self._running: set[str] = set()
         self._loads: set[str] = set()
         self._failed_loads: Counter[str] = Counter()
@@ -63,7 +63,7 @@ class ReplicaBoard:
 
     def record_start(self, replica: str) -> None:
         """Record that a replica has its engine."""
-        self._started += 1
+        self.started += 1
         self._running.add(replica)
         self._loads.discard(replica)
         self._failed_loads.pop(replica, None)
@@ -75,7 +75,3 @@ class ReplicaBoard:
     def progress(self) -> list[LoadProgress]:
         """Return the last progress of each replica that has loaded something."""
         return list(self._progress.values())
-
-    def started(self) -> int:
-        """Return how many replicas have started."""
-        return self._started

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from time import monotonic
-from typing import Protocol
 
 from cluster.connect import ClusterInfo
 from cluster.errors import RunCancelledError
@@ -29,11 +29,10 @@ from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.cost_tracker import CostTracker, TokenCounts
-from pipelines.predict.executor import run_units
-from pipelines.predict.in_process import fits_in_process, run_in_process
+from pipelines.predict.executor import fits_in_process, run_in_process, run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
-from pipelines.predict.records import Job, Receipt, count_statuses
+from pipelines.predict.records import HeldReplicas, Job, Receipt, count_statuses
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener, Rate
 
@@ -72,14 +71,21 @@ def predict(
     plans: Mapping[str, Sequence[ModelPlan]],
     status: StatusWriter,
     costs: CostTracker,
+    *,
+    held: HeldReplicas | None = None,
 ) -> dict[str, str]:
     """Run every model on all its benchmarks with the same replicas; return why models are unavailable, by name.
 
+    Replicas stay loaded in `held`, if given and only one model is asked, until the caller closes it.
     On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
     except with a cost limit: what one may spend depends on what the one before has left.
     """
-    with clip_sharing(cluster, plans, context.spec.models) as clips:
+    with nullcontext(held.clips) if held else clip_sharing(cluster, plans, context.spec.models) as clips:
         jobs = _pending_jobs(context, context.spec.models, plans, clips)
+        if held and len(jobs) == 1:
+            jobs = {name: replace(job, held=held) for name, job in jobs.items()}
+        elif held:
+            held.close()
         runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
         runs.run()
     return runs.problems
@@ -271,26 +277,19 @@ def run_job(
             job = replace(job, spec=costs.limited(job.spec))
             if job.spec.batch:
                 run_in_batches(job, on_receipt, progress.note)
-            elif isinstance(cluster, ClusterInfo):
-                run_units(job, cluster, on_receipt, progress.note)
-            elif _runs_in_driver(job, cluster):
+            elif isinstance(cluster, LazyCluster) and _runs_in_driver(job, cluster):
                 run_in_process(job, on_receipt)
             else:
-                run_units(job, cluster.connect(), on_receipt, progress.note)
+                capacity = cluster if isinstance(cluster, ClusterInfo) else cluster.connect()
+                run_units(job, capacity, on_receipt, progress.note)
         finally:
             count_waiting(job.model, 0)
-
-
-class _RowListener(Protocol):
-    def advance(self, rows: int, failed: int) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 class _SharedProgress:
     """A thread-safe progress listener of a phase that has begun; its note has a line for each unfinished model."""
 
-    def __init__(self, progress: _RowListener) -> None:
+    def __init__(self, progress: ProgressListener) -> None:
         self._progress, self._lock = progress, threading.Lock()
         self._models: dict[str, _ModelProgress] = {}
 
@@ -298,13 +297,11 @@ class _SharedProgress:
         """Return the listener of one model."""
         return _ModelProgress(self, name)
 
-    def advance(self, rows: int, failed: int) -> None:
+    def show(self, model: _ModelProgress, rows: int = 0, failed: int = 0) -> None:
+        """Add rows, and show the lines of all models after one has changed."""
         with self._lock:
-            self._progress.advance(rows, failed)
-
-    def show(self, model: _ModelProgress) -> None:
-        """Show the lines of all models after one has changed."""
-        with self._lock:
+            if rows:
+                self._progress.advance(rows, failed)
             self._models[model.rate.title] = model
             unfinished = [entry for entry in self._models.values() if entry.rate.done < entry.rate.total]
             self._progress.note("\n".join(entry.text() for entry in unfinished))
@@ -323,8 +320,7 @@ class _ModelProgress:
 
     def advance(self, rows: int, failed: int) -> None:
         self.rate.advance(rows, failed)
-        self._shared.advance(rows, failed)
-        self._shared.show(self)
+        self._shared.show(self, rows, failed)
 
     def note(self, text: str) -> None:
         self._waits_for = text

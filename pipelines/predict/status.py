@@ -28,6 +28,7 @@ HEARTBEAT_S = 10.0
 """While models run the file's age is looked at so often, and shows that the run lives: it stays below 30 s."""
 
 _Key = tuple[str, str, str, str]
+_KEY = ("model", "benchmark", "task", "setting")
 
 
 class StatusWriter:
@@ -57,7 +58,7 @@ class StatusWriter:
         self._cells_of_earlier_runs = [
             cell
             for cell in ([] if is_new else read_status(out).get("cells", []))
-            if tuple(cell[name] for name in ("model", "benchmark", "task", "setting")) not in self._requests
+            if tuple(cell[name] for name in _KEY) not in self._requests
         ]
         if self._requests:
             self.write()
@@ -102,37 +103,20 @@ class StatusWriter:
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the counts, one mapping per model, benchmark, task and setting."""
-        return [
-            {
-                "model": key[0],
-                "benchmark": key[1],
-                "task": key[2],
-                "setting": key[3],
-                "requests": total,
-                "pending": 0 if key[0] in self._running else self._open[key],
-                "running": self._open[key] if key[0] in self._running else 0,
-                "done": total - self._open[key] - self._failed[key],
-                "failed": self._failed[key],
-                "excluded": self._excluded[key],
-            }
-            for key, total in self._requests.items()
-        ]
+        return [_cell(count, is_running=count.model in self._running) for count in self.counts()]
 
     def counts(self) -> list[CellCount]:
         """Return the counts in the form of the report."""
         return [
             CellCount(
-                benchmark=cell["benchmark"],
-                model=cell["model"],
-                task=cell["task"],
-                setting=cell["setting"],
-                requests=cell["requests"],
-                ok=cell["done"] - cell["excluded"],
-                error=cell["failed"],
-                excluded=cell["excluded"],
-                missing=cell["pending"] + cell["running"],
+                **dict(zip(_KEY, key, strict=True)),
+                requests=total,
+                ok=total - self._open[key] - self._failed[key] - self._excluded[key],
+                error=self._failed[key],
+                excluded=self._excluded[key],
+                missing=self._open[key],
             )
-            for cell in self.cells()
+            for key, total in self._requests.items()
         ]
 
     def write(self) -> None:
@@ -154,18 +138,18 @@ def read_status(out: Store) -> dict[str, Any]:
 
 def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
     """Write `status.json` from exact counts, after answers made elsewhere were scored."""
-    cells = [
-        {
-            **{name: getattr(count, name) for name in ("model", "benchmark", "task", "setting", "requests")},
-            "pending": count.missing,
-            "running": 0,
-            "done": count.ok + count.excluded,
-            "failed": count.error,
-            "excluded": count.excluded,
-        }
-        for count in counts
-    ]
-    _write(out, cells)
+    _write(out, [_cell(count) for count in counts])
+
+
+def _cell(count: CellCount, *, is_running: bool = False) -> dict[str, Any]:
+    return {
+        **{name: getattr(count, name) for name in (*_KEY, "requests")},
+        "pending": 0 if is_running else count.missing,
+        "running": count.missing if is_running else 0,
+        "done": count.ok + count.excluded,
+        "failed": count.error,
+        "excluded": count.excluded,
+    }
 
 
 def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:

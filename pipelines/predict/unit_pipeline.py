@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection
 from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
 
 from models.engines import OnStall, build_engine
 from models.engines.base import Engine
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.attempts import AttemptTracker
-from pipelines.predict.commit import Committer
-from pipelines.predict.loader import Loaded
-from pipelines.predict.media_guard import UNGUARDED, MediaGuard
+from pipelines.predict.loader import UNGUARDED, Loaded, MediaGuard
 from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, UnitLoader, UnitWork
 from pipelines.predict.unit_runner import UnitRunner
-from pipelines.schemas import prediction_table
+from pipelines.schemas import PREDICTIONS, prediction_table
+from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.parts import to_parquet
 from pipelines.storage.retry import retry_store
+from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
+
+LOGGED_FAILURES = 3
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+_COLUMNS = ("request_id", "task", "setting", "status", "error_type", *_TOKENS)
 
 
 class UnitPipeline:
@@ -104,3 +113,48 @@ class UnitPipeline:
         for name in ("_loader", "engine"):
             if opened := self.__dict__.get(name):
                 opened.close()
+
+
+class Committer:
+    """Commits the rows of units."""
+
+    def __init__(self, out: str, lock: str = "") -> None:
+        self._out, self._lock = Store(out), lock
+
+    def commit(self, answered: AnsweredUnit) -> Receipt:
+        """Write the part of a unit, unless an earlier attempt has; FencedError if another run took over."""
+        unit, rows, span = answered.unit, answered.rows, answered.span
+        if answered.fatal:
+            return Receipt(part="", counts={}, fatal=answered.fatal)
+        if not answered.is_committed:
+            content = to_parquet(rows.sort_by("request_id"), PREDICTIONS)
+            check_lock(self._out, self._lock)
+            self._out.put(unit.part, content)
+        new = _new_columns(unit, rows)
+        read, written, cached, cache_writes = (sum(filter(None, new[name])) for name in _TOKENS)
+        endings = zip(new["request_id"], new["error_type"], new["status"], strict=True)
+        failed = [(request_id, error_type or "") for request_id, error_type, status in endings if status == "error"]
+        return Receipt(
+            part=unit.part,
+            counts=Counter(zip(new["task"], new["setting"], new["status"], strict=True)),
+            replica=span.replica,
+            device=span.device,
+            began=span.began,
+            ended=span.ended,
+            tokens=(read, written),
+            cached=cached,
+            cache_writes=cache_writes,
+            failed=tuple(failed[:LOGGED_FAILURES]),
+            warnings=answered.warnings,
+            cost_limit_reached="cost_limit" in new["error_type"],
+        )
+
+
+def _new_columns(unit: WorkUnit, rows: pa.Table) -> dict[str, list[Any]]:
+    """Return columns of the rows that are not kept from an earlier part."""
+    rows = rows.select(_COLUMNS)
+    if unit.retried:
+        retried = set(unit.retried)
+        rows = rows.filter(pa.array([request_id in retried for request_id in rows["request_id"].to_pylist()]))
+    columns: dict[str, list[Any]] = rows.to_pydict()
+    return columns

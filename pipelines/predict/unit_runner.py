@@ -40,7 +40,8 @@ class UnitRunner:
 
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
         self._engine, self._attempts = engine, attempts
-        self._current = ("", "")
+        self.current_request = ("", "")
+        """The part that is being answered, and the request if it is sent alone, else ''."""
         self._reported = monotonic()
 
     def answer(self, loaded: Loaded) -> list[dict[str, Any]]:
@@ -61,23 +62,22 @@ class UnitRunner:
                 rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
             else:
                 requests.append(request)
-        self._current = (part, "")
+        self.current_request = (part, "")
         try:
             if attempt == 1:
                 rows += [self._row(loaded, reply) for reply in self._answer_all(requests, loaded.media)]
                 return rows
             for request in requests:
-                self._current = (part, request.request_id)
-                self._attempts.begin_single(*self._current)
+                self.current_request = (part, request.request_id)
+                self._attempts.begin_single(*self.current_request)
                 rows.append(self._row(loaded, self._answer_single(request, loaded.media)))
-                self._attempts.end_single(*self._current)
+                self._attempts.end_single(*self.current_request)
         except EngineStalledError:
             self.record_stall()
             raise
-        except DeviceFailedError:  # as after the death of a process, the request may be the cause
-            raise
-        except EngineDiedError:
-            self._attempts.forgive(*self._current)
+        except EngineDiedError as error:
+            if not isinstance(error, DeviceFailedError):  # else the request may be the cause, as of a process's death
+                self._attempts.forgive(*self.current_request)
             raise
         return rows
 
@@ -87,14 +87,9 @@ class UnitRunner:
         calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in firsts]
         prepare(self._engine, calls, loaded.media)
 
-    @property
-    def current_request(self) -> tuple[str, str]:
-        """The part that is being answered, and the request if it is sent alone, else ''."""
-        return self._current
-
     def record_stall(self) -> None:
         """Record that the engine stalled at the current request; from any thread."""
-        self._attempts.record_stall(*self._current)
+        self._attempts.record_stall(*self.current_request)
 
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
         return prediction_row(loaded.columns[reply.request_id], reply)
@@ -123,7 +118,7 @@ class UnitRunner:
         """Record answered rows for people who wait; not each one, for the record is in another process."""
         if monotonic() - self._reported > REPORT_EVERY_S:
             self._reported = monotonic()
-            self._attempts.record_rows(self._current[0], rows)
+            self._attempts.record_rows(self.current_request[0], rows)
 
     def _answer_single(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
         with log_context(request_id=request.request_id):

@@ -22,8 +22,7 @@ from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
-from pipelines.predict.loader import Loaded
-from pipelines.predict.media_guard import UNGUARDED, MediaGuard
+from pipelines.predict.loader import UNGUARDED, Loaded, MediaGuard
 from pipelines.score.rows import ScoringContext
 from pipelines.storage.parts import batched, iter_parts, part_folder, tables_to_parquet
 from pipelines.storage.store import Store

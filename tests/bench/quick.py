@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import pipelines.predict.in_process
+import pipelines.predict.executor
 import pipelines.report.stage
 import pipelines.score.stage
 from models.spec import ModelSpec
@@ -83,7 +83,7 @@ def reference_job() -> float:
 def run_stages_here() -> None:
     """Let all stages run in this process, whatever their size."""
     for module, limit in (
-        (pipelines.predict.in_process, "MAX_REQUESTS"),
+        (pipelines.predict.executor, "MAX_REQUESTS"),
         (pipelines.score.stage, "MAX_PARTS_HERE"),
         (pipelines.report.stage, "MAX_ROWS_HERE"),
     ):

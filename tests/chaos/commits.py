@@ -95,7 +95,7 @@ import s3fs
 from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
-from pipelines.predict.commit import Committer
+from pipelines.predict.unit_pipeline import Committer
 from pipelines.predict.records import AnsweredUnit
 from tests.chaos.commits import part, unit
 

@@ -24,7 +24,7 @@ TARGETS = {
 }
 SLOW = ("score", "text scorer", "reduce", "cache")
 LIMITS = {
-    "pipelines/predict/in_process.py": "MAX_REQUESTS",
+    "pipelines/predict/executor.py": "MAX_REQUESTS",
     "pipelines/score/stage.py": "MAX_PARTS_HERE",
     "pipelines/report/stage.py": "MAX_ROWS_HERE",
 }

@@ -14,7 +14,7 @@ from tests.chaos.sweeps import parts
 
 DEADLY = """
 import os, sys
-import pipelines.predict.in_process
+import pipelines.predict.executor
 import pipelines.predict.stage
 from jobs.cli.main import run
 from pipelines.predict.loader import UnitLoaderSpec
@@ -33,7 +33,7 @@ class Deadly(UnitLoaderSpec):
         return loader
 
 pipelines.predict.stage.UnitLoaderSpec = Deadly
-pipelines.predict.in_process.MAX_REQUESTS = -1
+pipelines.predict.executor.MAX_REQUESTS = -1
 sys.exit(run(sys.argv[1:]))
 """
 

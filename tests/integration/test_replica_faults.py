@@ -22,8 +22,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.units import WorkUnit
 from pipelines.predict import executor
 from pipelines.predict.executor import run_units
-from pipelines.predict.loader import Loaded, Loader, UnitLoaderSpec
-from pipelines.predict.media_guard import UNGUARDED, MediaGuard
+from pipelines.predict.loader import UNGUARDED, Loaded, Loader, MediaGuard, UnitLoaderSpec
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.stage import model_job
 from tests.integration.conftest import Cli

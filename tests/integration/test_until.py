@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from models.spec import ModelSpec
+from models.spec import FaultInjection, ModelSpec
 from pipelines.decisions.explain.rows import read_entry
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
@@ -20,10 +22,14 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.plan.stopping.until import Until
+from pipelines.plan.stopping.until import Until, looks
+from pipelines.predict import stage
+from pipelines.predict.records import Receipt
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
+from pipelines.sweep.until import loop
+from tests.chaos.processes import REPLICA, named
 from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import always
@@ -120,6 +126,8 @@ from tests.integration.test_until import sweep
 from pathlib import Path
 from pipelines.progress import NullProgress
 from pipelines.sweep.run import run_sweep
+from pipelines.sweep.until import loop
+from tests.chaos.processes import REPLICA, named
 
 class Killer(NullProgress):
     left = {commits}
@@ -242,3 +250,99 @@ def test_a_stopped_run_in_two_sets_of_prompts_is_reported(mate: str, tmp_path: P
     with PlanStore.reading(out) as plans:
         side = read_entry(out, load_run(out).entries[0], plans, label="A")
     assert {*side.frame["status"]} == {"ok"}  # an explanation is of the rows that the report counts
+
+
+def isolated(journal: Path) -> ModelSpec:
+    """Return a model that Ray's replicas answer, with a file of the calls that they were asked."""
+    faults = {"call_s": 0.001, "journal": str(journal)}
+    return ModelSpec(
+        engine="random", seed=1, replicas={"max": 2}, fault_injection=FaultInjection.model_validate(faults)
+    )
+
+
+@pytest.fixture
+def unheld(quiz: str, tmp_path: Path) -> Path:
+    """The output of a run whose model answers in this process: no replica, nothing is held."""
+    out = tmp_path / "unheld"
+    run_sweep(sweep(quiz, out, models={"a": ModelSpec(engine="random", seed=1)}))
+    assert looks(120).index(stops(out)[0]["reached"]) >= 3
+    return out
+
+
+def answers(out: Path) -> dict[str, tuple[str, str]]:
+    return {row["request_id"]: (row["status"], row["output"]) for row in rows(out)}
+
+
+@pytest.mark.slow
+def test_a_replica_is_loaded_once_for_all_looks_and_again_where_it_was_killed(
+    quiz: str, tmp_path: Path, unheld: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of a replica loads once; a receipt names the replica, which outlives it."""
+    receipts, processes = list[Receipt](), list[list[int]]()
+
+    def look(*arguments: Any) -> None:
+        processes.append(named(os.getpid(), REPLICA))
+        if len(processes) == 2:
+            os.kill(processes[-1][0], signal.SIGKILL)
+        decide(*arguments)
+
+    decide = loop._look
+    monkeypatch.setattr(loop, "_look", look)
+    monkeypatch.setattr(stage, "count_commit", lambda _, receipt: receipts.append(receipt))
+    run_sweep(sweep(quiz, tmp_path / "held", models={"a": isolated(tmp_path / "journal")}))
+    assert stops(tmp_path / "held") == stops(unheld)
+    assert answers(tmp_path / "held") == answers(unheld)
+    assert processes[0] == processes[1], "loaded again for a look"
+    assert len({*processes[2]} - {*processes[1]}) == 1
+    assert all(each == processes[2] for each in processes[2:])
+    assert {len(each) for each in processes} == {1}
+    assert len({receipt.replica for receipt in receipts}) == 1, "the actor stays"
+    assert sum(sum(receipt.counts.values()) for receipt in receipts) == 2 * stops(unheld)[0]["reached"]
+    calls = (tmp_path / "journal").read_text().split()
+    assert len({*calls}) == len(calls) == 2 * stops(unheld)[0]["reached"]
+
+
+ENDED = """
+import os, signal, sys
+sys.path.insert(0, {root!r})
+from pipelines.sweep.until import loop
+from jobs.cli.main import main
+
+decide, looks = loop._look, []
+
+def look(*arguments):
+    looks.append(arguments)
+    if len(looks) == 2:
+        os.kill(os.getpid(), {number})
+    decide(*arguments)
+
+loop._look = look
+sys.exit(main({arguments!r}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_run_that_ends_while_replicas_wait_is_resumed(
+    quiz: str,
+    tmp_path: Path,
+    unheld: Path,
+    command_env: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    code: int,
+) -> None:
+    models, out = tmp_path / "models.json", tmp_path / "out"
+    models.write_text(json.dumps({"a": isolated(tmp_path / "journal").model_dump(mode="json", exclude_unset=True)}))
+    flags = ["run", "--models", "a", "--models-file", str(models), "--benchmarks", "quiz", "--data", quiz]
+    flags += ["--out", str(out), "--until", "ci<=0.15"]
+    script = ENDED.format(root=str(ROOT), number=int(number), arguments=flags)
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, env=command_env)
+    assert ended.returncode == code, ended.stderr
+    calls, requests = (tmp_path / "journal").read_text().split(), list[int]()
+    assert len({*calls}) == len(calls) == len(answers(out)) == 2 * looks(120)[1]
+    monkeypatch.setattr(stage, "count_commit", lambda _, receipt: requests.append(sum(receipt.counts.values())))
+    run_sweep(sweep(quiz, out, models={"a": ModelSpec(engine="random", seed=1)}))
+    assert sum(requests) + len(calls) == 2 * stops(unheld)[0]["reached"]
+    assert stops(out) == stops(unheld)
+    assert answers(out) == answers(unheld)

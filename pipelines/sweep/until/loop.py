@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,8 +26,9 @@ from pipelines.plan.selection import TaskSetting, cells_of
 from pipelines.plan.stopping.until import STOPPED, Cluster, Stop, StoppedNumber, Until, looks, ordered_clusters
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
+from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.loader import excluded_row
-from pipelines.predict.records import Receipt
+from pipelines.predict.records import HeldReplicas, Receipt
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
 from pipelines.report.entry_frame import EntryRequests, PlannedEntry
@@ -83,22 +85,25 @@ def predict_until(
     assert until is not None
     runs = _benchmark_runs(sweep, plans)
     unavailable: dict[str, str] = {}
-    while any(not each.is_over for each in runs):
-        for each in runs:
-            if not each.is_over:
+    with clip_sharing(sweep.cluster, plans, context.spec.models) as clips, closing(HeldReplicas(clips)) as held:
+        while open_runs := [each for each in runs if not each.is_over]:
+            for each in open_runs:
                 each.reached = next(size for size in looks(len(each.clusters)) if size > each.reached)
-        within = {each.name: each.sample_ids for each in runs}
-        planned = _without(unavailable, plan_sweep(context, within=within))
-        unavailable |= predict(context, sweep.cluster, planned, status, sweep.costs)
-        if unavailable.keys() >= plans.keys():
-            return run, unavailable
-        for each in runs:
-            each.leave_out(unavailable)
-        open_runs = [each for each in runs if not each.is_over]
-        for warning in score_entries(sweep, [entry for each in open_runs for entry in each.entries]):
-            log.warning("%s", warning)
-        for each in open_runs:
-            _look(sweep, each, until)
+            within = {each.name: each.sample_ids for each in runs}
+            planned = _without(unavailable, plan_sweep(context, within=within))
+            unavailable |= predict(context, sweep.cluster, planned, status, sweep.costs, held=held)
+            if unavailable.keys() >= plans.keys():
+                return run, unavailable
+            for each in runs:
+                each.leave_out(unavailable)
+            if context.spec.judges or context.spec.scorers:
+                held.close()  # they may need its GPUs, as the benchmarks' own scorers, which then score at the end
+            spec = replace(context.spec, default_scorers=context.spec.default_scorers and not held.actor)
+            scoring = replace(sweep, context=replace(context, spec=spec))
+            for warning in score_entries(scoring, [entry for each in open_runs for entry in each.entries]):
+                log.warning("%s", warning)
+            for each in open_runs:
+                _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
     entries = [_with_stop(e, stops.get((e.benchmark, e.model)), context.spec) for e in run.entries]
     run = replace(run, entries=tuple(entries))
@@ -143,17 +148,10 @@ def _look(sweep: Sweep, each: _BenchmarkRun, until: Until) -> None:
 
 def _stops(each: _BenchmarkRun, until: Until, seed: int) -> Iterator[tuple[tuple[str, str], Stop]]:
     for model, numbers in each.numbers.items():
-        is_early = each.reached < len(each.clusters)
-        yield (
-            (each.name, model),
-            Stop(
-                until=str(until),
-                seed=seed,
-                reached=each.reached,
-                clusters=len(each.clusters),
-                numbers=stopped_numbers(numbers, until) if is_early else (),
-            ),
-        )
+        reached, clusters = each.reached, len(each.clusters)
+        stopped = stopped_numbers(numbers, until) if reached < clusters else ()
+        stop = Stop(until=str(until), seed=seed, reached=reached, clusters=clusters, numbers=stopped)
+        yield (each.name, model), stop
 
 
 def _with_stop(entry: ManifestEntry, stop: Stop | None, spec: RunSpec) -> ManifestEntry:

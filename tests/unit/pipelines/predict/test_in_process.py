@@ -16,14 +16,13 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.predict import in_process
-from pipelines.predict.commit import Committer
+from pipelines.predict import executor
 from pipelines.predict.cost_tracker import CostTracker, TokenCounts
-from pipelines.predict.in_process import fits_in_process, run_in_process
+from pipelines.predict.executor import fits_in_process, run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
 from pipelines.predict.stage import model_job, predict
 from pipelines.predict.status import StatusWriter
-from pipelines.predict.unit_pipeline import UnitPipeline
+from pipelines.predict.unit_pipeline import Committer, UnitPipeline
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
@@ -77,7 +76,7 @@ def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(
     several = endpoint.model_copy(update={"replicas": Replicas(max=2)})
     assert not fits_in_process(replace(job, spec=several))
     assert not fits_in_process(replace(job, spec=ModelSpec(engine="transformers", model="m")))
-    monkeypatch.setattr(in_process, "MAX_REQUESTS", 1)
+    monkeypatch.setattr(executor, "MAX_REQUESTS", 1)
     assert not fits_in_process(job)
 
 

@@ -13,10 +13,9 @@ from pipelines.errors import DamagedPartError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.units import WorkUnit
-from pipelines.predict.commit import Committer
-from pipelines.predict.loader import Loaded, Loader
-from pipelines.predict.media_guard import MediaGuard
+from pipelines.predict.loader import Loaded, Loader, MediaGuard
 from pipelines.predict.serialization import pack_units, unpack_units
+from pipelines.predict.unit_pipeline import Committer
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import read_part
@@ -141,7 +140,7 @@ def test_medium_that_kills_costs_its_own_rows_and_others_are_recorded_before_the
     unit = next(unit for unit in units if len({entry.group for entry in unit.slices if "blank" not in entry.group}) > 1)
     fatal, *others = sorted({entry.group for entry in unit.slices if "blank" not in entry.group})
     attempts = RecordedMedia()
-    guard = MediaGuard(unit=unit.part, attempts=attempts, fatal_media=frozenset([fatal]))
+    guard = MediaGuard(unit=unit.part, record=attempts.begin_medium, fatal_media=frozenset([fatal]))
     loaded_unit = make_loader().load(unit, guard=guard)
     assert [attempts.media[-1], *sorted(attempts.media[:-1])] == ["", *others]
     failed = {row["request_id"] for row in loaded_unit.ready}

@@ -13,7 +13,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
 from pipelines.plan.requests import ModelTarget
-from pipelines.predict.in_process import run_in_process
+from pipelines.predict.executor import run_in_process
 from pipelines.predict.records import Job
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import (
