@@ -23,7 +23,8 @@ from models.engines.transformers.packed.kv_cache import AttentionPass, State
 from models.errors import PrefixSharingUnsupportedError
 
 _GATES = ("in_proj_a", "in_proj_b")  # of the gated delta rule: minus infinity neither decays nor writes the state
-_RULE = "torch_recurrent_gated_delta_rule"  # the modules' own function for one token, a dozen passes over the states
+_RULES = ("torch_recurrent_gated_delta_rule", "torch_chunk_gated_delta_rule")  # for one token, and for several
+_CHUNK = 32  # tokens whose changes of a state are solved at once
 _CACHES = ("cache", "cache_params", "past_key_values")  # names that the layers' modules have for their cache
 
 
@@ -98,7 +99,7 @@ class Mixers:
         self._cache_names = {n: _cache_name(module) for n, module in self._modules.items()}
         files = {type(module).__module__ for module in self._modules.values()}
         namespaces = [vars(sys.modules[file]) for file in sorted(files)]
-        self._rules = [(names, names[_RULE]) for names in namespaces if _RULE in names]
+        self._rules = [(names, rule, names[rule]) for names in namespaces for rule in _RULES if rule in names]
 
     def state(self, layer: int, cached: Any, row: int) -> State:
         """Return the state that a prefix left in a layer of transformers' cache, in memory of its own."""
@@ -115,48 +116,58 @@ class Mixers:
         """Let the modules compute one pass over packed tokens, each row from its own state."""
         for layer, module in self._modules.items():
             module.forward = partial(_mix, step, layer, module, self._cache_names[layer])
-        # On other devices the function may be a compiled one.
-        is_replaced = not step.fresh and step.row.device.type == "cpu"
-        for names, original in self._rules:
-            names[_RULE] = delta_rule_step if is_replaced else original
+        is_replaced = step.row.device.type == "cpu"  # on others the functions may be compiled ones
+        for names, rule, original in self._rules:
+            names[rule] = delta_rule if is_replaced else original
         try:
             yield
         finally:
-            for names, original in self._rules:
-                names[_RULE] = original
+            for names, rule, original in self._rules:
+                names[rule] = original
             for module in self._modules.values():
                 del module.forward  # the instance's: its class has the module's own
 
 
-def delta_rule_step(  # noqa: PLR0913  arguments of the function that it stands in for
+def delta_rule(  # noqa: PLR0913  arguments of the functions that it stands in for
     query: Tensor,
     key: Tensor,
     value: Tensor,
     *,
     g: Tensor,
     beta: Tensor,
-    initial_state: Tensor,
+    initial_state: Tensor | None = None,
     use_qk_l2norm_in_kernel: bool = False,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gated delta rule for one token of each row, with the states changed in place.
+    """Compute the gated delta rule for the tokens of each row, with given states changed in place.
 
-    Query and key are [rows, 1, key heads, width], the value likewise by value heads, gates [rows, 1, value heads] and
-    states [rows, value heads, width of keys, width of values] in float32. Returns the output, shaped like the value,
-    and the states. The result is that of transformers with fewer passes over the states, the largest tensors by far.
+    Query and key are [rows, tokens, key heads, width], the value likewise by value heads, gates [rows, tokens, value
+    heads] and states [rows, value heads, width of keys, width of values] in float32. Returns the output, shaped like
+    the value, and the states. The result is that of transformers, which pads rows to chunks of 64 and holds seven
+    tensors of keys for each value head; a step passes four times over the states, the largest tensors by far.
     """
     repeats, width = value.shape[2] // key.shape[2], key.shape[-1]
-    queries, keys = query[:, 0].float(), key[:, 0].float()
+    queries, keys = (part.float().transpose(1, 2) for part in (query, key))
     if use_qk_l2norm_in_kernel:
         queries, keys = (p * torch.rsqrt(p.square().sum(-1, keepdim=True) + 1e-6) for p in (queries, keys))
-    queries, keys = (part.repeat_interleave(repeats, dim=1).flatten(0, 1) for part in (queries, keys))
-    states = initial_state.float().flatten(0, 1)
-    states *= g[:, 0].float().exp().reshape(-1, 1, 1)
-    recalled = torch.bmm(keys[:, None], states)
-    change = (value[:, 0].float().flatten(0, 1)[:, None] - recalled) * beta[:, 0].float().reshape(-1, 1, 1)
-    states.addcmul_(keys[:, :, None], change)
-    out = torch.bmm(queries[:, None] / width**0.5, states)
-    return out.reshape(value.shape).to(query.dtype), states.view(initial_state.shape)
+    queries = queries / width**0.5
+    values, gates, rates = (part.float().transpose(1, 2) for part in (value, g, beta))
+    states = values.new_zeros(*values.shape[:2], width, value.shape[-1]) if initial_state is None else initial_state
+    outs = []
+    for start in range(0, values.shape[2], _CHUNK):
+        at = slice(start, start + _CHUNK)
+        q, k, total, rate = queries[:, :, at], keys[:, :, at], gates[:, :, at].cumsum(-1), rates[:, :, at, None]
+        later = torch.ones(2 * total.shape[-1:], dtype=torch.bool, device=total.device).triu(1)
+        fade = (total[..., None] - total[..., None, :]).masked_fill_(later, float("-inf")).exp_()
+        since, until = total.exp()[..., None], (total[..., -1:] - total).exp_()[..., None]
+        q, k, by_query, by_key = (p.repeat_interleave(repeats, 1) for p in (q, k, q @ k.mT, k @ k.mT))
+        change = (values[:, :, at] - (k @ states) * since) * rate
+        if len(later) > 1:
+            change = torch.linalg.solve_triangular(by_key * fade * rate, change, upper=False, unitriangular=True)
+        outs.append((q @ states) * since + (by_query * fade) @ change)
+        states *= since[..., -1:, :]
+        states.flatten(0, 1).baddbmm_((k * until).mT.flatten(0, 1), change.flatten(0, 1))
+    return torch.cat(outs, 2).transpose(1, 2).to(query.dtype), states
 
 
 def _mixer(layer: Any, index: int) -> Any:

@@ -11,7 +11,7 @@ import torch
 
 from models.engines.transformers.memory import Memory
 from models.engines.transformers.packed import mixers
-from models.engines.transformers.packed.mixers import delta_rule_step
+from models.engines.transformers.packed.mixers import delta_rule
 from models.engines.transformers.packed.model import PackedModel
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -182,15 +182,23 @@ def test_states_answer_the_questions_of_transformers_5_17() -> None:
 
 
 @pytest.mark.parametrize("is_normalized", [True, False])
-def test_delta_rule_of_a_step_equals_that_of_transformers(is_normalized: bool) -> None:
-    from transformers.models.qwen3_5.modeling_qwen3_5 import torch_recurrent_gated_delta_rule
+@pytest.mark.parametrize("tokens", [1, 2, 31, 32, 33, 91])
+def test_delta_rule_equals_that_of_transformers(tokens: int, is_normalized: bool) -> None:
+    from transformers.models.qwen3_5 import modeling_qwen3_5
 
+    rule = getattr(modeling_qwen3_5, mixers._RULES[tokens > 1])
     generator = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(3, 1, heads, 16, generator=generator) for heads in (2, 2, 8))
-    gates = {"g": -torch.rand(3, 1, 8, generator=generator), "beta": torch.rand(3, 1, 8, generator=generator)}
+    query, key, value = (torch.randn(3, tokens, heads, 16, generator=generator) for heads in (2, 2, 8))
+    query, key = (part / 4 for part in (query, key))  # of norm 1, without which states grow
+    gates = {"g": -torch.rand(3, tokens, 8, generator=generator), "beta": torch.rand(3, tokens, 8, generator=generator)}
+    gates["beta"][0, tokens // 2 + 1 :] = gates["g"][0, tokens // 2 + 1 :] = 0.0  # as of padding
     states = torch.randn(3, 8, 16, 16, generator=generator)
     more = {"output_final_state": True, "use_qk_l2norm_in_kernel": is_normalized}
-    expected = torch_recurrent_gated_delta_rule(query, key, value, initial_state=states.clone(), **gates, **more)
-    actual = delta_rule_step(query, key, value, initial_state=states, **gates, **more)
-    torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-5)
+    expected = rule(query, key, value, initial_state=states.clone(), **gates, **more)
+    actual = delta_rule(query, key, value, initial_state=states, **gates, **more)
+    torch.testing.assert_close(actual, expected, atol=2e-5, rtol=1e-4)
     assert actual[1].data_ptr() == states.data_ptr(), "states are not copied"
+    fresh = delta_rule(query, key, value, **gates, **more)
+    torch.testing.assert_close(
+        fresh, rule(query, key, value, initial_state=None, **gates, **more), atol=2e-5, rtol=1e-4
+    )
