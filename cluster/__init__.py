@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from cluster.connect import ClusterInfo as ClusterInfo
-    from cluster.connect import connect as connect
+    from cluster.connection import ClusterInfo as ClusterInfo
+    from cluster.connection import connect as connect
     from cluster.errors import ClusterError as ClusterError
     from cluster.job_client import JobClient as JobClient
     from cluster.job_client import JobRequest as JobRequest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cluster.scheduling.workload import ModelWorkload as ModelWorkload
 
 _MODULES: Final = {
-    "cluster.connect": "ClusterInfo connect",
+    "cluster.connection": "ClusterInfo connect",
     "cluster.errors": "ClusterError",
     "cluster.job_client": "JobClient JobRequest JobResult",
     "cluster.scheduling.gpu_scheduler": "GpuScheduler choose_schedule",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cluster.connect import check_reachable
+from cluster.connection import check_reachable
 from cluster.errors import AddressError, ClusterError
 from models.shell.connections import REQUESTS, check_connection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from cluster.connect import ClusterInfo, connect, refresh
+from cluster.connection import ClusterInfo, connect, refresh
 
 
 class LazyCluster:

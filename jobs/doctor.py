@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cluster.connect import connect
+from cluster.connection import connect
 from cluster.errors import ClusterError
 from cluster.hardware import Node, gpu_problem, local_gpus, local_memory, node_inventory
 from models.availability import unavailable_reason

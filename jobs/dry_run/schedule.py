@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.connect import connect
+from cluster.connection import connect
 from cluster.hardware import local_gpus
 from cluster.placement import gpus_of_nodes
 from cluster.scheduling.gpu_scheduler import run_schedule

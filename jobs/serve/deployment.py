@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError
 from jobs.serve.chat_api import ChatRequest
 from jobs.serve.http_api import OpenAIApi

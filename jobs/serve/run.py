@@ -9,7 +9,7 @@ import socket
 import threading
 from contextlib import ExitStack
 
-from cluster.connect import connect
+from cluster.connection import connect
 from jobs.flags import ServeFlags
 from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.serve.auth import key_hash

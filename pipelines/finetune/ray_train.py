@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cluster.connect import ClusterInfo, temporary_environment
+from cluster.connection import ClusterInfo, temporary_environment
 from cluster.errors import ClusterError
 from models.errors import ModelError
 from models.scratch import scratch

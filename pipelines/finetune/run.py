@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cluster.connect import connect
+from cluster.connection import connect
 from models.fingerprint import answer_fingerprint
 from pipelines.errors import UsageError
 from pipelines.finetune.checkpoints import EXAMPLES_MARK, check_examples, delete_checkpoints

@@ -13,7 +13,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError, PostponedError, RunCancelledError
 from cluster.placement import node_selectors, wait_for_capacity
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
@@ -71,10 +71,10 @@ def run_units(
     if not job.units:
         return
     demand, held = _replica_demand(job.spec, cluster), job.held or HeldReplicas()
+    _check_capacity(job, cluster, demand)
     is_waited_for = monotonic() - held.used < NO_PROGRESS_S / 2  # Ray Data ends a pipeline that waits for all of it
     if held.key != (job.work, cluster) or held.count < _replicas(job, cluster) or not is_waited_for:
         held.close()
-        _check_capacity(job, cluster, demand)
         held.key, held.count = (job.work, cluster), _replicas(job, cluster)
         held.actor = _start_job_actor(held.count)
     if job.spec.needs_no_isolation or (cluster.address and "GPU" not in demand):
@@ -215,7 +215,8 @@ def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, 
     """Load in tasks, answer in a pool of replicas, commit in tasks."""
     import ray.data as rd
 
-    replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared else 1.0
+    # The feed of held replicas never ends, so that Ray Data starts no task beyond a share of other pipelines' CPUs.
+    replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared or job.held else 1.0
     prepares = _prepares_ahead(job.spec, cluster)
     shared = {"work": job.work, "log_fields": fields_for_workers(run=job.lock_token, model=job.model)}
     return (

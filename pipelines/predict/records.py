@@ -63,11 +63,11 @@ class HeldReplicas:
 
     def close(self) -> None:
         """End the replicas and what they share."""
-        import ray
-
         if self.rows:
             self.rows.close()
         if self.actor is not None:
+            import ray
+
             ray.kill(self.actor)
         self.key = self.rows = self.actor = None
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from time import monotonic
 
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.errors import RunCancelledError
 from cluster.lazy import LazyCluster
 from cluster.placement import gpus_of_nodes
@@ -84,7 +84,7 @@ def predict(
         jobs = _pending_jobs(context, context.spec.models, plans, clips)
         if held and len(jobs) == 1:
             jobs = {name: replace(job, held=held) for name, job in jobs.items()}
-        elif held:
+        elif held and jobs:
             held.close()
         runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
         runs.run()

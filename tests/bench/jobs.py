@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.connect import ClusterInfo, connect
+from cluster.connection import ClusterInfo, connect
 from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep

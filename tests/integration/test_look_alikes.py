@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from cluster.connect import connect
+from cluster.connection import connect
 from jobs.cli.main import app, run
 from pipelines.plan import prune
 from tests.support.look_alikes import assert_untouched, plant

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.connect import connect
+from cluster.connection import connect
 from jobs.cli.main import run
 from models.spec import ModelSpec
 from pipelines.nightly.history import PAGE, History

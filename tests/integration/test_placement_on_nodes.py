@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.connect import connect, temporary_environment
+from cluster.connection import connect, temporary_environment
 from models.spec import FaultInjection
 from pipelines.predict.executor import run_units
 from pipelines.predict.records import Receipt

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.connect import ClusterInfo, connect, temporary_environment
+from cluster.connection import ClusterInfo, connect, temporary_environment
 from models.spec import FaultInjection, ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.context import SweepContext

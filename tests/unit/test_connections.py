@@ -18,7 +18,7 @@ REACHES = {
 PURE = {"urllib.parse"}
 ALLOWED = {
     "cluster/job_client.py": {"aiohttp"},  # names errors of Ray's client, at --address
-    "cluster/connect.py": {"socket"},  # whether --address answers
+    "cluster/connection.py": {"socket"},  # whether --address answers
     "jobs/serve/run.py": {"socket"},  # whether the port is free
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
     "models/engines/endpoints/batch_api.py": {"httpx2"},  # as the engines

@@ -59,7 +59,7 @@ EXIT_CODES = {
     "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
 }
 WITHOUT_EXIT_CODE = {
-    "cluster.connect._AbortedError",  # starts Ray again, or becomes a ClusterError
+    "cluster.connection._AbortedError",  # starts Ray again, or becomes a ClusterError
     "models.engines.endpoints.replies.NoCompletionError",
     "models.strict_yaml._RepeatedKeyError",
     "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError

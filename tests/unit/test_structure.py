@@ -168,6 +168,7 @@ def test_public_names_exist(package: str) -> None:
     for name in module.__all__:
         value = getattr(module, name)
         assert name == "__version__" or value.__doc__, f"{package}.{name} has no docstring"
+        assert getattr(module, name) is value, f"a module hides {package}.{name} once it is imported"
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
         _ = module.missing
 

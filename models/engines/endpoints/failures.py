@@ -142,9 +142,8 @@ def error_fields(body: object) -> Mapping[str, Any]:
     """Return the fields of an error object; some servers send a list of them, some wrap it once more."""
     while isinstance(body, list) and body:
         body = body[0]
-    inner = body.get("error") if isinstance(body, Mapping) else None
-    if isinstance(inner, Mapping):
-        return inner
+    while isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
+        body = body["error"]
     return body if isinstance(body, Mapping) else {}
 
 

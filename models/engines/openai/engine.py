@@ -95,7 +95,7 @@ def with_cache_fields(
     sent = {name for name in fields if name not in omitted}
     result = dict(body)
     if KEY in sent:
-        result[KEY] = key
+        result.setdefault(KEY, key)  # an entry's own stays
     if MARK in sent and pictures:
         result["messages"] = marked_messages(body["messages"], pictures)
     return result

@@ -58,7 +58,7 @@ class TransformersEngine:
         self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
         self._model_name = spec.model
         self._ranks = join_ranks()
-        self._pictures = spec.pictures_per_prefill
+        self._pictures = 1 if self._ranks else spec.pictures_per_prefill  # an error of one rank would end the group
         self._distinct_tokens: dict[str, int] = {}
         self.warnings: tuple[str, ...] = ()
 
@@ -112,10 +112,10 @@ class TransformersEngine:
             if prefilled is None and ready:
                 yield from self._answer_ready(ready, flush=True)
                 prefilled = self._prefill(same_head)
-            while prefilled is None and self._shorten_passes():
+            while prefilled is None and self._shared is not None and self._shared.shorten_passes():
                 prefilled = self._prefill(same_head)
             for shared in prefilled or ():
-                shared.seconds += ahead
+                shared.seconds += ahead if shared.prompt.head.inputs else 0.0
             ready.extend(prefilled or ())
             call_ids = {shared.prompt.call.call_id for shared in prefilled or ()}
             unshared.extend(prompt for prompt in same_head if prompt.call.call_id not in call_ids)
@@ -177,10 +177,6 @@ class TransformersEngine:
             self._no_sharing_reason = reason
             _log.warning("%s runs in padded batches: %s", self._checkpoint.model.config.model_type, reason)
 
-    def _shorten_passes(self) -> bool:
-        """Compute later prefixes in shorter passes, as one does not fit; return whether that helps."""
-        return self._shared is not None and self._shared.shorten_passes()
-
     def _check_length(self, prompt: Prompt) -> Prompt | CallReply:
         generation = prompt.call.generation
         tokens, new = len(prompt.ids), generation.max_new_tokens
@@ -225,7 +221,7 @@ class TransformersEngine:
         elif isinstance(result, PrefixSharingUnsupportedError):
             self._fall_back(result)
             yield from self._score(calls, media)
-        elif len(calls) == 1 and is_out_of_memory(result) and self._shorten_passes():
+        elif len(calls) == 1 and is_out_of_memory(result) and self._shared and self._shared.shorten_passes():
             yield from self._score(calls, media)
         elif len(calls) > 1:
             yield from self._in_halves(calls, lambda half: self._score(half, media), result)

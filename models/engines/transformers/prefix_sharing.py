@@ -126,13 +126,12 @@ class SharedModel:
                 batches.setdefault((prompt.head.shapes, length), []).append((end, prompt))
         for batch in batches.values():
             batch.sort(key=lambda item: item[0])
-            for first, last in chunk_ranges([end for end, _ in batch], self._chunk):
-                self._encode_batch(batch[first:last])
+            for first, last in chunk_ranges([end for end, _ in batch], self._packed.pass_tokens or self._chunk):
+                if last - first > 1:
+                    self._encode_batch(batch[first:last])
 
     def _encode_batch(self, batch: Sequence[tuple[int, Prompt]]) -> None:
-        """Prefill the first tokens of prompts in order of their number; a batch of one gains nothing."""
-        if len(batch) == 1:
-            return
+        """Prefill the first tokens of several prompts in order of their number."""
         width = batch[-1][0]
         ids = torch.full((len(batch), width), self._pad_id)
         for row, (end, prompt) in enumerate(batch):
@@ -151,9 +150,7 @@ class SharedModel:
                 end, prompt = batch[row]
                 tails = [prompt.ids[end:].tolist()] * 2
                 paths = [(segments[row],), (self._encode(prompt, end)[0],)]
-                _, logits = self._packed.start(
-                    paths, tails, capacity=len(tails[0]), chunk=self._chunk, is_followed=False
-                )
+                logits = self._packed.start(paths, tails, capacity=len(tails[0]), chunk=self._chunk)[1]
                 if wrong := _differences([logits[0]], logits[1].float()):
                     raise ValueError(f"logits in a batch and alone differ by {wrong[0]:.2g} of their deviation")
             self._is_batch_verified = True
@@ -224,10 +221,11 @@ class SharedModel:
         return rows, logits
 
     def shorten_passes(self) -> bool:
-        """Compute prefixes in passes of half as many tokens, at first of a chunk; return False where they are short."""
+        """Compute prefixes in passes of half as many tokens, at first of a chunk; whole again, and False, after 512."""
         before = self._packed.pass_tokens
-        self._packed.pass_tokens = self._chunk if before is None else max(before // 2, _MIN_PASS_TOKENS)
-        return self._packed.pass_tokens != before
+        halved = self._chunk if before is None else max(before // 2, _MIN_PASS_TOKENS)
+        self._packed.pass_tokens = halved if halved != before else None
+        return halved != before
 
     def clear(self) -> None:
         """Drop every cached prefix."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 import cluster.lazy
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.lazy import open_cluster
 
 

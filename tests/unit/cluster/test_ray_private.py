@@ -13,7 +13,7 @@ import ray
 import ray._private.services
 import ray._private.worker
 
-from cluster.connect import connect
+from cluster.connection import connect
 from cluster.errors import ClusterError
 from cluster.ray_private import WRITTEN_FOR, check_ray, nodes_found_by, printed_by, shut_down
 from tests.support.paths import ROOT

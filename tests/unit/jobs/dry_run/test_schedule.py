@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jobs.dry_run.schedule as page
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_summary

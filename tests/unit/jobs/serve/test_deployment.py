@@ -8,7 +8,7 @@ from ray import serve
 from ray.exceptions import ActorDiedError, RayTaskError
 from ray.serve.schema import ProxyStatus, ServeStatus
 
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError
 from jobs.serve import deployment as serving
 from jobs.serve.deployment import ServeConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError, PostponedError
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError

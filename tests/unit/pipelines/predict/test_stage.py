@@ -12,7 +12,7 @@ from unittest.mock import Mock, call
 import pytest
 
 import pipelines.predict.stage as page
-from cluster.connect import ClusterInfo
+from cluster.connection import ClusterInfo
 from cluster.lazy import LazyCluster
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
@@ -192,7 +192,7 @@ def test_dry_run_schedules_the_replicas_of_the_run(
     plans = plan_sweep(SweepContext.open(sweep.spec))
     works = [model_workload(name, plan, sweep.spec.models[name]) for name, plan in plans.items()]
     planned_schedule = schedule(works, Fleet(gpus=gpus))
-    assert {name: loads for name, _, _, _, loads, _ in planned_schedule.models} == replicas
+    assert {row["model"]: row["loads"] for row in planned_schedule["models"]} == replicas
     assert set(replicas) == set(names)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from models.engines.endpoints.failures import (
     backoff_s,
     classify_status,
     clip,
+    error_fields,
     retry_after_s,
 )
 from models.engines.endpoints.health import STREAK_LIMIT, Health
@@ -22,6 +24,15 @@ from tests.support.fake_time import FakeTime
 
 API_ADDRESS = "base_url must be the API's address, mostly one ending in /v1"
 NOW = 1_800_000_000.0  # Fri, 15 Jan 2027 08:00:00 GMT
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: {"error": e}, lambda e: [{"error": {"error": e}}]])
+def test_error_object_is_found_however_it_is_wrapped(wrap: Callable[[object], object]) -> None:
+    assert error_fields(wrap({"code": "insufficient_quota", "error": "text"})) == {
+        "code": "insufficient_quota",
+        "error": "text",
+    }
+    assert error_fields("overloaded") == error_fields([]) == {}
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,24 @@ def test_pictures_in_one_pass_give_the_same_answers(
 
 
 @pytest.mark.slow
+def test_pass_of_several_pictures_is_smaller_and_not_divided_where_memory_is_short(
+    checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("models.engines.transformers.prefix_sharing._MIN_PASS_TOKENS", 8)
+    engine = engine_of(checkpoint_of("qwen3_vl"), pictures_per_prefill=8)
+    assert engine._shared is not None
+    assert not near_ties(texts(list(engine.generate(PICTURES, MEDIA))), reference_answers("qwen3_vl", PICTURES))
+    engine._shared.clear()
+    while (engine._shared._packed.pass_tokens or 99) > 32:
+        assert engine._shared.shorten_passes()
+    assert not near_ties(texts(list(engine.generate(PICTURES, MEDIA))), reference_answers("qwen3_vl", PICTURES))
+    assert engine._shared.shorten_passes()
+    assert engine._shared.shorten_passes()
+    assert not engine._shared.shorten_passes()
+    assert engine._shared._packed.pass_tokens is None, "shorter ones did not help"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "reason"), [("molmo2", "in a batch and alone differ by"), ("minicpmv4_6", "must match the size")]
 )

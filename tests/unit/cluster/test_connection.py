@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 import ray
 
-from cluster.connect import connect
+from cluster.connection import connect
 from cluster.errors import ClusterError
 
 
