@@ -86,6 +86,21 @@ def maia_data(maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> st
 
 
 @pytest.fixture(scope="session")
+def vague_data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small VAGUE data set, ingested."""
+    from pipelines.benchmarks import benchmark
+    from pipelines.ingest.ingest import ingest_benchmark
+    from pipelines.ingest.source_folder import Folder
+    from pipelines.storage.store import Store
+    from tests.support import vague_source
+
+    folder = tmp_path_factory.mktemp("vague")
+    source = Folder(str(vague_source.write_drive(folder / "source")))
+    ingest_benchmark(benchmark("vague"), source, Store(str(folder / "data")))
+    return str(folder / "data")
+
+
+@pytest.fixture(scope="session")
 def real_maia() -> Path:
     """Clips and questions as published, where this machine has them."""
     if not REAL_MAIA.is_dir():

@@ -13,9 +13,9 @@ from torch import Tensor
 def in_passes(decoder: Any, tokens: int) -> Iterator[None]:
     """Let a decoder compute the embedded tokens of a prompt in passes of so many; whole where it is given more.
 
-    Its vision tower has run then. What is cut is per token: embeddings, positions, the mask of padding, and what
-    Qwen3-VL adds to the first layers at pixels. Any other tensor or
-    prepared mask, as for tokens of a picture that see each other, means one pass.
+    Its vision tower has run then. What is cut is per token, of one prompt: embeddings, positions, the mask of padding,
+    and what Qwen3-VL adds to the first layers at pixels. Any other tensor, or a mask that was made for the whole prompt
+    as where tokens of a picture see each other, means one pass.
     """
     forward = decoder.forward
 

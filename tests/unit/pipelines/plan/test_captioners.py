@@ -9,13 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Datasets
-from pipelines.ingest.ingest import ingest_benchmark
-from pipelines.ingest.source_folder import Folder
 from pipelines.nightly.fingerprints import pair_fingerprint_parts
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import model_targets
@@ -28,19 +23,10 @@ from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
-from tests.support import vague_source
 from tests.support.requests import target_of
 
 EYES = {name: ModelSpec(engine="random", seed=seed) for name, seed in (("a", 1), ("b", 5))}
 OWN, OTHER = TaskSetting("mcq", "lm"), TaskSetting("mcq", "sm-other")
-
-
-@pytest.fixture(scope="module")
-def vague_data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("vague")
-    source = Folder(str(vague_source.write_drive(folder / "source")))
-    ingest_benchmark(benchmark("vague"), source, Store(str(folder / "data")))
-    return str(folder / "data")
 
 
 def sweep(data: str, out: Path, *captioners: str) -> RunSpec:

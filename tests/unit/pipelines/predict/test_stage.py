@@ -18,10 +18,7 @@ from cluster.scheduling.workload import Fleet
 from jobs.dry_run.schedule import schedule
 from models.entry_fields import Replicas
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
 from pipelines.errors import ModelUnavailableError, StoreError
-from pipelines.ingest.ingest import ingest_benchmark
-from pipelines.ingest.source_folder import Folder
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_sweep
@@ -31,7 +28,6 @@ from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.status import StatusWriter, read_status
 from pipelines.storage.store import Store
-from tests.support import vague_source
 
 Execute = Callable[[Job, ClusterInfo, Callable[[Receipt], None]], None]
 
@@ -118,14 +114,6 @@ def test_models_run_concurrently_on_gpus_of_their_own(
 
     assert sweep.predict(execute, max_gpu_nodes=max_gpu_nodes) == {}
     assert sweep.shares == {"a": 1.0, "b": 1.0, "c": 1.0}
-
-
-@pytest.fixture(scope="module")
-def vague_data(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("vague")
-    source = Folder(str(vague_source.write_drive(folder / "source")))
-    ingest_benchmark(benchmark("vague"), source, Store(str(folder / "data")))
-    return str(folder / "data")
 
 
 def captioned(sweep: Sweep, data: str, *, own_captions: bool) -> RunSpec:
