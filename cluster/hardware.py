@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from models.engines.gpu_check import driver_problem, driver_version
+from models.engines.weights import free_host_bytes
 
 log = logging.getLogger(__name__)
 
@@ -122,5 +123,4 @@ def _local_gpus_and_problem() -> tuple[list[int], str]:
 
 def local_memory() -> tuple[int, int]:
     """Return the bytes of main memory: total and available."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    return os.sysconf("SC_PHYS_PAGES") * page, os.sysconf("SC_AVPHYS_PAGES") * page
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), free_host_bytes()

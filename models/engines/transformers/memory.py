@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 
 import torch
 
 from models.engines.transformers.checkpoint import Checkpoint, free_gpu_bytes
 from models.engines.transformers.model_config import STATE_LAYERS, heads_of, key_sources, layer_configs, layer_kinds
+from models.engines.weights import free_host_bytes
 from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ def _free_bytes(device: torch.device) -> int:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         free = free_gpu_bytes(device) + int(unused)
     else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        free = free_host_bytes()
     if torch.distributed.is_initialized():
         minimum = torch.tensor(free, device=device)
         torch.distributed.all_reduce(minimum, op=torch.distributed.ReduceOp.MIN)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 
+from cluster.hardware import local_memory
 from models.engines.transformers.memory import Memory
 from models.engines.transformers.packed import mixers
 from models.engines.transformers.packed.mixers import delta_rule
 from models.engines.transformers.packed.model import PackedModel
+from models.engines.weights import free_host_bytes
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.packed.test_model import (
@@ -126,6 +129,17 @@ def test_unknown_state_is_not_shared(checkpoint_of: Checkpoints, monkeypatch: py
             PackedModel(model, torch.device("cpu"))
 
 
+def test_files_that_the_system_caches_take_no_memory_from_batches(
+    checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine that has read many files: few pages are unused, but most are given back when needed."""
+    sysconf = os.sysconf
+    monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_AVPHYS_PAGES" else sysconf(name))
+    memory = engine_of(checkpoint_of("qwen3_5"))._memory
+    assert abs(memory.prefix_cache_bytes - free_host_bytes() // 8) < 1 << 28
+    assert abs(local_memory()[1] - free_host_bytes()) < 1 << 30
+
+
 def test_states_that_do_not_fit_make_smaller_batches_said_once(
     checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,6 +155,7 @@ def test_states_that_do_not_fit_make_smaller_batches_said_once(
         return generate(prompts, max_rows=max_rows)
 
     engine._shared.generate = recorded  # type: ignore[method-assign]
+    memory._budget = 1 << 40
     texts(list(engine.generate(calls, MEDIA)))
     state_bytes = engine._shared.state_bytes
     assert state_bytes > 50 * 1024
