@@ -24,11 +24,12 @@ STUBS = {
     "scancel": 'echo "scancel $*" >> "$CALLS"\nkill -TERM $(cat "$CALLS.steps")',
     "srun": 'echo "srun $*" >> "$CALLS"\necho $$ >> "$CALLS.steps"\n'
     'while case "$1" in -*) true;; *) false;; esac; do shift; done\nexec "$@"',
-    "ray": 'echo "ray $*" >> "$CALLS"\ncase "$1" in status) printf " 1 node_%s\\n" a b c;; '
+    "ray": 'echo "ray $*" >> "$CALLS"\ncase "$1" in'  # the workers' step is seen before the command starts
+    ' status) printf " 1 node_%s\\n" a $(grep -q "^ray start --address" "$CALLS" && echo b c);; '
     'health-check) exit "$HEALTH";; *) [ "$HEALTH" = 0 ] || exit 1; '
     'trap "kill \\$!; exit 1" TERM; sleep 20 & wait;; esac',
     "vlmsweep": 'trap "exit 130" TERM\nstat -c "token %a %s" "$RAY_AUTH_TOKEN_PATH" >> "$CALLS"\n'
-    'for word; do echo "[$word]" >> "$CALLS"; done\n[ -z "$WAIT" ] || { sleep "$WAIT" & wait; }\nexit "$CODE"',
+    'printf "[%s]\\n" "$@" >> "$CALLS"\n[ -z "$WAIT" ] || { sleep "$WAIT" & wait; }\nexit "$CODE"',
 }
 
 
