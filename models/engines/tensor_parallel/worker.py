@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -55,7 +56,7 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
     _set_environment(config)
     forward_logs(partial(_send, pipe), config.log_level, config.rank)
     try:
-        with progress_listener(partial(_send_progress, pipe) if config.rank == 0 else _ignore_progress):
+        with progress_listener(partial(_send_progress, pipe)) if config.rank == 0 else nullcontext():
             engine = _build_engine(config)
     except EngineUnreachableError as error:
         _send(pipe, kind="unreachable", message=str(error))
@@ -118,24 +119,16 @@ def _send_progress(pipe: connection.Connection, activity: str, done: float, tota
     _send(pipe, kind="loading", activity=activity, done=done, total=total)
 
 
-def _ignore_progress(activity: str, done: float, total: float) -> None:
-    del activity, done, total
-
-
 def _send_replies(replies: Iterator[CallReply], rank: int, pipe: connection.Connection) -> None:
     digest = hashlib.sha256()
     for reply in replies:
         raw = pack_reply(reply)
-        digest.update(_comparable(raw))
+        # Times and messages of failures differ among ranks.
+        same = [raw["call_id"], raw.get("answer"), raw.get("failure", {}).get("type")]
+        digest.update(json.dumps(same, sort_keys=True).encode())
         if rank == 0:
             _send(pipe, kind="reply", reply=raw)
     _send(pipe, kind="done", digest=digest.hexdigest())
-
-
-def _comparable(raw: dict[str, Any]) -> bytes:
-    """Return the part of a reply that is equal in every rank: without times and failure messages."""
-    part = [raw["call_id"], raw.get("answer"), raw.get("failure", {}).get("type")]
-    return json.dumps(part, sort_keys=True).encode()
 
 
 def _send(pipe: connection.Connection, **message: Any) -> None:

@@ -32,7 +32,6 @@ from models.engines.weights import check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
-_DTYPES = frozenset({"auto", "bfloat16", "float16", "float32"})
 _MACHINE_GPUS = Path("/proc/driver/nvidia/gpus")  # one entry each, also of those that other replicas have
 _MAX_PIXEL_THREADS = 8  # beyond which preprocessing gains little
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
@@ -62,8 +61,6 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
     The checkpoint's generation settings are dropped except for its end tokens: the benchmark chooses sampling. Raises
     `EngineUnreachableError`, which names the model and the remedy.
     """
-    if spec.dtype not in _DTYPES:
-        raise EngineUnreachableError(f"{spec.model}: dtype {spec.dtype!r} is not one of {', '.join(sorted(_DTYPES))}")
     device = _device(spec)
     if launched is None:
         if not spec.offload:
@@ -88,6 +85,15 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
         pad_id=pad_id,
         max_len=getattr(model.config.get_text_config(), "max_position_embeddings", None),
     )
+
+
+def warn_of_emulation(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return a warning where this processor has no instructions for the weights' dtype."""
+    dtype, of_mkldnn = checkpoint.model.dtype, torch.ops.mkldnn
+    fast = {torch.bfloat16: of_mkldnn._is_mkldnn_bf16_supported, torch.float16: of_mkldnn._is_mkldnn_fp16_supported}  # noqa: SLF001
+    if checkpoint.device.type != "cpu" or dtype not in fast or fast[dtype]():
+        return ()
+    return (f"this processor emulates {dtype}: some 8 times slower than `dtype: float32`, in half of its memory",)
 
 
 def check_files(model: LaunchedModel) -> None:
@@ -178,7 +184,6 @@ def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool
     has_pictures = not text_only and is_image_text_model(load_config(model))
     auto_class = AutoModelForImageTextToText if has_pictures else AutoModelForCausalLM
     is_rank = spec.tensor_parallel > 1 and torch.distributed.is_initialized()  # else a worker of a training
-    dtype = spec.dtype if spec.dtype == "auto" else getattr(torch, spec.dtype)
     placement: dict[str, Any] = {}
     if is_rank:
         placement["distributed_config"] = distributed_config(empty_model(model), spec.tensor_parallel)
@@ -187,7 +192,7 @@ def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool
     elif device.type != "cpu":
         placement["device_map"] = "balanced" if spec.tensor_parallel > 1 else {"": device}
     loaded, info = auto_class.from_pretrained(
-        **pretrained_arguments(model), dtype=dtype, use_safetensors=True, output_loading_info=True, **placement
+        **pretrained_arguments(model), dtype=spec.dtype, use_safetensors=True, output_loading_info=True, **placement
     )
     check_weights(loaded, info)
     if is_rank:

@@ -13,7 +13,7 @@ import torch
 
 from models.engines.launch import LaunchedModel
 from models.engines.offload import is_spread
-from models.engines.transformers.checkpoint import load_checkpoint
+from models.engines.transformers.checkpoint import load_checkpoint, warn_of_emulation
 from models.engines.transformers.logprobs import Scorer
 from models.engines.transformers.media_inputs import PixelLimit
 from models.engines.transformers.memory import Memory
@@ -60,7 +60,7 @@ class TransformersEngine:
         self._ranks = join_ranks()
         self._pictures = 1 if self._ranks else spec.pictures_per_prefill  # an error of one rank would end the group
         self._distinct_tokens: dict[str, int] = {}
-        self.warnings: tuple[str, ...] = ()
+        self.warnings = warn_of_emulation(self._checkpoint)
 
     @property
     def pixel_limit(self) -> PixelLimit:

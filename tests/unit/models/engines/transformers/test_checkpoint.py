@@ -169,3 +169,18 @@ def test_replica_that_shares_a_gpu_reserves_its_part(monkeypatch: pytest.MonkeyP
 
 def test_setting_of_torchs_allocator_exists() -> None:
     checkpoint.allocate_expandable(False)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "has_instructions", "warned"),
+    [("bfloat16", False, True), ("bfloat16", True, False), ("float16", False, True), ("float32", False, False)],
+)
+def test_dtype_that_the_processor_emulates_is_said(
+    dtype: str, has_instructions: bool, warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("bf16", "fp16"):
+        monkeypatch.setattr(torch.ops.mkldnn, f"_is_mkldnn_{kind}_supported", lambda: has_instructions)
+    warnings = TransformersEngine(spec_of(folder, dtype=dtype)).warnings
+    assert [f"this processor emulates torch.{dtype}" in text and "`dtype: float32`" in text for text in warnings] == (
+        [True] if warned else []
+    )
