@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import ParamSpec, TypeVar
 
+from cluster.errors import RunCancelledError
+
 SHUTDOWN_S = 28.0
 """Longest wait for jobs that were stopped."""
 
@@ -31,10 +33,10 @@ def run_in_thread(name: str, function: Callable[P, T], *args: P.args, **kwargs: 
 
 
 @contextmanager
-def in_background(jobs: Mapping[str, Callable[[Callable[[], bool]], None]]) -> Iterator[None]:
+def in_background(jobs: Mapping[str, Callable[[Callable[[], bool]], None]]) -> Iterator[Callable[[], bool]]:
     """Run jobs during a block, each in a thread, and wait for them at its end; raise the first exception of a job.
 
-    A job gets a function that says whether to end, as soon as the block or another job has raised.
+    Jobs and block get a function that says whether to end, as soon as one has raised: the block by RunCancelledError.
     """
     stop, failed = threading.Event(), list[Future[None]]()
 
@@ -47,8 +49,11 @@ def in_background(jobs: Mapping[str, Callable[[Callable[[], bool]], None]]) -> I
     for future in futures:
         future.add_done_callback(on_end)
     try:
-        yield
+        yield stop.is_set
         wait(futures, return_when=FIRST_EXCEPTION)
+    except RunCancelledError:
+        if not failed:
+            raise
     finally:
         stop.set()
         wait(futures, timeout=SHUTDOWN_S)

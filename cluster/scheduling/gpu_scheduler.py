@@ -71,8 +71,7 @@ class GpuScheduler:
 
     def begin(self) -> list[tuple[str, int]]:
         """Return the models that start now and their replicas; they run until `end` is called."""
-        started: list[ModelWorkload] = []
-        waiting: list[ModelWorkload] = []
+        started, waiting = list[ModelWorkload](), list[ModelWorkload]()
         for work in self._waiting:
             is_blocked = not self._free_gpus and self.needs(work)
             (waiting if is_blocked or not self._start(work) else started).append(work)
@@ -138,9 +137,8 @@ class GpuScheduler:
         if self.by_cost and work.load_s > 0:
             worthwhile = work.seconds / work.load_s  # replicas that compute for as long as they load
             if not self.together:
-                worthwhile = (
-                    math.sqrt(1 + 4 * worthwhile) - 1
-                ) / 2  # each but the last saves the sweep more than it loads
+                # Each but the last saves the sweep more than it loads.
+                worthwhile = (math.sqrt(1 + 4 * worthwhile) - 1) / 2
             max_replicas = min(max_replicas, max(1, math.ceil(worthwhile)))
         if not self.together or target_s <= work.load_s:
             return max_replicas
@@ -182,8 +180,7 @@ def _saves_time(work: ModelWorkload, replicas: int) -> bool:
 def estimate_makespan(scheduler: GpuScheduler) -> float:
     """Return the estimated seconds until all GPU models of a new scheduler have ended."""
     workloads = {work.name: work for work in scheduler.workloads if scheduler.needs(work)}
-    scheduler, now = replace(scheduler, workloads=tuple(workloads.values())), 0.0
-    running: list[tuple[float, str]] = []
+    scheduler, now, running = replace(scheduler, workloads=tuple(workloads.values())), 0.0, list[tuple[float, str]]()
     while True:
         for name, replicas in scheduler.begin():
             heapq.heappush(running, (now + workloads[name].load_s + workloads[name].seconds / replicas, name))

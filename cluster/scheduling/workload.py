@@ -104,10 +104,8 @@ def _even_s(works: Sequence[ModelWorkload], gpus: int, min_seconds: float) -> fl
     def fits(seconds: float) -> bool:
         return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _min_replicas(w, seconds)) for w in works)
 
-    low, high = (
-        min_seconds,
-        max(min_seconds, math.fsum(w.gpus * (w.seconds + w.load_s) for w in works)),
-    )  # one after another
+    in_turn = math.fsum(w.gpus * (w.seconds + w.load_s) for w in works)
+    low, high = min_seconds, max(min_seconds, in_turn)
     while high - low > high * 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from time import monotonic
+from typing import Final
 
 from cluster.connection import ClusterInfo
 from cluster.errors import RunCancelledError
@@ -38,6 +39,8 @@ from pipelines.progress import ProgressListener, Rate
 
 log = logging.getLogger(__name__)
 
+_CAPTION: Final = "caption {}"
+
 
 def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> None:
     """Caption every picture without a caption; ModelUnavailableError if the captioner of a flag is unavailable.
@@ -47,8 +50,7 @@ def caption(context: SweepContext, cluster: LazyCluster, costs: CostTracker) -> 
     models = context.spec.caption_models
     plans = {name: caption_plans(context, name) for name in models}
     repair_output(context.out, chain.from_iterable(plans.values()))
-    jobs = _pending_jobs(context, models, plans)
-    _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=None, costs=costs).run()
+    ModelRuns(context, cluster, costs, _CAPTION, _pending_jobs(context, models, plans), plans).run()
 
 
 def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
@@ -86,41 +88,40 @@ def predict(
             jobs = {name: replace(job, held=held) for name, job in jobs.items()}
         elif held and jobs:
             held.close()
-        runs = _ModelRuns(context=context, cluster=cluster, plans=plans, jobs=jobs, status=status, costs=costs)
-        runs.run()
-    return runs.problems
+        return ModelRuns(context, cluster, costs, "predict {}", jobs, plans, status).run()
 
 
-@dataclass(slots=True, kw_only=True)
-class _ModelRuns:
-    """The runs of the models of a sweep, or of its captioners, which have no `status`."""
+@dataclass(slots=True)
+class ModelRuns:
+    """The runs of the models of a sweep, or of its captioners or a round of its judges, which have no `status`."""
 
     context: SweepContext
     cluster: LazyCluster
-    plans: Mapping[str, Sequence[ModelPlan]]
-    jobs: Mapping[str, Job]
-    status: StatusWriter | None
     costs: CostTracker
+    title: str  # with `{}` for the names of models
+    jobs: Mapping[str, Job]
+    plans: Mapping[str, Sequence[ModelPlan]]
+    status: StatusWriter | None = None
     problems: dict[str, str] = field(default_factory=dict)
     """Why models are unavailable, by name."""
     tried: dict[str, float] = field(default_factory=dict)
     """When models that share the cluster were first tried."""
+    has_failed: Callable[[], bool] = lambda: False
+    """Whether a model in batches has ended the run, so that those beside it stop."""
 
-    def run(self) -> None:
-        """Run all models; those in batches concurrently with the others, for they mostly wait."""
+    def run(self) -> dict[str, str]:
+        """Run all models, those in batches beside the others, for they mostly wait; return why some are unavailable."""
         jobs = self.jobs
         waiting = [name for name, job in jobs.items() if job.spec.batch and len(jobs) > 1 and self.costs.limit is None]
-        if not waiting:
-            self._run_together([*jobs], None)
-            return
-        shared = self._begin_shared(jobs)
+        shared = self._begin_shared(jobs) if waiting else None
         runs = {name: partial(self._run_model, name, self.cluster, shared) for name in waiting}
-        with in_background(runs):
+        with in_background(runs) as self.has_failed:
             self._run_together([name for name in jobs if name not in runs], shared)
+        return self.problems
 
     def _begin_shared(self, jobs: Mapping[str, Job]) -> _SharedProgress:
         total = sum(count_requests(job.units) for job in jobs.values())
-        self.context.progress.phase(f"{self._kind} {', '.join(jobs)}", total)
+        self.context.progress.phase(self.title.format(", ".join(jobs)), total)
         return _SharedProgress(self.context.progress)
 
     def _run_together(self, names: Sequence[str], shared: _SharedProgress | None) -> None:
@@ -138,7 +139,7 @@ class _ModelRuns:
             self._run_schedule(choose_schedule(workloads, nodes), capacity, shared)
         else:
             for name in jobs:
-                self._run_model(name, self.cluster, shared)
+                self._run_model(name, self.cluster, shared, self.has_failed)
 
     def _run_schedule(self, scheduler: GpuScheduler, cluster: ClusterInfo, shared: _SharedProgress) -> None:
         """Run all models of a schedule; the first exception is raised, and the others stop at their next commit."""
@@ -152,20 +153,17 @@ class _ModelRuns:
                 is_shared=True,
                 node_sizes=scheduler.node_sizes_of(name),
             )
-            self._run_model(name, share if gpus[name] else cluster, shared, stop.is_set)
+            at = share if gpus[name] else cluster
+            self._run_model(name, at, shared, lambda: stop.is_set() or self.has_failed())
 
         run_concurrently(scheduler, run)
-
-    @property
-    def _kind(self) -> str:
-        return "predict" if self.status else "caption"
 
     def _run_model(
         self,
         name: str,
         cluster: LazyCluster | ClusterInfo,
         shared: _SharedProgress | None,
-        is_stopped: Callable[[], bool] = lambda: False,
+        is_stopped: Callable[[], bool],
     ) -> None:
         if self.status:
             self.status.begin(name)
@@ -175,13 +173,13 @@ class _ModelRuns:
             if isinstance(cluster, ClusterInfo) and cluster.is_shared:
                 job = replace(job, waits_since=self.tried.setdefault(name, monotonic()))
             on_commit = partial(self._record, job)
-            run_job(f"{self._kind} {name}", job, cluster, listener, self.costs, on_commit=on_commit)
+            run_job(self.title.format(name), job, cluster, listener, self.costs, on_commit=on_commit)
         except CostLimitReachedError:
             raise
         except ModelUnavailableError as error:
-            if not self.status and not self.context.spec.own_captions:
+            if self.title == _CAPTION and not self.context.spec.own_captions:
                 raise  # a model without its own captions is reported when it is to predict
-            if self.status and len(self.jobs) > 1:  # the others go on; an only one's reason is that of the run's end
+            if self.title != _CAPTION and len(self.jobs) > 1:  # others go on; an only one's is that of the run's end
                 log.error("%s", error)  # noqa: TRY400  the message is for people; the trace says nothing more
             self.problems[name] = str(error)
         finally:

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
+from cluster.errors import RunCancelledError
 from cluster.threads import in_background, run_in_thread
 
 NAME = ContextVar("NAME", default="")
@@ -54,6 +55,24 @@ def test_failing_job_stops_the_others_and_is_raised() -> None:
 
     with pytest.raises(OSError, match="the store is gone"), in_background({"a": fail, "b": wait_until}):
         pass
+
+
+def cancel(job: Callable[[Callable[[], bool]], None], *, awaits_failure: bool) -> None:
+    with in_background({"a": job}) as has_failed:
+        if awaits_failure:
+            wait_until(has_failed)
+        assert has_failed() == awaits_failure
+        raise RunCancelledError("b")
+
+
+def test_block_ends_with_the_exception_of_the_job_for_which_it_stopped() -> None:
+    def fail(_: Callable[[], bool]) -> None:
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"):
+        cancel(fail, awaits_failure=True)
+    with pytest.raises(RunCancelledError):
+        cancel(wait_until, awaits_failure=False)
 
 
 def test_interrupted_block_stops_its_jobs() -> None:
