@@ -89,20 +89,21 @@ def measure_drift(sweep: Sweep, night: str, to: Store) -> list[JudgeDrift]:
     context, cells = sweep.context, defaultdict[tuple[str, str], list[dict[str, Any]]](list)
     name, spec = context.spec.judges[0]
 
-    def run(title: str, job: Job) -> None:
-        run_job(f"{title}, again", job, sweep.cluster, context.progress, sweep.costs)
+    def run(title: str, jobs: Mapping[str, Job], _: object) -> dict[str, str]:
+        run_job(f"{title.format(name)}, again", jobs[name], sweep.cluster, context.progress, sweep.costs)
+        return {}
 
     with run_lock(to) as token:
         elsewhere = replace(context, out=to, lock_token=token)
         entries = [entry for of_benchmark in judged_entries(context.spec).values() for entry in of_benchmark]
         chosen = {(entry.benchmark, entry.model): [*_chosen(context, entry, night)] for entry in entries}
-        replies = judge_rounds(
-            elsewhere, (name, spec), entries, run, lambda _, e, __: (row for row, _ in chosen[e.benchmark, e.model])
+        replies, _ = judge_rounds(
+            elsewhere, {name: spec}, entries, run, lambda _, e, __: (row for row, _ in chosen[e.benchmark, e.model])
         )
         for entry in entries:
             scoring = scoring_context(entry, to)
             for row, accepted in chosen[entry.benchmark, entry.model]:
-                if (again := _verdict(replies[entry.benchmark], row, scoring)) is not None:
+                if (again := _verdict(replies[entry.benchmark][0], row, scoring)) is not None:
                     cells[entry.benchmark, row.task].append(_columns(row, accepted, again))
     return [_drift(name, *cell, rows, ALPHA / len(cells)) for cell, rows in cells.items()]
 
@@ -125,13 +126,12 @@ def _chosen(context: SweepContext, entry: ManifestEntry, night: str) -> Iterator
         for row in scores
         if row["verdict_state"] == "ok" and "accepted" in (values := dict(row["values"] or ()))
     }
-    scoring = scoring_context(entry, context.out)
+    scoring, number = scoring_context(entry, context.out), context.spec.judge_checks
     rows = (
         row
         for row in planned_rows(context, entry, scoring)
         if row.request_id in verdicts and not row.repeat and _question(row, scoring) is not None
     )
-    number = context.spec.judge_checks
     for row in nsmallest(number, rows, key=lambda row: stable_id({"again": row.request_id, "night": night})):
         yield row, verdicts[row.request_id]
 

@@ -20,7 +20,9 @@ from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import FrameSource
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
+from pipelines.plan.token_estimate import estimate_tokens
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import UNGUARDED, Loaded, MediaGuard
 from pipelines.score.rows import ScoringContext
@@ -100,9 +102,8 @@ class JudgeReplies:
             request_id = self.question(judge_request, attempt).request_id
             if request_id not in self.replies:
                 return Verdict(state="failed" if request_id in self.failed else "absent", tries=attempt)
-            accepted = read_verdict(self.replies[request_id])
-            if accepted is not None:
-                reply = self.replies[request_id]
+            reply = self.replies[request_id]
+            if (accepted := read_verdict(reply)) is not None:
                 return Verdict(state="ok", accepted=accepted, tries=attempt + 1, reply=reply)
         return Verdict(state="invalid", tries=len(judge_request.seeds))
 
@@ -133,11 +134,10 @@ def open_questions(
 
 
 def plan_questions(
-    judge: JudgeReplies, questions: Iterable[tuple[Request, Row]], context: ScoringContext, out: Store
-) -> list[WorkUnit]:
-    """Write the judge's plan and return its units."""
+    judge: JudgeReplies, questions: Iterable[tuple[Request, Row]], context: ScoringContext, out: Store, plan: ModelPlan
+) -> None:
+    """Write the judge's plan, and add its units and their estimated tokens to `plan`."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
-    units: list[WorkUnit] = []
     for batch in batched(questions, PART_QUESTIONS):
         rows = [
             {
@@ -159,8 +159,10 @@ def plan_questions(
             ids = [row["request_id"] for row in rows[start : start + UNIT_QUESTIONS]]
             media_slice = MediaGroupSlice(path, "", tuple(range(start, start + len(ids))))
             part = f"{folder}/{unit_name(ids)}.parquet"
-            units.append(WorkUnit(benchmark=benchmark_name, part=part, slices=(media_slice,), requests=len(ids)))
-    return units
+            plan.units.extend([WorkUnit(benchmark=benchmark_name, part=part, slices=(media_slice,), requests=len(ids))])
+        plan.pending["judge", ""] += len(batch)
+        plan.prompt_tokens += sum(estimate_tokens(request.steps, {}).prompt_tokens for request, _ in batch)
+        plan.output_tokens += sum(step.generation.max_new_tokens for request, _ in batch for step in request.steps)
 
 
 def judge_plan_folder(benchmark_name: str) -> str:

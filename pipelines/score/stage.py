@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import nsmallest
@@ -17,9 +18,9 @@ from pipelines.benchmarks.records import Row
 from pipelines.errors import DamagedPartError, ModelUnavailableError
 from pipelines.hashing import stable_id
 from pipelines.plan.context import SweepContext, WorkerContext
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.plan.units import WorkUnit
 from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
@@ -43,51 +44,56 @@ MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4
 """Minimum number of calls per scorer, so that all end at one time."""
 
-RunJob = Callable[[str, Job], None]
+RunJobs = Callable[[str, Mapping[str, Job], Mapping[str, Sequence[ModelPlan]]], Mapping[str, str]]
+"""Run the jobs of judges, with a title whose `{}` is for their names; return why some are unavailable, by name."""
 JudgedRows = Callable[[SweepContext, ManifestEntry, ScoringContext], Iterator[Row]]
 
 
 def judge_rounds(
     context: SweepContext,
-    judge_model: tuple[str, ModelSpec],
+    models: Mapping[str, ModelSpec],
     entries: Sequence[ManifestEntry],
-    run_job: RunJob,
+    run_jobs: RunJobs,
     rows_to_judge: JudgedRows | None = None,
-) -> dict[str, JudgeReplies]:
-    """Send the judge all open questions about entries, those of a round as one job; return its replies by benchmark.
+) -> tuple[dict[str, list[JudgeReplies]], list[str]]:
+    """Send judges all open questions about entries; return their replies by benchmark, and why some are unavailable.
 
-    So it is loaded once a round; unreadable replies are retried in two more. `rows_to_judge` gives other rows than all
-    of an entry. Raises ModelUnavailableError if the judge is unavailable.
+    The questions of a round are one job a judge, for which it is loaded once; unreadable replies are retried in two
+    more. `rows_to_judge` gives other rows than all of an entry.
     """
-    (name, spec), out, names = judge_model, context.out, sorted({entry.benchmark for entry in entries})
-    judges = {benchmark: JudgeReplies.load(name, spec, out, benchmark) for benchmark in names}
-    asked_ids: dict[str, set[str]] = {benchmark: set() for benchmark in names}
+    out, problems, asked_ids = context.out, dict[str, str](), defaultdict[tuple[str, str], set[str]](set)
+    names = sorted({entry.benchmark for entry in entries})
+    judges = {name: [JudgeReplies.load(*model, out, name) for model in models.items()] for name in names}
     try:
         for attempt in range(1, ROUNDS + 1):
-            units: list[WorkUnit] = []
+            plans, jobs = dict[str, ModelPlan](), dict[str, Job]()
             for group in _same_inputs(entries):
-                judge, scoring = judges[group[0].benchmark], scoring_context(group[0], out)
-                rows = (row for entry in group for row in (rows_to_judge or _judged_rows)(context, entry, scoring))
-                questions = open_questions(judge, rows, scoring, asked_ids[group[0].benchmark])
-                units += plan_questions(judge, questions, scoring, out)
-            if not units:
+                benchmark, scoring = group[0].benchmark, scoring_context(group[0], out)
+                for judge in (judge for judge in judges[benchmark] if judge.name not in problems):
+                    plan = plans.setdefault(judge.name, ModelPlan(group[0].target))
+                    rows = (row for entry in group for row in (rows_to_judge or _judged_rows)(context, entry, scoring))
+                    questions = open_questions(judge, rows, scoring, asked_ids[judge.name, benchmark])
+                    plan_questions(judge, questions, scoring, out, plan)
+                    jobs[judge.name] = Job(
+                        model=judge.name,
+                        spec=judge.spec,
+                        loader=JudgeLoaderSpec(out_uri=out.uri, judge=judge.name, revision=judge.revision),
+                        out=out.uri,
+                        units=plan.units,
+                        lock_token=context.lock_token,
+                        wait_for_nodes_s=context.spec.wait_for_nodes_s,
+                    )
+            jobs = {name: job for name, job in jobs.items() if job.units}
+            if not jobs:
                 break
-            job = Job(
-                model=name,
-                spec=spec,
-                loader=JudgeLoaderSpec(out_uri=out.uri, judge=name, revision=judge.revision),
-                out=out.uri,
-                units=units,
-                lock_token=context.lock_token,
-                wait_for_nodes_s=context.spec.wait_for_nodes_s,
-            )
-            run_job(f"judge {name}" if attempt == 1 else f"judge {name}, round {attempt}", job)
-            for benchmark, judge in judges.items():
+            title = "judge {}" if attempt == 1 else f"judge {{}}, round {attempt}"
+            problems |= run_jobs(title, jobs, {name: [plans[name]] for name in jobs})
+            for benchmark, judge in ((name, judge) for name in names for judge in judges[name] if judge.name in jobs):
                 judge.reload(out, benchmark)
     finally:
-        for benchmark in judges:
+        for benchmark in names:
             delete_judge_plans(out, benchmark)
-    return judges
+    return judges, [*problems.values()]
 
 
 def _same_inputs(entries: Sequence[ManifestEntry]) -> list[list[ManifestEntry]]:
@@ -156,7 +162,6 @@ def score_parts(
     context: SweepContext,
     entries: Sequence[ManifestEntry],
     cluster: LazyCluster,
-    *,
     judges: Sequence[JudgeReplies],
     scorers: Sequence[ScorerSpec],
 ) -> list[str]:

@@ -8,12 +8,12 @@ from functools import partial
 
 from pipelines.benchmarks.known_tables import known_tables
 from pipelines.decisions.explain.published import with_own_rows
-from pipelines.errors import DatasetError
+from pipelines.errors import DatasetError, ModelUnavailableError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
-from pipelines.predict.records import CellCount, Job
-from pipelines.predict.stage import run_job
+from pipelines.predict.records import CellCount
+from pipelines.predict.stage import ModelRuns
 from pipelines.report.stage import Remarks, publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.label_check import check_labels
@@ -29,7 +29,7 @@ def score_and_report(
     """Score and report all entries of `run`, where that is among the sweep's stages.
 
     The report shows the `warnings`, and why models are `unavailable`. Raises UsageError, before the report, for labels
-    of `--human` whose answers no judge has judged.
+    of `--human` whose answers no judge has judged, and ModelUnavailableError, after it, for judges.
     """
     notes = list(warnings)
     result = SweepResult(warnings=notes, unavailable=list(unavailable), spending=sweep.costs)
@@ -41,29 +41,26 @@ def score_and_report(
     context = sweep.context
     entries, skipped = _usable_entries(context, run.entries)
     notes += skipped
-    problems = score_entries(sweep, entries) if Stage.SCORE in sweep.stages else []
+    problems, gone = score_entries(sweep, entries) if Stage.SCORE in sweep.stages else ([], [])
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
-    if Stage.REPORT not in sweep.stages:
-        return result
-    check_labels(context.out, entries, context.spec.human)
-    context.progress.phase("report", len(entries))
-    reduced = reduce_all(context, entries, sweep.cluster)
-    publish(
-        context.out,
-        run,
-        reduced,
-        Remarks([*notes, *unavailable], problems),
-        costs=sweep.costs,
-        explain=partial(with_own_rows, context.out, run),
-    )
-    context.progress.advance(len(entries), 0)
-    return replace(
-        result,
-        counts=_total(count for entry in reduced for count in (*entry.counts, *entry.counts_by_prompt_set)),
-        metrics=[row for results in reduced for row in results.metrics],
-        judge_failed=sum(results.judge_failed for results in reduced),
-        report=f"{context.out.uri}/report/index.html",
-    )
+    if Stage.REPORT in sweep.stages:
+        if not gone:  # else the answers to labels have no verdicts because of them
+            check_labels(context.out, entries, context.spec.human)
+        context.progress.phase("report", len(entries))
+        reduced = reduce_all(context, entries, sweep.cluster)
+        remarks, explain = Remarks([*notes, *unavailable, *gone], problems), partial(with_own_rows, context.out, run)
+        publish(context.out, run, reduced, remarks, costs=sweep.costs, explain=explain)
+        context.progress.advance(len(entries), 0)
+        result = replace(
+            result,
+            counts=_total(count for entry in reduced for count in (*entry.counts, *entry.counts_by_prompt_set)),
+            metrics=[row for results in reduced for row in results.metrics],
+            judge_failed=sum(results.judge_failed for results in reduced),
+            report=f"{context.out.uri}/report/index.html",
+        )
+    if gone:
+        raise ModelUnavailableError("; ".join(gone))
+    return result
 
 
 def _total(counts: Iterable[CellCount]) -> list[CellCount]:
@@ -81,25 +78,23 @@ def score_human_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> None:
     """Score new answers of people without judge and scorers, where only the report is wanted."""
     for name in sorted({entry.benchmark for entry in entries}):
         of_benchmark = [entry for entry in entries if entry.benchmark == name]
-        score_parts(sweep.context, of_benchmark, sweep.cluster, judges=(), scorers=[])
+        score_parts(sweep.context, of_benchmark, sweep.cluster, (), ())
 
 
-def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> list[str]:
+def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> tuple[list[str], list[str]]:
     """Send the judges what is open, then score every prediction part whose scores are missing or out of date.
 
-    Return why default scorers did not run, a sentence each.
+    Return why default scorers did not run and why judges are unavailable, a sentence each.
     """
     context, cluster, problems = sweep.context, sweep.cluster, list[str]()
-
-    def run(title: str, job: Job) -> None:
-        run_job(title, job, cluster, context.progress, sweep.costs)
-
-    judges = [judge_rounds(context, judge, entries, run) for judge in context.spec.judges]
-    for name in sorted({entry.benchmark for entry in entries}):
-        replies, of_benchmark = [judge[name] for judge in judges], [each for each in entries if each.benchmark == name]
-        texts = score_parts(context, of_benchmark, cluster, judges=replies, scorers=context.spec.scorers_for(name))
+    judges, gone = judge_rounds(
+        context, dict(context.spec.judges), entries, lambda *job: ModelRuns(context, cluster, sweep.costs, *job).run()
+    )
+    for name, replies in judges.items():
+        scorers, of_benchmark = context.spec.scorers_for(name), [each for each in entries if each.benchmark == name]
+        texts = score_parts(context, of_benchmark, cluster, replies, scorers)
         problems += [f"{name}: {text}" for text in texts]
-    return problems
+    return problems, gone
 
 
 def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> tuple[list[ManifestEntry], list[str]]:

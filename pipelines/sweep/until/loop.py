@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pipelines.errors import UsageError
+from pipelines.errors import ModelUnavailableError, UsageError
 from pipelines.json_records import dump_checked
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.planner import plan_sweep
@@ -98,10 +98,13 @@ def predict_until(
                 each.leave_out(unavailable)
             if context.spec.judges or context.spec.scorers:
                 held.close()  # they may need its GPUs, as the benchmarks' own scorers, which then score at the end
+            scored = [entry for each in open_runs for entry in each.entries]
             spec = replace(context.spec, default_scorers=context.spec.default_scorers and not held.actor)
-            scoring = replace(sweep, context=replace(context, spec=spec))
-            for warning in score_entries(scoring, [entry for each in open_runs for entry in each.entries]):
+            warnings, gone = score_entries(replace(sweep, context=replace(context, spec=spec)), scored)
+            for warning in warnings:
                 log.warning("%s", warning)
+            if gone:
+                raise ModelUnavailableError("; ".join(gone))
             for each in open_runs:
                 _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from models.messages import Answer, Failure, Generation, Reply, Step, user
+from models.messages import Answer, Failure, Generation, Reply, Request, Step, Text, user
 from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
+from pipelines.plan.token_estimate import CHARS_PER_TOKEN
 from pipelines.predict.executor import run_in_process
 from pipelines.predict.records import Job
 from pipelines.schemas import PREDICTIONS, prediction_row
@@ -103,7 +105,15 @@ def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContex
     assert list(open_questions(judge(), rows, scoring, asked_ids)) == []
 
 
-def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext) -> None:
+def words(request: Request) -> str:
+    (part,) = request.steps[0].turns[0].parts
+    assert isinstance(part, Text)
+    return part.text
+
+
+def test_loader_reads_the_questions_of_the_judge_plan(
+    maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget
+) -> None:
     out = Store(str(tmp_path))
     fingerprint = scoring.dataset.manifest.dataset_fingerprint
     predictions = [
@@ -128,13 +138,17 @@ def test_loader_reads_the_questions_of_the_judge_plan(maia_data: str, tmp_path: 
     part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
     questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring, set()))
-    (unit,) = plan_questions(judge(), questions, scoring, out)
-    assert unit.requests == 3
+    plan = ModelPlan(target)
+    plan_questions(judge(), questions, scoring, out, plan)
+    (unit,) = plan.units
+    assert unit.requests == plan.to_do == 3
+    assert plan.prompt_tokens == sum(round(len(words(request)) / CHARS_PER_TOKEN) for request, _ in questions) > 0
+    assert plan.output_tokens == 3 * questions[0][0].steps[0].generation.max_new_tokens > 0
     loader = JudgeLoaderSpec(out_uri=out.uri, judge="j", revision="r")
     loaded = JudgeLoader(loader).load(unit)
     assert loaded.requests == [request for request, _ in questions]
     for request, row in questions:
-        text = request.steps[0].turns[0].parts[0].text
+        text = words(request)
         assert len(re.findall(r"^\d\. La risposta", text, re.MULTILINE)) == 8
         assert "<risposta>\nrisposta " in text
         columns = loaded.columns[request.request_id]

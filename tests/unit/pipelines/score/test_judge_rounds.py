@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from cluster.connection import ClusterInfo
 from models.engines import build_engine
 from models.engines.base import Engine
 from models.messages import Answer, Failure, Reply
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
+from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.context import SweepContext
+from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.predict.records import Job
+from pipelines.predict import stage
+from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.records import Job, Receipt
+from pipelines.predict.stage import ModelRuns
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows
@@ -81,7 +89,10 @@ def asked_about(spec: RunSpec, reply: Reply | None) -> list[tuple[str, dict[str,
         of_m = next(each for each in entries if (each.benchmark, each.model) == (entry.benchmark, "m"))
         return planned_rows(context, of_m, scoring)
 
-    def run_job(title: str, job: Job) -> None:
+    def run_jobs(title: str, of_round: Mapping[str, Job], plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, str]:
+        ((name, job),) = of_round.items()
+        (plan,) = plans[name]
+        assert plan.to_do == sum(unit.requests for unit in job.units)
         loader, ids = job.loader.build(), dict[str, list[str]]()
         for unit in job.units:
             loaded = loader.load(unit)
@@ -89,10 +100,12 @@ def asked_about(spec: RunSpec, reply: Reply | None) -> list[tuple[str, dict[str,
             if reply:
                 table = [prediction_row(columns, reply) for columns in loaded.columns.values()]
                 context.out.put(unit.part, to_parquet(table, PREDICTIONS))
-        jobs.append((title, ids))
+        jobs.append((title.format(name), ids))
+        return {}
 
     assert len({entry.prompts.seed for entry in entries}) == 2
-    replies = judge_rounds(context, spec.judges[0], entries, run_job, rows)
+    replies, gone = judge_rounds(context, dict(spec.judges), entries, run_jobs, rows)
+    assert gone == []
     assert [*replies] == [*NAMES]
     return jobs
 
@@ -110,3 +123,86 @@ def test_each_round_is_one_job_that_asks_equal_questions_once_a_benchmark(spec: 
 def test_questions_that_failed_are_not_asked_again_in_the_run(spec: RunSpec, reply: Reply | None) -> None:
     ((_, ids),) = asked_about(spec, reply)
     assert {name: len(set(ids[name])) for name in ids} == dict.fromkeys(NAMES, 20)
+
+
+GONE = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
+
+
+def judged(out: str) -> set[tuple[str, bool, int]]:
+    numbers = json.loads(Path(out, "report", "metrics.json").read_text())
+    shown = (row for row in numbers if row["metric"] == "judged_accuracy" and not row["category"])
+    return {(row["benchmark"], row["value"] is None, row["n"]) for row in shown}
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_unavailable_judge_ends_the_run_after_the_scores_and_the_report(spec: RunSpec, others: int) -> None:
+    out, there = Path(spec.out), ("there", ModelSpec(engine="random", seed=2))
+    with pytest.raises(ModelUnavailableError, match=r"model 'judge': .*127"):
+        run_sweep(replace(spec, judges=(("judge", GONE), *[there] * others)))
+    predictions = sorted(out.glob("predictions/*/*/*.parquet"))
+    assert {path.name for path in out.glob("scores/*/*/*.parquet")} == {path.name for path in predictions}
+    assert judged(spec.out) == {(name, True, 20) for name in NAMES}
+    assert "model 'judge'" in (out / "report" / "report.md").read_text()
+    assert len([*out.glob("judgements/*/model=there/*.parquet")]) == 2 * others
+    assert not list(out.glob("plan/*/judge-*"))
+    verdicts = {path: path.read_bytes() for path in out.glob("judgements/*/*/*.parquet")}
+    written = {path: path.stat().st_mtime_ns for path in (*predictions, *verdicts)}
+    run_sweep(replace(spec, judges=(*spec.judges, *[there] * others)))
+    assert judged(spec.out) == {(name, False, 20) for name in NAMES}
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_judges_run_concurrently_on_gpus_of_their_own(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_sweep(spec, stages=[Stage.PREDICT])
+    on_gpu = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
+    names, both, begun = ("a", "b", "c"), threading.Barrier(2, timeout=120), list[str]()
+    spec = replace(spec, judges=tuple((name, on_gpu.model_copy(update={"seed": at})) for at, name in enumerate(names)))
+    cluster, shares = Mock(is_embedded=True, connect=lambda: ClusterInfo("", 8.0, 2.0)), dict[str, float]()
+
+    def answer(job: Job, share: ClusterInfo, on_receipt: Callable[[Receipt], None], _: object) -> None:
+        begun.append(job.model)
+        shares[job.model] = share.gpus
+        if len(begun) < 3:
+            both.wait()
+        for unit in job.units:
+            loaded = job.loader.build().load(unit)
+            reply = Reply(request_id="", outcome=Answer(text="yes"))
+            rows = [prediction_row(columns, reply) for columns in loaded.columns.values()]
+            Store(job.out).put(unit.part, to_parquet(rows, PREDICTIONS))
+            on_receipt(Receipt(part=unit.part, counts={("judge", "", "ok"): unit.requests}, tokens=(10, 1)))
+
+    monkeypatch.setattr(stage, "gpus_of_nodes", lambda: [2])
+    monkeypatch.setattr(stage, "run_units", answer)
+    context, costs = SweepContext.open(spec), CostTracker()
+    replies, gone = judge_rounds(
+        context,
+        dict(spec.judges),
+        load_run(context.out).entries,
+        lambda *job: ModelRuns(context, cluster, costs, *job).run(),
+    )
+    assert gone == []
+    assert (sorted(begun), shares) == ([*names], dict.fromkeys(names, 1.0))
+    assert {name: [(judge.name, len(judge.replies)) for judge in replies[name]] for name in NAMES} == {
+        name: [(judge, 20) for judge in names] for name in NAMES
+    }
+    assert {name: costs.tokens[name].read for name in names} == dict.fromkeys(names, 20)
+    assert not list(Path(spec.out).glob("plan/*/judge-*"))
+
+
+def test_unavailable_judge_is_asked_in_no_further_round(spec: RunSpec) -> None:
+    run_sweep(spec, stages=[Stage.PREDICT])
+    context, titles = SweepContext.open(spec), list[tuple[str, list[str]]]()
+    models = {name: ModelSpec(engine="random", seed=at) for at, name in enumerate("ab")}
+
+    def run_jobs(title: str, jobs: Mapping[str, Job], _: object) -> dict[str, str]:
+        titles.append((title, [*jobs]))
+        for unit in jobs["b"].units:
+            reply = Reply(request_id="", outcome=Answer(text="hard to say"))
+            loaded = jobs["b"].loader.build().load(unit)
+            table = [prediction_row(columns, reply) for columns in loaded.columns.values()]
+            context.out.put(unit.part, to_parquet(table, PREDICTIONS))
+        return {"a": "no weights"} if "a" in jobs else {}
+
+    _, gone = judge_rounds(context, models, load_run(context.out).entries, run_jobs)
+    assert gone == ["no weights"]
+    assert titles == [("judge {}", ["a", "b"]), ("judge {}, round 2", ["b"]), ("judge {}, round 3", ["b"])]
