@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pipelines.benchmarks.judges import CHECKS, UNREADABLE, changed_row, check_value, verdict_value
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 INPUTS_KEY = b"vlmsweep.inputs"
 MISSING_KEY = b"vlmsweep.missing_scorers"
+_ANSWER = attrgetter("request_id", "status", "output", "verdict.state", "verdict.accepted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +48,16 @@ class ScoringSpec:
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
     judge_checks: bool = False
+    defers_defaults: bool = False  # only named scorers are loaded: a part keeps what it has of others, or gets it later
+
+    @property
+    def used_scorers(self) -> tuple[ScorerSpec, ...]:
+        """The scorers that may be loaded now."""
+        return tuple(scorer for scorer in self.scorers if scorer.named or not self.defers_defaults)
 
     def has_scorer_model(self) -> bool:
         """Return whether a text-similarity model may be loaded: the benchmark wants one and it is available."""
-        if self.prompts.benchmark.similarity is None:
-            return False
-        return any(is_available(scorer) for scorer in self.scorers)
+        return self.prompts.benchmark.similarity is not None and any(map(is_available, self.used_scorers))
 
 
 class PartScorer:
@@ -145,47 +151,30 @@ class PartScorer:
         }
 
     def _inputs(self, rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, float]]) -> str:
-        answers = [
-            (
-                row.request_id,
-                row.status,
-                row.output,
-                row.verdict.state,
-                row.verdict.accepted,
-                sorted(row.given.items()),
-                row.dropped,
-            )
-            for row in rows
-        ]
+        answers = [(*_ANSWER(row), sorted(row.given.items()), row.dropped) for row in rows]
+        judged = {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
         return stable_id(
             {
                 "rows": hashlib.sha256(json.dumps(answers).encode()).hexdigest(),
                 "benchmark": [self._benchmark.name, self._benchmark.version, CLEANING_VERSION],
                 "scorers": [_identity(spec) for spec in self._spec.scorers],
                 "seed": self._spec.prompts.seed,
-                **(
-                    {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
-                    if any(by_judge.values())
-                    else {}
-                ),
+                **(judged if any(by_judge.values()) else {}),
             }
         )
 
     def _reachable(self, kind: str) -> ScorerSpec | None:
         """Return a scorer's spec where its files or the hub can be reached; nothing is loaded."""
         if kind not in self._specs:
-            spec = next((scorer for scorer in self._spec.scorers if scorer.kind == kind), None)
+            spec = next((scorer for scorer in self._spec.used_scorers if scorer.kind == kind), None)
             self._specs[kind] = self._unless_unavailable(spec, partial(look_for, spec)) if spec else None
         return self._specs[kind]
 
     def _scorer(self, kind: str) -> TextScorer | None:
         if kind not in self._scorers:
-            spec = self._reachable(kind)
-            self._scorers[kind] = self._load(spec) if spec else None
+            spec, device = self._reachable(kind), self._spec.device
+            self._scorers[kind] = self._unless_unavailable(spec, partial(build_scorer, spec, device)) if spec else None
         return self._scorers[kind]
-
-    def _load(self, spec: ScorerSpec) -> TextScorer | None:
-        return self._unless_unavailable(spec, partial(build_scorer, spec, self._spec.device))
 
     def _is_possible(self, kind: str) -> bool:
         """Return whether a scorer is loaded or may be; nothing is loaded."""

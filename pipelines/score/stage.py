@@ -164,6 +164,8 @@ def score_parts(
     cluster: LazyCluster,
     judges: Sequence[JudgeReplies],
     scorers: Sequence[ScorerSpec],
+    *,
+    defers_defaults: bool = False,
 ) -> list[str]:
     """Score all prediction parts of one benchmark's entries; return why default scorers did not run, a sentence each.
 
@@ -177,6 +179,7 @@ def score_parts(
             prompts=group[0].prompts,
             scorers=tuple(scorers),
             judge_checks=context.spec.judge_checks > 0,
+            defers_defaults=defers_defaults,
         )
         parts = list(_parts_to_score(group, context.out).items())
         context.progress.phase(f"score {group[0].benchmark}", len(parts))
@@ -232,7 +235,7 @@ def _score(
     import ray.data as rd
 
     cluster = lazy_cluster.connect()
-    spec = replace(spec, device="cuda" if cluster.gpus and spec.scorers else "cpu")
+    spec = replace(spec, device="cuda" if cluster.gpus and spec.used_scorers else "cpu")
     quiet_ray_data()
     judges_ref = ray.put(list(judges)) if judges else None
     max_scorers = int(cluster.gpus) if spec.device == "cuda" else int(cluster.cpus / SCORER_CPUS / 2)

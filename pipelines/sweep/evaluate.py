@@ -81,10 +81,13 @@ def score_human_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> None:
         score_parts(sweep.context, of_benchmark, sweep.cluster, (), ())
 
 
-def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> tuple[list[str], list[str]]:
+def score_entries(
+    sweep: Sweep, entries: Sequence[ManifestEntry], *, defers_defaults: bool = False
+) -> tuple[list[str], list[str]]:
     """Send the judges what is open, then score every prediction part whose scores are missing or out of date.
 
-    Return why default scorers did not run and why judges are unavailable, a sentence each.
+    Return why default scorers did not run and why judges are unavailable, a sentence each; `defers_defaults` leaves
+    the default scorers to a later call.
     """
     context, cluster, problems = sweep.context, sweep.cluster, list[str]()
     judges, gone = judge_rounds(
@@ -92,7 +95,7 @@ def score_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> tuple[list[
     )
     for name, replies in judges.items():
         scorers, of_benchmark = context.spec.scorers_for(name), [each for each in entries if each.benchmark == name]
-        texts = score_parts(context, of_benchmark, cluster, replies, scorers)
+        texts = score_parts(context, of_benchmark, cluster, replies, scorers, defers_defaults=defers_defaults)
         problems += [f"{name}: {text}" for text in texts]
     return problems, gone
 

@@ -99,8 +99,7 @@ def predict_until(
             if context.spec.judges or context.spec.scorers:
                 held.close()  # they may need its GPUs, as the benchmarks' own scorers, which then score at the end
             scored = [entry for each in open_runs for entry in each.entries]
-            spec = replace(context.spec, default_scorers=context.spec.default_scorers and not held.actor)
-            warnings, gone = score_entries(replace(sweep, context=replace(context, spec=spec)), scored)
+            warnings, gone = score_entries(sweep, scored, defers_defaults=held.actor is not None)
             for warning in warnings:
                 log.warning("%s", warning)
             if gone:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,26 @@ def test_part_that_needs_no_scorer_is_scored_alike_after_one_that_does(
     out.delete(scores)
     PartScorer(spec(maia_data, out, default)).score(letters)
     assert out.get(scores) == content
+
+
+def test_deferred_default_scorer_is_loaded_later_and_its_values_stay(
+    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = spec(maia_data, out, ScorerSpec("bertscore", "no-such-model", 9, named=False))
+    deferring = replace(whole, defers_defaults=True)
+    monkeypatch.setattr(scoring, "look_for", lambda _: pytest.fail("looked for"))
+    assert not deferring.has_scorer_model()
+    scorer = PartScorer(deferring)
+    scorer.score(PART)
+    assert scorer.problems == {}
+    assert not any("bertscore" in row_values for row_values in values(out))
+    monkeypatch.setattr(scoring, "look_for", lambda scorer: scorer)
+    monkeypatch.setattr(scoring, "build_scorer", lambda *_: LengthScorer())
+    PartScorer(whole).score(PART)
+    content = out.get(SCORES)
+    assert sum("bertscore" in row_values for row_values in values(out)) == 2
+    PartScorer(deferring).score(PART)
+    assert out.get(SCORES) == content
 
 
 def test_up_to_date_check_loads_no_scorer(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
