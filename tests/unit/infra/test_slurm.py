@@ -24,9 +24,10 @@ STUBS = {
     "scancel": 'echo "scancel $*" >> "$CALLS"\nkill -TERM $(cat "$CALLS.steps")',
     "srun": 'echo "srun $*" >> "$CALLS"\necho $$ >> "$CALLS.steps"\n'
     'while case "$1" in -*) true;; *) false;; esac; do shift; done\nexec "$@"',
-    "ray": 'echo "ray $*" >> "$CALLS"\ncase "$1" in'  # the workers' step is seen before the command starts
-    ' status) printf " 1 node_%s\\n" a $(grep -q "^ray start --address" "$CALLS" && echo b c);; '
-    'health-check) exit "$HEALTH";; *) [ "$HEALTH" = 0 ] || exit 1; '
+    # The head's step is seen before it is healthy, and the workers' before the command starts.
+    "ray": 'echo "ray $*" >> "$CALLS"\nsaw() { until grep -q "^ray start --$1" "$CALLS"; do sleep 0.02; done; }\n'
+    'case "$1" in status) saw address; printf " 1 node_%s\\n" a b c;; '
+    'health-check) saw head; exit "$HEALTH";; *) [ "$HEALTH" = 0 ] || exit 1; '
     'trap "kill \\$!; exit 1" TERM; sleep 20 & wait;; esac',
     "vlmsweep": 'trap "exit 130" TERM\nstat -c "token %a %s" "$RAY_AUTH_TOKEN_PATH" >> "$CALLS"\n'
     'printf "[%s]\\n" "$@" >> "$CALLS"\n[ -z "$WAIT" ] || { sleep "$WAIT" & wait; }\nexit "$CODE"',
@@ -50,7 +51,7 @@ class Job:
             "CALLS": str(self.calls_file),
             "CODE": "0",
             "HEALTH": "0",
-            "WAIT": "1",
+            "WAIT": "0.2",
             "SLURM_JOB_ID": "41234",
             "SLURM_JOB_NODELIST": "node[1-3]",
             "SLURM_CPUS_ON_NODE": "4",
@@ -74,7 +75,7 @@ class Job:
         return self.calls_file.read_text() if self.calls_file.exists() else ""
 
     def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while text not in self.calls:
             assert time.monotonic() < deadline, self.calls
             time.sleep(0.05)
