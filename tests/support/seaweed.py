@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 __all__ = ["BUCKET", "Seaweed", "seaweed", "unavailable_reason"]
@@ -133,12 +134,25 @@ def _free_address() -> tuple[str, int]:
     """Return a loopback address and the first of four free ports."""
     for attempt in range(100):
         number = os.getpid() * 100 + attempt
-        address, port = f"127.{64 + number // 65_025 % 64}.{number // 255 % 255}.{1 + number % 254}", 10_000
-        port += number % 1_000 * 10
-        with socket.socket() as probe:
-            if probe.connect_ex((address, port)) and not _sockets(port):
-                return address, port
+        address = f"127.{64 + number // 65_025 % 64}.{number // 255 % 255}.{1 + number % 254}"
+        port = 10_000 + (os.getpid() + attempt * 37) % 1_000 * 10  # processes that start together have other numbers
+        if not _sockets(port) and all(map(partial(_is_free, address), _ports(port))):
+            return address, port
     raise RuntimeError("no free loopback address")
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports(port: int) -> list[int]:
+    """Return all that a server with this first port listens on."""
+    return [port + offset for n in range(4) for offset in (n, n + 10_000)]
 
 
 @contextmanager
@@ -158,5 +172,4 @@ def seaweed(folder: Path) -> Iterator[Seaweed]:
 
 def _sockets(port: int) -> list[Path]:
     """List the sockets of the server with this first port; a killed one leaves them."""
-    names = [f"seaweedfs-*-{port + offset}.sock" for n in range(4) for offset in (n, n + 10_000)]
-    return [file for name in names for file in Path("/tmp").glob(name)]
+    return [file for each in _ports(port) for file in Path("/tmp").glob(f"seaweedfs-*-{each}.sock")]
