@@ -41,12 +41,12 @@ def flags(data: Path, out: Path, endpoint: ScriptedEndpoint) -> list[str]:
 def test_killed_and_resumed_sweep_pays_each_clip_once(
     cli: Cli, command_env: dict[str, str], data: Path, tmp_path: Path
 ) -> None:
-    in_second_clip = threading.Event()
+    in_second_clip, is_dead = threading.Event(), threading.Event()
 
     def script(request: EndpointRequest) -> Say:
-        if request.number == QUESTIONS + 100:
+        if request.number >= QUESTIONS + 100:
             in_second_clip.set()
-            endpoint.stopping.wait(5.0)  # it dies meanwhile
+            is_dead.wait(400)  # no more is answered before
         return Say(text="A")
 
     provider = CachingProvider(script)
@@ -61,6 +61,7 @@ def test_killed_and_resumed_sweep_pays_each_clip_once(
         finally:
             process.kill()
             process.wait()
+            is_dead.set()
         cli("run", *arguments)
         sent = len(endpoint.requests)
     assert 2 * QUESTIONS < sent <= 2 * QUESTIONS + 120

@@ -76,11 +76,12 @@ def test_job_is_left_stopped_and_resumed(
     follower = subprocess.Popen(
         [sys.executable, "-m", "jobs.cli", *flags], env={**shell.env, NAME: "x"}, stderr=subprocess.PIPE, text=True
     )
+    assert follower.stderr
+    assert any("nothing new was sent" in line for line in follower.stderr)
     wait_for(lambda: parts(out))
     follower.send_signal(signal.SIGINT)
     output = follower.communicate(timeout=240)[1]
     assert follower.returncode == 130, output
-    assert "nothing new was sent" in output
     assert "continues" in output
     from cluster.job_client import JobClient
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -56,12 +55,23 @@ def test_watchdog_reports_stalled_engine_once() -> None:
     assert [str(error) for error in errors] == ["no answer within 1 s"]
 
 
-def test_watchdog_ignores_the_time_of_a_slow_caller() -> None:
+def test_watchdog_ignores_the_time_of_a_slow_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, checks = [0.0], threading.Semaphore(0)
+    monkeypatch.setattr("models.engines.watchdog.monotonic", lambda: now[0])
+    monkeypatch.setattr("faulthandler.dump_traceback_later", lambda *_, **__: checks.release())
+
+    def be_slow() -> None:
+        now[0] += 1000 * TIMEOUT_S
+        for _ in range(100):
+            checks.acquire(blocking=False)  # of before
+        for _ in range(3):
+            assert checks.acquire(timeout=60), "a check, and a whole one"
+
     errors: list[EngineStalledError] = []
     watchdog = WatchdogEngine(SlowEngine({}), TIMEOUT_S, errors.append)
     for _ in watchdog.generate([call("a/0", "?")], {}):
-        time.sleep(1.5 * TIMEOUT_S)
-    time.sleep(1.5 * TIMEOUT_S)
+        be_slow()
+    be_slow()
     watchdog.close()
     assert not errors
 
