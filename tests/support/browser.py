@@ -18,7 +18,7 @@ CHROMIUM = next(
     (path for name in ("chromium-headless-shell", "chromium", "google-chrome") if (path := shutil.which(name))), None
 )
 _START_S = 60.0
-_DOWNLOAD_S = 30.0
+_DOWNLOAD_S = 60.0
 
 
 class Browser:

@@ -27,7 +27,7 @@ def test_thread_has_the_callers_context_and_delays_no_exit() -> None:
 
 
 def test_block_waits_for_its_jobs_which_run_at_the_same_time() -> None:
-    together = threading.Barrier(3, timeout=30)
+    together = threading.Barrier(3, timeout=60)
     ended: list[str] = []
 
     def job(name: str) -> Callable[[Callable[[], bool]], None]:

@@ -385,8 +385,8 @@ def test_second_interrupt_while_exit_hooks_run_prints_no_traceback() -> None:
     code = (
         "import atexit, os, signal, sys, time; import jobs.cli.main\n"
         "sys.modules['jobs.cli.main'].run = lambda _: 130\n"
-        "atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60)))\n"
+        "atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(600)))\n"
         "jobs.cli.main([])"
     )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert (process.returncode, process.stderr) == (130, "")

@@ -31,5 +31,5 @@ def test_start_script_prefers_the_python_of_the_ray_agent(tmp_path: Path, agent_
     if agent_command:
         agent.append(f"--python_worker_command={agent_command.format(ray=rays, folder=tmp_path)}")
     env = {"PATH": f"{on_path.parent}:/usr/bin:/bin"}
-    result = subprocess.run(agent, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(agent, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
     assert result.stdout.strip() == f"{runs} -m jobs.sweep --models a b", result.stderr

@@ -27,7 +27,7 @@ class Pipeline:
 
     def answer(self, loaded: Any) -> Any:
         self.note(f"answering {loaded.unit.part}")
-        assert self.may_answer[loaded.unit.part].wait(30)
+        assert self.may_answer[loaded.unit.part].wait(60)
         return SimpleNamespace(unit=loaded.unit)
 
     def note(self, event: str) -> None:
@@ -37,7 +37,7 @@ class Pipeline:
 
     def wait_for(self, *events: str) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: {*events} <= {*self.events}, 30), self.events
+            assert self.changed.wait_for(lambda: {*events} <= {*self.events}, 60), self.events
 
 
 def replica(monkeypatch: pytest.MonkeyPatch, *, prepares: bool) -> tuple[EngineActor, Pipeline]:
@@ -63,7 +63,7 @@ def test_next_units_are_prepared_while_one_is_answered(monkeypatch: pytest.Monke
         assert [event for event in pipeline.events if "answering" in event] == ["answering a1"]
         for event in pipeline.may_answer.values():
             event.set()
-        assert (first.result(30), second.result(30)) == ([["a1", "a2"]], [["b1"]])
+        assert (first.result(60), second.result(60)) == ([["a1", "a2"]], [["b1"]])
     assert [event for event in pipeline.events if "answering" in event] == [
         f"answering {name}" for name in ("a1", "a2", "b1")
     ]

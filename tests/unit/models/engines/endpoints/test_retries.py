@@ -136,7 +136,7 @@ class TestPace:
 
         def script(request: EndpointRequest) -> str:
             if "question 0" in request.text:
-                assert gate.wait(30)
+                assert gate.wait(60)
             return "A"
 
         with rig(script, concurrency=2) as at:

@@ -41,7 +41,7 @@ def test_storm_of_429s_loses_no_call() -> None:
     assert result["tries"] >= 300 + 20
     # A client that ignores the pause is at 1.10. A machine that had much else to do meanwhile is tried again.
     shares = [result["share_of_the_pace"]]
-    while not 0.9 <= shares[-1] <= 1.05 and len(shares) < 3:
+    while not 0.9 <= shares[-1] <= 1.05 and len(shares) < 6:
         shares.append(figures(300, 2400, storms=storms)["share_of_the_pace"])
     assert 0.9 <= shares[-1] <= 1.05, shares
 

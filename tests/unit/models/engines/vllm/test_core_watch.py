@@ -11,7 +11,7 @@ import pytest
 from models.engines.vllm.core_watch import CoreWatch
 from models.errors import EngineDiedError
 
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 def client() -> Any:
