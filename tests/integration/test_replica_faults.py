@@ -60,6 +60,8 @@ class PausingLoaderSpec(UnitLoaderSpec):
     journal: str = ""
     pause_s: float = 0.0
     load_s: float = 0.0
+    meet_s: float = 0.0
+    """So long the first load waits for another: loaders start at times of their own."""
 
     def build(self, frames: FrameSource | None = None) -> Loader:
         return PausingLoader(self, frames)
@@ -68,12 +70,19 @@ class PausingLoaderSpec(UnitLoaderSpec):
 class PausingLoader(Loader):
     def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = UNGUARDED) -> Loaded:
         spec: PausingLoaderSpec = self._spec  # type: ignore[assignment]
-        lines = Path(spec.journal).read_text().count("begin") if Path(spec.journal).exists() else 0
+        lines = _begun(spec.journal)
         _write(spec.journal, "begin")
+        deadline = time.monotonic() + spec.meet_s
+        while _begun(spec.journal) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
         time.sleep(spec.load_s + (spec.pause_s if 4 <= lines < 6 else 0.0))
         loaded = super().load(unit, exclusive_groups, guard=guard)
         _write(spec.journal, "end")
         return loaded
+
+
+def _begun(journal: str) -> int:
+    return Path(journal).read_text().count("begin") if Path(journal).exists() else 0
 
 
 def _write(journal: str, event: str) -> None:
@@ -138,7 +147,9 @@ def test_more_models_than_cpus_have_several_loaders_each(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "_engine_resources", lambda *_: {"num_cpus": 0})  # as on GPUs, which Ray has none of
-    jobs = [job_of(maia_data, tmp_path / name, replicas=1, call_s=0.0, units=8, load_s=1.0) for name in "abc"]
+    jobs = [
+        job_of(maia_data, tmp_path / name, replicas=1, call_s=0.0, units=8, load_s=1.0, meet_s=120.0) for name in "abc"
+    ]
     with connect(None) as cluster, ThreadPoolExecutor(3) as threads:
         share: ClusterInfo = replace(cluster, cpus=2.0, is_shared=True)
         for future in [threads.submit(run_units, job, share, lambda _: None) for job in jobs]:
