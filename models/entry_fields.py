@@ -248,6 +248,12 @@ class EndpointSettings(StrictModel):
             raise ValueError("api_key_env must be the name of a variable, such as OPENAI_API_KEY, never the key")
         return value
 
+    @field_validator("prompt_cache", mode="before")
+    @classmethod
+    def _off(cls, value: object) -> object:
+        """Return the word `off`, which YAML 1.1 reads as false."""
+        return "off" if value is False else value
+
     @field_validator("extra_body")
     @classmethod
     def _only_further_fields(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:

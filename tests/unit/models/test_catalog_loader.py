@@ -205,6 +205,11 @@ qwen:
         assert (spec.tensor_parallel, spec.replicas.max, spec.limits.max_pixels) == (4, 8, 200704)
         assert spec.generation.max_new_tokens == 256
 
+    @pytest.mark.parametrize(("word", "meaning"), [("off", "off"), ("'off'", "off"), ("auto", "auto")])
+    def test_prompt_cache_is_written_as_the_contract_writes_it(self, word: str, meaning: str, tmp_path: Path) -> None:
+        text = f"a: {{engine: openai, model: m, base_url: http://x/v1, prompt_cache: {word}}}"
+        assert load_models([write(tmp_path, text)])["a"].prompt_cache == meaning
+
 
 @pytest.mark.parametrize(
     ("text", "message"),
