@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -94,6 +94,12 @@ def names(texts: str | Sequence[str] | None) -> tuple[str, ...]:
     """Split a comma-separated list, or those of a repeated flag; drop blanks and repeats."""
     text = texts if isinstance(texts, str) else ",".join(texts or ())
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def refuse(flags: Mapping[str, object], reason: str) -> None:
+    """Raise a UsageError for those of these flags that were given, which would do nothing."""
+    if given := [f"--{flag}" for flag, value in flags.items() if value]:
+        raise UsageError(f"{', '.join(given)}: {reason}")
 
 
 def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:

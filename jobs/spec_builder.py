@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 from jobs.flags import StressFlags, SweepFlags
 from jobs.model_checks import ModelChecks, Place, refuse_unable, runnable_models
-from jobs.options import names
+from jobs.options import names, refuse
 from models.catalog_loader import load_models, named_models, select_models, trust_remote_code
 from models.environment import ray_address
 from models.errors import YamlFileError
@@ -31,6 +32,7 @@ from pipelines.plan.stress.conditions import Condition
 from pipelines.storage.backend import is_remote, location_problem
 from pipelines.storage.store import Store
 
+_log = logging.getLogger(__name__)
 _UNUSED: Mapping[Stage, dict[str, Any]] = {
     Stage.PREDICT: {"judge": None, "judge_checks": 0, "scorers": None, "human": None},
     Stage.REPORT: {"judge": None, "judge_checks": 0, "scorers": None, "cost_limit": None},
@@ -81,7 +83,8 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
     if not is_there:
         flags = replace(flags, benchmarks=",".join(defined))
     local_files = [spec for spec in flags.human or () if not is_remote(parse_human_flag(spec)[1])]
-    _spec(replace(flags, judge=None, captioner=None, human=local_files), {}, names(flags.benchmarks), catalog)
+    elsewhere = replace(flags, judge=None, judge_checks=0, captioner=None, human=local_files)
+    _spec(elsewhere, {}, names(flags.benchmarks), catalog)
     return select_models(names(flags.models), catalog)
 
 
@@ -198,6 +201,8 @@ def _seconds(value: str | None) -> float | None:
 
 
 def _judges(flags: SweepFlags, catalog: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
+    if not names(flags.judge):
+        refuse({"judge-checks": flags.judge_checks}, "judges are asked again; name one by --judge")
     return named_models(names(flags.judge), catalog, "--judge")
 
 
@@ -229,6 +234,8 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
     for path in sorted(folder.glob("*/*.txt")):
         name = path.parent.name
         if name not in benchmarks:
+            if name not in benchmark_names():
+                _log.warning("--prompts %s: %s is no benchmark here, so that the text is not used", path, name)
             continue
         prompt_texts = benchmark(name).prompt_texts
         if path.stem not in prompt_texts:

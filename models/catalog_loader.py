@@ -138,8 +138,7 @@ def _with_paths(spec: ModelSpec, folder: Path) -> ModelSpec:
         return spec
     places = {name: [folder / path, path] for name in ("model", "adapter") if (path := _relative(getattr(spec, name)))}
     existing = {name: next((path for path in paths if path.exists()), None) for name, paths in places.items()}
-    found_paths = {name: str(path.absolute()) for name, path in existing.items() if path}
-    return spec.model_copy(update=found_paths) if found_paths else spec
+    return spec.model_copy(update={name: str(path.absolute()) for name, path in existing.items() if path})
 
 
 def _relative(name: str | None) -> Path | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import (
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -27,11 +28,11 @@ OptionalParameter: TypeAlias = Literal["temperature", "seed", "top_p", "logprobs
 """Parameters that an endpoint may refuse and that are then left out."""
 
 _REQUEST_FIELDS = frozenset(
-    {
-        *("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n"),
-        *REQUEST_OPTIONS,
-    }
+    ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n", *REQUEST_OPTIONS)
 )
+_PromptCache: TypeAlias = Annotated[
+    Literal["auto", "off"], BeforeValidator(lambda word: "off" if word is False else word)
+]
 
 
 class StrictModel(BaseModel):
@@ -217,7 +218,7 @@ class EndpointSettings(StrictModel):
     """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
     `run.json`: no secrets."""
     price: Price | None = None
-    prompt_cache: Literal["auto", "off"] = "auto"
+    prompt_cache: _PromptCache = "auto"
     """With `auto` one of the requests about a picture or clip is sent first, and the others follow its reply, so that a
     provider keeps what they share; `prompt_cache_key` and `cache_control` are sent where it documents them."""
     batch: bool = False  # send requests through the provider's batch endpoint; set by `--batch` too
@@ -247,12 +248,6 @@ class EndpointSettings(StrictModel):
         if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
             raise ValueError("api_key_env must be the name of a variable, such as OPENAI_API_KEY, never the key")
         return value
-
-    @field_validator("prompt_cache", mode="before")
-    @classmethod
-    def _off(cls, value: object) -> object:
-        """Return the word `off`, which YAML 1.1 reads as false."""
-        return "off" if value is False else value
 
     @field_validator("extra_body")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.flags import Json
-from jobs.options import names
+from jobs.options import names, refuse
 from pipelines.errors import UsageError
 
 
@@ -51,6 +51,7 @@ def compare(
     if explained:
         if (out_b is None) != published:
             raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")
+        refuse({"models": models}, "--explain takes the models of outputs as OUT:MODEL")
         from jobs.decisions.explain import explain
         from pipelines.decisions.explain.create import Selection
         from pipelines.decisions.explain.readings import READINGS
@@ -67,8 +68,7 @@ def compare(
         explain(out_a, out_b or "published", selection, as_json=json)
         return
     flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
-    if ignored := [f"--{flag}" for flag, value in {**flags, "data": data, "from": tool}.items() if value]:
-        raise UsageError(f"{', '.join(ignored)}: only with --explain; without it all that both scored is compared")
+    refuse({**flags, "data": data, "from": tool}, "only with --explain; without it all that both scored is compared")
     if published and out_b is None:
         show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
         return

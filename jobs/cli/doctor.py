@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
-from jobs.options import names
+from jobs.options import names, refuse
 from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.tables import table
 
@@ -33,6 +33,7 @@ def doctor(
     from models.environment import ray_address
 
     if eyes:
+        refuse({"models": models, "data": data, "out": out, "address": address}, "--eyes checks nothing else")
         return _show_eyes(eyes, models_file or [], as_json=json)
     known_names = load_models(models_file or [])
     chosen = select_models(names(models), known_names) if models else known_names

@@ -6,16 +6,14 @@ import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from jobs.flags import Json
+from jobs.options import refuse
 from jobs.output import print_json, print_line
 from pipelines.errors import UsageError
-
-if TYPE_CHECKING:
-    from pipelines.benchmarks.mate.generator.generate import GeneratedSummary
 
 _MAX_ROWS = 10_000  # of a sample table
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
@@ -32,8 +30,8 @@ def generate(
         ),
     ] = None,
     origin: Annotated[
-        str, typer.Option("--from", help="For table: benchmark whose drawn scenes the rows ask about: mate.")
-    ] = "mate",
+        str | None, typer.Option("--from", help="For table: benchmark whose drawn scenes the rows ask about. [mate]")
+    ] = None,
     like: Annotated[
         str | None,
         typer.Option(
@@ -42,43 +40,52 @@ def generate(
             "--examples takes the first ones.",
         ),
     ] = None,
-    objects: Annotated[str, typer.Option("--objects", help="Objects per scene: A-B, taken in turn, or one number.")] = (
-        "3-10"
-    ),
+    objects: Annotated[
+        str | None,
+        typer.Option("--objects", help="For mate: objects per scene: A-B, taken in turn, or one number. [3-10]"),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
     workers: Annotated[
-        int, typer.Option("--workers", help="Number of processes; the result does not depend on it.")
-    ] = 1,
+        int | None, typer.Option("--workers", help="For mate: number of processes; the result is the same. [1]")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name
-    from pipelines.benchmarks.mate.generator.generate import generate as generate_mate
 
     if benchmark not in ("mate", "table"):
         raise unknown_name("benchmark to generate", benchmark, ["mate", "table"])
     if "://" in out:
         raise UsageError(f"--out {out}: give a local folder; `ingest` takes it from there to any store")
-    if origin != "mate":
+    if origin not in (None, "mate"):
         raise unknown_name("origin of a table", origin, ["mate"])
     if benchmark == "table":
-        _sample_table(Path(out), 20 if examples is None else examples, seed, as_json=json)
-        return
-    if like is not None:
-        _twin(Path(out), like, examples, seed, workers, as_json=json)
-        return
-    if examples is None:
-        raise UsageError("generate mate: give the number of scenes, such as --examples 100")
+        refuse({"like": like, "objects": objects, "workers": workers}, "only of `generate mate`")
+    else:
+        refuse({"from": origin}, "only of `generate table`")
+    processes = 1 if workers is None else workers
     try:
-        summary = generate_mate(Path(out), _range(objects), examples, seed, workers)
+        if benchmark == "table":
+            _sample_table(Path(out), 20 if examples is None else examples, seed, as_json=json)
+        elif like is not None:
+            refuse({"objects": objects}, "the scenes of --like say how many objects there are")
+            _twin(Path(out), like, examples, seed, processes, as_json=json)
+        else:
+            _scenes(Path(out), "3-10" if objects is None else objects, examples, seed, processes, as_json=json)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror or error}") from error
-    if json:
-        print_json(_described(summary, seed))
+
+
+def _scenes(out: Path, objects: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:
+    from pipelines.benchmarks.mate.generator.generate import generate as generate_mate
+
+    if examples is None:
+        raise UsageError("generate mate: give the number of scenes, such as --examples 100")
+    summary = generate_mate(out, _range(objects), examples, seed, workers)
+    if as_json:
+        print_json({**asdict(summary), "out": str(out), "seed": seed})
     else:
-        print_line(
-            f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {summary.out}"
-        )
+        print_line(f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {out}")
 
 
 def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
@@ -86,10 +93,7 @@ def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
 
     if not 1 <= rows <= _MAX_ROWS:
         raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")
-    try:
-        pictures = write_sample_table(out, rows, seed)
-    except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror or error}") from error
+    pictures = write_sample_table(out, rows, seed)
     if as_json:
         print_json({"out": str(out), "rows": rows, "pictures": pictures, "seed": seed})
     else:
@@ -103,10 +107,7 @@ def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *
 
     dataset = Dataset.open(Store(like), "mate")
     samples = islice(dataset.samples(), examples)
-    try:
-        summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
-    except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror or error}") from error
+    summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
     if as_json:
         print_json({**asdict(summary), "out": str(out), "seed": seed})
     else:
@@ -123,14 +124,3 @@ def _range(text: str) -> tuple[int, int]:
         raise UsageError(f"--objects {text}: give a range such as 3-10, or one number")
     low = int(match[1])
     return low, int(match[2] or low)
-
-
-def _described(summary: GeneratedSummary, seed: int) -> dict[str, object]:
-    return {
-        "out": str(summary.out),
-        "seed": seed,
-        "scenes": summary.scenes,
-        "rows": summary.rows,
-        "tasks": summary.tasks,
-        "links": summary.links,
-    }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.flags import DataUri, Json
+from jobs.options import refuse
 from jobs.output import print_json, print_line
 from jobs.progress import Progress
 from models.errors import YamlFileError, suggest
@@ -31,7 +31,7 @@ def ingest(
     ],
     data: DataUri,
     column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
-    name: Annotated[str | None, typer.Option("--as", help="Name of the table benchmark.")] = (None),
+    name: Annotated[str | None, typer.Option("--as", help="Name of the table benchmark.")] = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -53,10 +53,11 @@ def ingest(
     """Read a benchmark as distributed, validate every row, write canonical shards."""
     from pipelines.storage.store import Store
 
-    flags = _TableFlags(name=name, kind=kind, columns=columns, split=split, column_map=column_map)
-    extra = [flag for flag, value in (("as", name), ("kind", kind), ("columns", columns), ("split", split)) if value]
-    if extra and benchmark != "table":
-        raise UsageError(f"--{extra[0]}: only `ingest table` takes it; {benchmark} has a form of its own")
+    if benchmark == "table":
+        refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
+    else:
+        of_tables = {"as": name, "kind": kind, "columns": columns, "split": split}
+        refuse(of_tables, f"only of `ingest table`; {benchmark} has a form of its own")
     with Progress(quiet=json) as progress:
         progress.phase(f"ingest {name or benchmark}", 0)
 
@@ -64,7 +65,7 @@ def ingest(
             progress.advance(1, 0)
 
         if benchmark == "table":
-            result = _read_table(source, Store(data), flags, advance)
+            result = _read_table(source, Store(data), name, kind, split, columns, advance)
         else:
             result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
@@ -107,36 +108,25 @@ def _read_benchmark(
     return ingest_benchmark(by_name(benchmark), Folder(source), data, column_map=columns, progress=progress)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TableFlags:
-    name: str | None
-    kind: str | None
-    columns: Path | None
-    split: str | None
-    column_map: Path | None
-
-
-def _read_table(source: str, data: Store, flags: _TableFlags, progress: Callable[[int], None]) -> IngestResult:
+def _read_table(
+    source: str,
+    data: Store,
+    name: str | None,
+    kind: str | None,
+    split: str | None,
+    columns: Path | None,
+    progress: Callable[[int], None],
+) -> IngestResult:
     from pipelines.benchmarks.known_tables import KINDS
     from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
     from pipelines.ingest.table import ingest_table
 
-    if not flags.name:
+    if not name:
         raise UsageError("ingest table: give the benchmark a name, such as --as my-questions")
-    if flags.column_map:
-        raise UsageError("--column-map: a table takes --columns FILE.yaml, which may say more")
-    if flags.kind and flags.kind not in KINDS:
-        raise UsageError(f"--kind: unknown kind {flags.kind!r}{suggest(flags.kind, KINDS)}")
+    if kind and kind not in KINDS:
+        raise UsageError(f"--kind: unknown kind {kind!r}{suggest(kind, KINDS)}")
     try:
-        given = read_columns_file(flags.columns) if flags.columns else ColumnsFile()
+        given = read_columns_file(columns) if columns else ColumnsFile()
     except YamlFileError as error:
         raise UsageError(f"--columns {error}") from error
-    return ingest_table(
-        source,
-        data,
-        name=flags.name,
-        kind=flags.kind or "",
-        split=flags.split or "",
-        columns=given,
-        progress=progress,
-    )
+    return ingest_table(source, data, name=name, kind=kind or "", split=split or "", columns=given, progress=progress)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs.flags import Json, ModelsFiles
+from jobs.options import refuse
 from jobs.output import print_json, print_line
 from jobs.tables import table
 from models.errors import suggest
@@ -28,8 +29,10 @@ def list_(
     """List what can be run."""
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
+    if what != "models":
+        refuse({"check": check, "models-file": models_file}, f"only of `vlmsweep list models`, not of {what}")
     if check:
-        _check_revisions(what, models_file or [], as_json=json)
+        _check_revisions(models_file or [], as_json=json)
         return
     headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what)
     if json:
@@ -68,12 +71,10 @@ def _model_list(models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[lis
     return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))
 
 
-def _check_revisions(what: str, models_files: Sequence[Path], *, as_json: bool) -> None:
+def _check_revisions(models_files: Sequence[Path], *, as_json: bool) -> None:
     from jobs.revision_check import BEHIND, CHECK_HEADS, check_revisions
     from models.catalog_loader import load_models
 
-    if what != "models":
-        raise UsageError(f"--check: only models have revisions; give `vlmsweep list models --check`, not {what}")
     rows = check_revisions(load_models(list(models_files)))
     if as_json:
         print_json([dict(zip(CHECK_HEADS, row, strict=True)) for row in rows])

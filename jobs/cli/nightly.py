@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.flags import NightlyFlags
-from jobs.options import names, takes
+from jobs.options import names, refuse, takes
 from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
 from jobs.tables import table
@@ -40,6 +40,8 @@ def nightly(flags: NightlyFlags) -> int:
     from pipelines.storage.store import Store
 
     specs = _specs(flags)
+    if not flags.policy:
+        refuse({"baseline": flags.baseline}, "is what lines of --policy compare with; give both, or neither")
     policy = read_policy(flags.policy) if flags.policy else None  # before the night, which an unusable one would waste
     history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")
     budget = Budget(usd=flags.budget_usd, hours=flags.budget_hours, gpu_hour_usd=flags.gpu_hour_usd)
@@ -82,7 +84,7 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     settings = ",".join(setting for explicit in joint.values() for setting in explicit)
     benchmarks = ",".join(name for name, explicit in joint.items() if explicit)
     text = replace(flags, models=flags.text_models, benchmarks=benchmarks, tasks=None, settings=settings)
-    text = replace(text, judge=None, captioner=None, scorers=None, human=None)
+    text = replace(text, judge=None, judge_checks=0, captioner=None, scorers=None, human=None)
     text_spec = build_run_spec(text, models_flag="--text-models")
     if both := sorted({*text_spec.models} & {*names(flags.models)}):
         raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
-from jobs.options import takes
+from jobs.options import refuse, takes
 from jobs.output import print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
 from pipelines.errors import UsageError
@@ -40,6 +40,7 @@ def score(flags: ScoreFlags) -> int:
     Accepts the flags of `run`, so that one file serves both. --dry-run shows what would be judged and scored.
     """
     if flags.predictions is None:
+        refuse({"from": flags.tool}, "names the harness that wrote --predictions, which is missing")
         return _run_stages(flags, "score")
     from jobs.spec_builder import external_spec
     from pipelines.sweep.external import score_external

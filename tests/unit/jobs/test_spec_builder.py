@@ -71,6 +71,14 @@ def test_wording_must_have_the_prompts_placeholders(tmp_path: Path, text: str, p
     assert build_run_spec(maia).prompts == {"maia": {"vsv-it-v1": '{a}, {b}: answer {"letter": "A"}'}}
 
 
+def test_texts_of_no_benchmark_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "maja").mkdir()
+    (tmp_path / "maja" / "vsv-it-v1.txt").write_text("{a} {b}")
+    maia = SweepFlags(models="random", benchmarks="maia", data="data", out="out", prompts=tmp_path, dry_run=True)
+    assert build_run_spec(maia).prompts == {}
+    assert "maja is no benchmark here, so that the text is not used" in caplog.text
+
+
 def gguf_flags(folder: Path, content: bytes | None) -> SweepFlags:
     if content is not None:
         (folder / "m.gguf").write_bytes(content)

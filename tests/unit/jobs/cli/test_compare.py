@@ -54,6 +54,11 @@ def test_flags_of_an_explanation_are_refused_without_it(capsys: pytest.CaptureFi
     assert "--metric, --tasks: only with --explain" in capsys.readouterr().err
 
 
+def test_an_explanation_takes_models_with_their_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "A", "B", "--explain", "--models", "a,b"]) == 2
+    assert "--models: --explain takes the models of outputs as OUT:MODEL" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["compare", "A"], ["compare", "A", "B", "--published"]])
 def test_one_output_needs_published_and_two_refuse_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 2

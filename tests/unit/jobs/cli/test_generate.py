@@ -137,6 +137,9 @@ def test_a_sample_table_is_ingested_whole(tmp_path: Path) -> None:
         (("mate", "--from", "maia", "--examples", "2"), "unknown origin of a table"),
         (("table", "--examples", "0"), "--examples 0"),
         (("mate",), "number of scenes"),
+        (("mate", "--from", "mate", "--examples", "2"), "--from: only of `generate table`"),
+        (("mate", "--like", "data", "--objects", "3"), "--objects: the scenes of --like say"),
+        (("table", "--workers", "2", "--objects", "3", "--like", "d"), "--like, --objects, --workers: only of"),
     ],
 )
 def test_a_wrong_flag_of_a_sample_table(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -235,6 +235,9 @@ def test_lists_are_cleaned() -> None:
     assert names(None) == ()
 
 
+SCORE = ["score", "--models", "random", "--benchmarks", "maia", "--data", "d", "--out", "o"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -243,6 +246,13 @@ def test_lists_are_cleaned() -> None:
         (["run", "--models", "random"], "--benchmarks"),
         (["list", "modles"], "models"),
         (["ingest", "maja", "x", "--data", "y"], "'maia'"),
+        (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--as, --kind: only of `ingest table`"),
+        (["ingest", "table", "x", "--data", "y", "--as", "z", "--column-map", "m"], "--column-map: a table takes"),
+        (["list", "settings", "--models-file", "m.yaml"], "--models-file: only of `vlmsweep list models`"),
+        (["list", "benchmarks", "--check"], "--check: only of `vlmsweep list models`, not of benchmarks"),
+        (["doctor", "--eyes", "random", "--models", "random", "--out", "o"], "--models, --out: --eyes checks nothing"),
+        ([*SCORE, "--from", "inspect"], "--from: names the harness that wrote --predictions"),
+        ([*SCORE, "--judge-checks", "3"], "--judge-checks: judges are asked again; name one by --judge"),
     ],
 )
 def test_usage_errors_end_with_2_and_one_message(

@@ -77,6 +77,7 @@ def test_group_of_models_leaves_text_models_and_what_cannot_run_out(
         (("--models", "fits:80GB", "--text-models", "fits:80GB"), "--text-models names all of these"),
         (("--text-models", "t", "--benchmarks", "mate"), "none of these benchmarks"),
         (("--human", "vague=answers.csv"), "vague"),
+        (("--baseline", "out"), "--baseline: is what lines of --policy compare with"),
     ],
 )
 def test_unusable_flags_end_with_2(
