@@ -78,6 +78,7 @@ class RawSample:
     cluster: str = ""  # what shares media or origin: the unit that intervals and tests count
     media: tuple[MediaFile, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)  # the benchmark's own fields, JSON types only
+    place: str = ""  # its place in the file, as a rejection names it; '': its id is enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,14 +137,13 @@ def _collect(
             reason = "the id or the category contains half a surrogate pair"
             rejections.append(Rejection(file=item.file, item=repr(item.sample_id)[1:-1], reason=reason))
         elif item.sample_id in samples:
-            rejections.append(
-                Rejection(file=item.file, item=item.sample_id, reason="duplicate id; the first row of this id is kept")
-            )
+            reason = "duplicate id; the first row of this id is kept"
+            rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=reason))
         else:
             try:
                 samples.add(_write_sample(item, writer))
             except DecodeError as error:
-                rejections.append(Rejection(file=item.file, item=item.sample_id, reason=str(error)))
+                rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=str(error)))
     return rejections, notices
 
 

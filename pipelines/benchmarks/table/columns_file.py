@@ -64,7 +64,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
 def _columns(path: Path, key: str, role: str, value: Any) -> tuple[str, ...]:
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
-        raise SourceError(f"{path}: {key} must be the name of a column, not {value!r}")
+        raise SourceError(f"{path}: {key} must be the name of a column, not {value!r}; YAML reads No as false")
     if len(names) > 1 and not may_have_several(role):
         raise SourceError(f"{path}: {key} must be one column, not {len(names)}")
     return tuple(str(name) for name in names)

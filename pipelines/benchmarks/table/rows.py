@@ -70,6 +70,7 @@ class RowReader:
             cluster=self._text(row, "cluster"),
             media=media,
             data=data,
+            place=self._item(where, row),
         )
 
     def _cells(self, row: Mapping[str, Any], role: str) -> list[Any]:
@@ -81,8 +82,7 @@ class RowReader:
         return as_text(cells[0], role) if cells else ""
 
     def _hint(self, row: Mapping[str, Any]) -> dict[str, str]:
-        hint = self._text(row, "hint")
-        return {"hint": hint} if hint else {}
+        return {"hint": hint} if (hint := self._text(row, "hint")) else {}
 
     def _answer(self, row: Mapping[str, Any]) -> dict[str, Any]:
         cells = self._cells(row, "answer")

@@ -175,7 +175,7 @@ def test_a_bad_row_is_one_rejection_and_the_rest_stays(tmp_path: Path, row: dict
     (rejection,) = result.rejections
     assert reason in rejection.reason
     assert rejection.file == "q.jsonl"
-    assert "duplicate" in reason or rejection.item.startswith("line 4")
+    assert rejection.item == f"line 4, {row.get('id', 'bad')}"
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,7 @@ def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
     reasons = " | ".join(row.reason for row in result.rejections)
     for part in ("no such file", "cannot be decoded", "not fetched", "no picture"):
         assert part in reasons
+    assert sorted(row.item for row in result.rejections) == ["line 10", "line 6", "line 7", "line 8", "line 9"]
 
 
 def test_a_column_of_splits_chooses_rows(tmp_path: Path) -> None:
@@ -345,6 +346,7 @@ def test_a_columns_file_maps_names_and_words(tmp_path: Path) -> None:
         ("headline: acuracy\n", "kind yes-no has no metric 'acuracy'; it has accuracy, f1"),
         ("headline: anls\n", "kind yes-no has no metric 'anls'"),
         ("question: [a, b]\n", "question must be one column"),
+        ("id: No\n", "id must be the name of a column, not False; YAML reads No as false"),
         ("- a\n", "not a mapping"),
         ("prompt: 'Look: {qestion}'\n", "unknown placeholder {qestion}; did you mean 'question'"),
         ("prompt: 'Look.'\n", "lacks {question}"),
