@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from jobs.export.files import portable_name
 from jobs.export.rows import ExportedRun, RowReader
 from jobs.site.folder import SiteFolder
 from jobs.site.samples import TEXT_LIMITS, Samples
@@ -23,22 +24,26 @@ from jobs.view.prompts import ShownMedia
 from jobs.view.report_files import report_file, report_names
 from models.scratch import scratch
 from pipelines.clean_text import clean
-from pipelines.errors import DatasetError
+from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Dataset
+from pipelines.leaderboard.create import CSV_FILE, PAGE, join_outputs, leaderboard_csv, leaderboard_page
 from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
 from pipelines.rendering.environment import environment, inline_file
+from pipelines.storage.backend import short_labels
 from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.store import Store
 
 log = logging.getLogger("vlmsweep")
 
 SAMPLES: Final = "samples.html"
+_OUTPUTS: Final = "outputs.html.j2"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _MAX_CHOICES: Final = 300  # of a filter
 _BEING_WRITTEN: Final = (
-    "A run was writing this output, or had been cut off, when the site was made: answers may be missing, and the "
-    "report may be older than the answers."
+    "A run was writing this output, or was cut off: answers may be missing, the report may be older."
 )
+_DATA_GONE: Final = "its samples are left out, because the data that it was asked about are gone or have changed."
 _NO_REPORT: Final = "The output has no report yet; `vlmsweep report` writes it."
 
 
@@ -53,28 +58,50 @@ class BuiltSite:
 
 
 def build_site(
-    out: str, to: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str], with_media: bool
+    outs: Sequence[str], to: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str], with_media: bool
 ) -> BuiltSite:
-    """Write the report and the samples of an output as a static site into a folder that is new or ours.
+    """Write reports, samples and leaderboard of outputs as a static site: of several each in a folder of its own.
 
-    Raises:
-        UsageError: the folder is not ours, the output holds no run, or too many answers for a page.
-        DatasetError: no entry's data are where the run read them.
+    Raises UsageError where the folder is not ours, an output holds no run, or has too many answers for a page, and
+    DatasetError where no entry's data are where the run read them.
     """
-    folder = SiteFolder(to)
-    run = ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks)
+    folder, outs = SiteFolder(to), list(dict.fromkeys(outs))
+    load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
+    runs = [ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks) for out in outs]
+    places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
     with ExitStack() as stack:
-        plans = stack.enter_context(PlanStore.reading(run.out))
         temporary = stack.enter_context(scratch())
-        media = MediaReader(temporary)
+        media, staged, rows = MediaReader(temporary), temporary / "site", 0
         stack.callback(media.close)
-        staged = temporary / "site"
-        builder = _Builder(run, RowReader(run, plans), _Media(media, staged) if with_media else None)
-        _write_report(Output(0, "", run.out, data), run, staged)
-        rows = builder.write(staged)
+        has_board = _write_board(outs, runs, benchmarks, staged)
+        for run, place in zip(runs, places.values(), strict=True):
+            reader = RowReader(run, stack.enter_context(PlanStore.reading(run.out)))
+            at, board = staged / place, f"{'../' if place else ''}{PAGE}" if has_board else ""
+            output = Output(0, "", run.out, data)
+            for name in report_names(output):
+                _write(at / name, _without_places([run], report_file(output, name, _address).content))
+            rows += _Builder(run, reader, _Media(media, at) if with_media else None, board).write(at)
+        if len(outs) > 1:
+            (style, source), template = inline_file("report.css"), environment("jobs.site").get_template(_OUTPUTS)
+            page = template.render(style=style, source=source, has_board=has_board, places=places)
+            _write(staged / "index.html", page.encode("utf-8", "replace"))
         size = sum(path.stat().st_size for path in staged.rglob("*") if path.is_file())
         files = folder.publish(staged)
     return BuiltSite(index=str(folder.path / "index.html"), rows=rows, files=files, bytes=size)
+
+
+def _write_board(outs: Sequence[str], runs: Sequence[ExportedRun], benchmarks: Sequence[str], staged: Path) -> bool:
+    """Write the leaderboard of outputs; return whether their reports have numbers for one."""
+    reported = [out for out, run in zip(outs, runs, strict=True) if run.metrics]
+    try:
+        board = join_outputs(reported, benchmarks, allow_mixed=True)
+    except UsageError as error:
+        log.warning("the site has no leaderboard: %s", error if reported else "no output has a report")
+        return False
+    texts = {PAGE: leaderboard_page(board.rows, board.conflicts), CSV_FILE: leaderboard_csv(board.rows)}
+    for name, text in texts.items():
+        _write(staged / name, _without_places(runs, text.encode("utf-8", "backslashreplace")))
+    return True
 
 
 class _Media:
@@ -104,9 +131,8 @@ class _Media:
         except DatasetError as error:
             log.warning("%s; the site is written without it", error)
             return ""
-        name = (
-            f"media/{medium.sha256}{f'-{frames}' if frames else ''}{f'-{medium.change}' if medium.change else ''}.jpg"
-        )
+        suffix = "".join(f"-{part}" for part in (frames, medium.change) if part)
+        name = f"media/{medium.sha256}{suffix}.jpg"
         _write(self._staged / name, content)
         return name
 
@@ -114,8 +140,8 @@ class _Media:
 class _Builder:
     """Collects the samples of a run, and writes their page."""
 
-    def __init__(self, run: ExportedRun, reader: RowReader, media: _Media | None) -> None:
-        self._run, self._reader, self._media = run, reader, media
+    def __init__(self, run: ExportedRun, reader: RowReader, media: _Media | None, board: str) -> None:
+        self._run, self._reader, self._media, self._board = run, reader, media, board
         self._samples = Samples()
         self._notes = [_BEING_WRITTEN] if run.out.exists(LOCK) else []
 
@@ -143,10 +169,7 @@ class _Builder:
             except DatasetError as error:
                 problems.append(error)
                 log.warning("%s; the samples of %s are left out of the site", error, entry.model)
-                self._notes.append(
-                    f"{entry.benchmark} {entry.model}: its samples are left out, because the data that it was asked "
-                    "about are gone or have changed."
-                )
+                self._notes.append(f"{entry.benchmark} {entry.model}: {_DATA_GONE}")
                 continue
             for row in self._reader.rows(entry):
                 self._samples.add(row, entry, [self._medium(medium, dataset) for medium in row.media])
@@ -156,10 +179,8 @@ class _Builder:
 
     def _medium(self, medium: ShownMedia, dataset: Dataset) -> dict[str, str]:
         fields = {"kind": medium.kind, **({"change": medium.changed} if medium.changed else {})}
-        if medium.blank:
-            fields["blank"] = medium.blank
-        elif self._media is None:
-            fields["left_out"] = "1"
+        if medium.blank or self._media is None:
+            fields |= {"blank": medium.blank} if medium.blank else {"left_out": "1"}
         elif name := self._media.name(medium, dataset):
             fields["src"] = name
         return fields
@@ -175,33 +196,21 @@ class _Builder:
         )
         facts = {"models": list(samples.models), "starts": starts, "items": len(samples.items), "outcomes": OUTCOMES}
         choices = {name: samples.values(name)[:_MAX_CHOICES] for name in ("benchmark", "task", "setting", "category")}
-        return str(
-            environment("jobs.site")
-            .get_template("samples.html.j2")
-            .render(
-                policy=policy,
-                styles=(base, css),
-                script=script,
-                notes=notes,
-                has_report=has_report,
-                rows=samples.rows,
-                facts=json.dumps(facts),
-                choices={**choices, "model": list(samples.models)},
-                outcomes=OUTCOMES,
-                items=len(samples.items),
-            )
-        )
+        parts = {"policy": policy, "styles": (base, css), "script": script, "notes": notes, "board": self._board}
+        counts = {"has_report": has_report, "rows": samples.rows, "items": len(samples.items), "outcomes": OUTCOMES}
+        choices = {**choices, "model": list(samples.models)}
+        template = environment("jobs.site").get_template("samples.html.j2")
+        return str(template.render(**parts, **counts, facts=json.dumps(facts), choices=choices))
 
 
-def _write_report(output: Output, run: ExportedRun, staged: Path) -> None:
-    """Write the report's files, without locations, and with links to the page of samples."""
-    places = {run.out.uri, run.run.sweep.data, *(entry.data for entry in run.entries)} - {""}
+def _without_places(runs: Sequence[ExportedRun], content: bytes) -> bytes:
+    """Return a page without the locations of runs and their data."""
+    of_runs = ((run.out.uri, run.run.sweep.data, *(entry.data for entry in run.entries)) for run in runs)
+    places = {place for of_run in of_runs for place in of_run} - {""}
     texts = sorted({form for place in places for form in (place, escape(place))}, key=len, reverse=True)
     # A short one, such as /d, is no part of a tag, a name or a hash.
     hidden = re.compile(rf"(?<![\w/<+=.-])(?:{'|'.join(map(re.escape, texts))})(?![\w+=-])".encode())
-    for name in report_names(output):
-        content = report_file(output, name, _address).content
-        _write(staged / name, hidden.sub("\N{HORIZONTAL ELLIPSIS}".encode(), content))
+    return hidden.sub("\N{HORIZONTAL ELLIPSIS}".encode(), content)
 
 
 def _address(_page: str, query: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from jobs.output import print_json, print_line
 
 
 def site(
-    out: Annotated[str, typer.Argument(help="The --out of a run: a folder or s3://bucket/key.")],
+    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
     to: Annotated[str, typer.Option("--to", help="A new local folder, or one that `site` wrote.")],
     data: Annotated[
         str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
@@ -28,7 +28,7 @@ def site(
     ] = True,
     json: Json = False,
 ) -> None:
-    """Write the report and all samples with their answers as a static site, which needs no server and no network."""
+    """Write reports, leaderboard and all samples with their answers as a static site, without server and network."""
     from jobs.site.build import build_site
 
     built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)

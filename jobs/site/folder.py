@@ -10,10 +10,8 @@ from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
-MARKER: Final = ".vlmsweep-site"
-"""Lines `sha256  path`, as `sha256sum` writes them."""
-_Files = set[tuple[str, str]]
-"""Hash and path of files."""
+MARKER: Final = ".vlmsweep-site"  # lines `sha256  path`, as `sha256sum` writes them
+_Files = set[tuple[str, str]]  # hash and path
 
 
 class SiteFolder:
@@ -38,8 +36,7 @@ class SiteFolder:
     def publish(self, staged: Path) -> int:
         """Copy the files of a folder here, delete those of the last call that it lacks; return the number of files.
 
-        Raises:
-            UsageError: a file in the way was not written by `site`, or has changed since; nothing was written then.
+        UsageError, before any is written, where one in the way was not written by `site`, or has changed since.
         """
         files = {path.relative_to(staged).as_posix(): path for path in sorted(staged.rglob("*")) if path.is_file()}
         hashes = {path: _sha256(file) for path, file in files.items()}

@@ -13,19 +13,15 @@ from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
 
 MAX_ROWS: Final = 200_000
-CHUNK_BYTES: Final = 400_000
-"""Of a script: the first list waits for one alone."""
-MAX_BYTES: Final = 28_000_000
-"""Of all scripts, where texts can be cut to keep within it."""
-TEXT_LIMITS: Final = (4_000, 2_000, 1_000, 500, 250)
-"""Characters of one text: the first limit with which all scripts keep within `MAX_BYTES`."""
+CHUNK_BYTES: Final = 400_000  # of a script: the first list waits for one alone
+MAX_BYTES: Final = 28_000_000  # of all scripts, where texts can be cut to keep within it
+TEXT_LIMITS: Final = (4_000, 2_000, 1_000, 500, 250)  # characters of a text: the first that keeps within `MAX_BYTES`
 _LINE: Final = 240  # characters of the question in a list
 _TEXTS: Final = ("prompt", "output", "reasoning", "read")
 _LISTS: Final = ("expected", "steps")
 _KEY: Final = ("benchmark", "task", "setting", "variant", "sample_id", "prompt_set")
 
-Text = str | tuple[str, int]
-"""A text, or its beginning and the number of characters that were cut."""
+Text = str | tuple[str, int]  # a text, or its beginning and the number of characters that were cut
 
 
 class Samples:
@@ -114,14 +110,9 @@ def _prompt(steps: ShownSteps) -> str:
     turns = []
     for step in steps:
         for role, parts in step:
-            text = "".join(
-                f"[{part.media.kind}] "
-                if part.media
-                else f"[answer {part.step + 1}]"
-                if part.step is not None
-                else part.text
-                for part in parts
-            )
+            texts = [part.text if part.step is None else f"[answer {part.step + 1}]" for part in parts]
+            named = zip(parts, texts, strict=True)
+            text = "".join(f"[{part.media.kind}] " if part.media else text for part, text in named)
             turns.append(text if role == "user" else f"[{role}] {text}")
     return "\n\n".join(turns)
 

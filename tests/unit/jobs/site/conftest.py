@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from jobs.cli.main import run
 from pipelines.plan.stored_plan import PlanRow
+from pipelines.storage.store import Store
+from tests.support.leaderboard_output import metric
 from tests.support.viewer_output import HOSTILE, Answer, write_output, write_report
 
 SECRET = "sk-1234567890"
@@ -29,6 +32,7 @@ def out(maia_data: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two models on two clips, and a report."""
     uri = write_output(str(tmp_path_factory.mktemp("site") / "results"), maia_data, [MODEL, "long"], answer)
     write_report(uri, MODEL, HOSTILE)
+    Store(uri).put("report/metrics.json", json.dumps([metric(MODEL, 0.5)]).encode())
     return uri
 
 
