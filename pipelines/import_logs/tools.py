@@ -83,7 +83,7 @@ def tool_named(name: str) -> Tool:
     for tool in TOOLS:
         if tool.name == name:
             return tool
-    raise UsageError(f"--from: unknown tool {name!r}{suggest(name, TOOL_NAMES)}; there are {', '.join(TOOL_NAMES)}")
+    raise UsageError(f"--from: unknown tool {name!r}{suggest(name, TOOL_NAMES)}")
 
 
 def tool_files(path: Path, name: str | None) -> list[tuple[Tool, Path]]:

@@ -28,6 +28,7 @@ _REMEDIES: Final = {
     "http_404": "check `base_url` and `model` of its entry; then run again",
     "http_429": "lower requests_per_minute of its entry, or wait for the quota; then run again",
     "unsupported": "the engine cannot do what the entry asks: change `generation` of its entry, or the engine",
+    "no_output": "write the missing outputs into the file of answers, and score it again",
     "injected": "the entry's `faults` asks for it",
 }
 
@@ -39,10 +40,8 @@ class FailureReason:
     model: str
     error_type: str
     rows: int
-    example: str
-    """Benchmark, task, setting and sample of the first."""
-    message: str
-    """Of the first."""
+    example: str  # benchmark, task, setting and sample of the first
+    message: str  # of the first
     remedy: str
 
     @property

@@ -127,8 +127,8 @@ def replace_metric(key: MetricKey, metric: str) -> MetricKey:
 def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
     """Return the numbers that both have: of the metric that is named, else of the first main one that they have."""
     of_sides = [_whole_keys(side) for side in (a, b)]
-    check_names("task", selection.tasks, sorted({key.task for keys in of_sides for key in keys}))
-    check_names("setting", selection.settings, sorted({key.setting for keys in of_sides for key in keys}))
+    check_names("task", selection.tasks, sorted({key.task for keys in of_sides for key in keys} - {""}))
+    check_names("setting", selection.settings, sorted({key.setting for keys in of_sides for key in keys} - {""}))
     selected = [
         [
             key

@@ -65,7 +65,7 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
 def _of_output(side: OutputSide, model: str) -> OutputSide:
     models = sorted({entry.model for entry in side.run.entries})
     if model and model not in models:
-        raise UsageError(f"{side.out.uri}: no model {model!r}{suggest(model, models)}; there are {', '.join(models)}")
+        raise UsageError(f"{side.out.uri}: no model {model!r}; there are {', '.join(models)}")
     return OutputSide(side.out, side.run, model)
 
 

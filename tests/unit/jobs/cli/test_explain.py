@@ -193,6 +193,7 @@ def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.C
         (["{out}:a", "{out}:c"], "no model 'c'"),
         (["{out}:a", "{out}:x:y", "--metric", "acuracy"], "did you mean 'accuracy'"),
         (["{out}:a", "{out}:x:y", "--reading", "vlmeval"], "did you mean 'vlmevalkit'"),
+        (["{out}:a", "{out}:x:y", "--settings", "zzz"], "unknown setting 'zzz'; known: default"),
         (["{out}:a", "{out}:x:y", "--benchmarks", "aske"], "aske is not in both"),
         (["{out}:a", "{out}/none"], "neither the --out of a run"),
         (["{out}", "{out}"], "which models are meant is not clear"),

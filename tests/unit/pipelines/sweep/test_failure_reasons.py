@@ -43,6 +43,12 @@ def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None
     assert lines[4] == "    run the same command again: failed rows alone are sent again"
 
 
+def test_output_missing_in_a_file_of_answers_is_not_sent_again(out: Store) -> None:
+    write(out, "a" * 24, ("a", "no_output"))
+    (reason,) = failure_reasons(out, [count(1)])
+    assert reason.remedy == "write the missing outputs into the file of answers, and score it again"
+
+
 def test_row_that_a_later_part_answers_has_not_failed(out: Store) -> None:
     write(out, "a" * 24, ("a", "media"), ("b", "media"))
     write(out, "b" * 24, ("a", ""))
