@@ -16,33 +16,34 @@ MAX_BYTES = 64 << 20
 class _StrictLoader(yaml.SafeLoader):
     """A loader that rejects repeated keys: YAML silently lets the last of two equal keys win."""
 
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        """Open a bracket, unless so many are open that the loader, whose time grows with their square, takes long."""
+        if self.flow_level >= 100:
+            raise _RefusedError(problem="more than 100 brackets are open at once", problem_mark=self.get_mark())
+        super().fetch_flow_collection_start(token)
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Compose a mapping; the error of a repeated key names both lines."""
         node = super().compose_mapping_node(anchor)
         first: dict[str, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in first:
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in first:
                 problem = f"key {key.value!r} is given twice, first on line {first[key.value]}"
-                raise _RepeatedKeyError(problem=problem, problem_mark=key.start_mark)
-            if isinstance(key, yaml.ScalarNode):
-                first[key.value] = key.start_mark.line + 1
+                raise _RefusedError(problem=problem, problem_mark=key.start_mark)
+            first[key.value] = key.start_mark.line + 1
         return node
 
 
-class _RepeatedKeyError(yaml.MarkedYAMLError):
+class _RefusedError(yaml.MarkedYAMLError):
     pass
 
 
 class _VerbatimLoader(_StrictLoader):
     """A loader that keeps numbers and dates as text: YAML 1.1 reads `1:30` as 90 and `010` as 8."""
 
-
-def _text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
-    return str(loader.construct_scalar(node))
-
-
-for _tag in ("int", "float", "timestamp"):
-    _VerbatimLoader.add_constructor(f"tag:yaml.org,2002:{_tag}", _text)
+    yaml_constructors = yaml.SafeLoader.yaml_constructors | dict.fromkeys(
+        [f"tag:yaml.org,2002:{tag}" for tag in ("int", "float", "timestamp")], yaml.SafeLoader.construct_yaml_str
+    )
 
 
 def read_yaml(
@@ -56,14 +57,13 @@ def read_yaml(
     text = read_text(path, file_kind)
     strict = getattr(yaml, "CSafeLoader", _StrictLoader) if is_shipped else _StrictLoader
     try:
-        tree = yaml.compose(text, Loader=strict)
-        return yaml.load(text, Loader=_VerbatimLoader if verbatim else strict), tree  # noqa: S506  all are safe
+        return yaml.load(text, Loader=_VerbatimLoader if verbatim else strict), yaml.compose(text, Loader=strict)  # noqa: S506  all are safe
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # ValueError: text in the form of a date that no calendar has; RecursionError: a thousand brackets.
+        # ValueError: text in the form of a date that no calendar has; RecursionError: hundreds of lists in one another.
         problem, line = " ".join(str(error).split()), ""
         if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
             problem, line = error.problem or str(error.context), f":{error.problem_mark.line + 1}"
-        prefix = "" if isinstance(error, _RepeatedKeyError) else "not valid YAML: "
+        prefix = "" if isinstance(error, _RefusedError) else "not valid YAML: "
         raise YamlFileError(f"{path}{line}: {prefix}{problem}") from error
 
 

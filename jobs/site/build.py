@@ -69,6 +69,8 @@ def build_site(
     load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
     runs = [ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks) for out in outs]
     places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
+    if len({*places.values(), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # two names become one, or a page's
+        places = {label: f"{number}-{name}" for number, (label, name) in enumerate(places.items(), 1)}
     with ExitStack() as stack:
         temporary = stack.enter_context(scratch())
         media, staged, rows = MediaReader(temporary), temporary / "site", 0

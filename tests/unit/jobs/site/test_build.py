@@ -126,6 +126,14 @@ def test_outputs_have_a_folder_each_and_one_leaderboard(out: str, maia_data: str
     test_secrets_and_locations_are_left_out(folder, out, maia_data)
 
 
+def test_outputs_whose_names_become_one_have_a_folder_each(out: str, maia_data: str, tmp_path: Path) -> None:
+    other, folder = write_output(str(tmp_path / "a b"), maia_data, ["third"]), tmp_path / "site"
+    same = shutil.copytree(out, tmp_path / "a_b")
+    assert run(["site", str(same), other, "--to", str(folder), "--no-media"]) == 0
+    assert [len(items(folder / name)) > 0 for name in ("1-a_b", "2-a_b")] == [True, True]
+    assert 'href="2-a_b/index.html"' in (folder / "index.html").read_text(encoding="utf-8")
+
+
 def test_output_without_report_that_is_being_written_is_shown_with_notes(out: str, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(out, tmp_path / "copy"))
     shutil.rmtree(copy / "report")
