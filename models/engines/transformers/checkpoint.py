@@ -89,9 +89,10 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
 
 def warn_of_emulation(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return a warning where this processor has no instructions for the weights' dtype."""
-    dtype, of_mkldnn = checkpoint.model.dtype, torch.ops.mkldnn
-    fast = {torch.bfloat16: of_mkldnn._is_mkldnn_bf16_supported, torch.float16: of_mkldnn._is_mkldnn_fp16_supported}  # noqa: SLF001
-    if checkpoint.device.type != "cpu" or dtype not in fast or fast[dtype]():
+    dtype = checkpoint.model.dtype
+    kind = {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype)
+    is_supported = getattr(torch.ops.mkldnn, f"_is_mkldnn_{kind}_supported", None)  # none where torch has no oneDNN
+    if checkpoint.device.type != "cpu" or is_supported is None or is_supported():
         return ()
     return (f"this processor emulates {dtype}: some 8 times slower than `dtype: float32`, in half of its memory",)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -173,13 +174,21 @@ def test_setting_of_torchs_allocator_exists() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "has_instructions", "warned"),
-    [("bfloat16", False, True), ("bfloat16", True, False), ("float16", False, True), ("float32", False, False)],
+    [
+        ("bfloat16", False, True),
+        ("bfloat16", True, False),
+        ("float16", False, True),
+        ("float32", False, False),
+        ("bfloat16", None, False),
+    ],
 )
 def test_dtype_that_the_processor_emulates_is_said(
-    dtype: str, has_instructions: bool, warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+    dtype: str, has_instructions: bool | None, warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in ("bf16", "fp16"):
-        monkeypatch.setattr(torch.ops.mkldnn, f"_is_mkldnn_{kind}_supported", lambda: has_instructions)
+    of_mkldnn = {f"_is_mkldnn_{kind}_supported": lambda: has_instructions for kind in ("bf16", "fp16")}
+    if has_instructions is None:
+        of_mkldnn = {}
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**of_mkldnn))
     warnings = TransformersEngine(spec_of(folder, dtype=dtype)).warnings
     assert [f"this processor emulates torch.{dtype}" in text and "`dtype: float32`" in text for text in warnings] == (
         [True] if warned else []
