@@ -82,7 +82,8 @@ class JointOutput:
             warnings = list(notes)
             if people:  # with the judge, which their own words may need
                 scoring = replace(sweep, stages=frozenset([Stage.SCORE]))
-                warnings += score_and_report(scoring, replace(run, entries=tuple(people))).warnings
+                scored = score_and_report(scoring, replace(run, entries=tuple(people)))
+                warnings += [*scored.warnings, *scored.unavailable]
             prune_plans(sweep.context, run.entries)
             installed = benchmark_names()  # a plug-in may have been removed since its pairs were measured
             shown = tuple(

@@ -97,9 +97,7 @@ def run_night(
         pinned = _pin_tonight(specs)
         specs = [part.spec for part in pinned]
         result.warnings += dict.fromkeys(warning for part in pinned for warning in part.warnings)
-        statuses = [
-            status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days, now=start)
-        ]
+        statuses = [each for spec in specs for each in due_pairs(spec, history, refresh_days=refresh_days, now=start)]
         due = [status for status in statuses if status.why]
         with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
             night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
@@ -152,8 +150,7 @@ class _Night:
                 self._run_model(model, [pair.status for pair in of_model])
             else:
                 why = "waits: earlier models took more of the budget than estimated"
-                late = [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
-                self.result.pairs += late
+                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
 
     def check_judge(self) -> None:
         """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""
@@ -185,6 +182,8 @@ class _Night:
         before, start = usage(sweep), time.monotonic()
         try:
             result = run_sweep(sweep, progress=self.progress)
+            if result.unavailable:  # the judge: verdicts of the last measurement stay
+                raise ModelUnavailableError("; ".join(result.unavailable))
             costs = self._costs(sweep, result, before, time.monotonic() - start)
             items = self.joint.items()
             is_complete = spec.fail_on_error.allows(result.failed, max(result.requests, 1))

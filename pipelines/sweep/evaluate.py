@@ -8,7 +8,7 @@ from functools import partial
 
 from pipelines.benchmarks.known_tables import known_tables
 from pipelines.decisions.explain.published import with_own_rows
-from pipelines.errors import DatasetError, ModelUnavailableError
+from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
@@ -28,11 +28,12 @@ def score_and_report(
 ) -> SweepResult:
     """Score and report all entries of `run`, where that is among the sweep's stages.
 
-    The report shows the `warnings`, and why models are `unavailable`. Raises UsageError, before the report, for labels
-    of `--human` whose answers no judge has judged, and ModelUnavailableError, after it, for judges.
+    The report shows the `warnings`, and why models, judges too, are `unavailable`. Raises UsageError, before it, for
+    labels of `--human` whose answers no judge has judged.
     """
     notes = list(warnings)
-    result = SweepResult(warnings=notes, unavailable=list(unavailable), spending=sweep.costs)
+    missing = list(unavailable)
+    result = SweepResult(warnings=notes, unavailable=missing, spending=sweep.costs)
     if not {Stage.SCORE, Stage.REPORT} & sweep.stages:
         notes += run.with_warnings(sweep.costs.warnings).notes()
         return result
@@ -42,13 +43,14 @@ def score_and_report(
     entries, skipped = _usable_entries(context, run.entries)
     notes += skipped
     problems, gone = score_entries(sweep, entries) if Stage.SCORE in sweep.stages else ([], [])
+    missing += gone
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)
         context.progress.phase("report", len(entries))
         reduced = reduce_all(context, entries, sweep.cluster)
-        remarks, explain = Remarks([*notes, *unavailable, *gone], problems), partial(with_own_rows, context.out, run)
+        remarks, explain = Remarks([*notes, *missing], problems), partial(with_own_rows, context.out, run)
         publish(context.out, run, reduced, remarks, costs=sweep.costs, explain=explain)
         context.progress.advance(len(entries), 0)
         result = replace(
@@ -58,8 +60,6 @@ def score_and_report(
             judge_failed=sum(results.judge_failed for results in reduced),
             report=f"{context.out.uri}/report/index.html",
         )
-    if gone:
-        raise ModelUnavailableError("; ".join(gone))
     return result
 
 

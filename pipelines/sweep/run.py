@@ -32,7 +32,7 @@ def run_sweep(
         LockedError: another run writes the same output.
         UsageError: no model is named, or a row of a human file cannot be used.
         UnknownRevisionError: the hub does not know a model or its revision.
-        ModelUnavailableError: a judge (after the report), a named scorer, or every model of the sweep is unavailable.
+        ModelUnavailableError: a named scorer, or every model of the sweep is unavailable.
     """
     if not spec.models:
         raise UsageError("this sweep names no model: give `models` at least one; see `vlmsweep list models`")

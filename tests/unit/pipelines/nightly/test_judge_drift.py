@@ -94,6 +94,23 @@ def test_other_verdicts_as_often_accepted_are_a_share_and_no_alarm(night: Callab
     assert not drift.is_alarm
 
 
+def test_judge_that_is_gone_fails_the_pair_and_keeps_the_numbers_of_an_earlier_night(
+    night: Callable[..., NightlyResult], tmp_path: Path
+) -> None:
+    night(JUDGE, 10)
+    metrics = tmp_path / "out" / "report" / "metrics.json"
+    earlier = json.loads(metrics.read_text())
+    gone = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
+    result = night(gone, 10)
+    (pair,) = result.pairs
+    assert pair.state == "failed"
+    assert "model 'judge': " in pair.why
+    assert any("the judge was not checked: model 'judge': " in warning for warning in result.warnings)
+    assert json.loads(metrics.read_text()) == earlier
+    assert [pair.state for pair in night(JUDGE, 10).pairs] == ["ran"]
+    assert json.loads(metrics.read_text()) == earlier
+
+
 def test_dry_run_states_what_judging_again_costs(
     night: Callable[..., NightlyResult], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
