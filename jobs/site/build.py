@@ -65,11 +65,11 @@ def build_site(
     Raises UsageError where the folder is not ours, an output holds no run, or has too many answers for a page, and
     DatasetError where no entry's data are where the run read them.
     """
-    folder, outs = SiteFolder(to), list(dict.fromkeys(outs))
+    folder, outs = SiteFolder(to), list({Store(out).uri: out for out in outs}.values())
     load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
     runs = [ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks) for out in outs]
     places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
-    if len({*places.values(), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # two names become one, or a page's
+    if len({*map(str.lower, places.values()), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # names become one
         places = {label: f"{number}-{name}" for number, (label, name) in enumerate(places.items(), 1)}
     with ExitStack() as stack:
         temporary = stack.enter_context(scratch())
@@ -86,7 +86,7 @@ def build_site(
         if len(outs) > 1:
             (style, source), template = inline_file("report.css"), environment("jobs.site").get_template(_OUTPUTS)
             page = template.render(style=style, source=source, has_board=has_board, places=places)
-            _write(staged / "index.html", page.encode("utf-8", "replace"))
+            _write(staged / "index.html", _without_places(runs, page.encode("utf-8", "replace")))
         size = sum(path.stat().st_size for path in staged.rglob("*") if path.is_file())
         files = folder.publish(staged)
     return BuiltSite(index=str(folder.path / "index.html"), rows=rows, files=files, bytes=size)

@@ -113,7 +113,7 @@ def test_leaderboard_is_reached_from_the_samples(site: Path) -> None:
 def test_outputs_have_a_folder_each_and_one_leaderboard(out: str, maia_data: str, tmp_path: Path) -> None:
     other = write_output(str(tmp_path / "other"), maia_data, ["third"])
     folder = tmp_path / "site"
-    assert run(["site", out, other, out, "--to", str(folder), "--no-media"]) == 0
+    assert run(["site", out, other, f"{out}/", "--to", str(folder), "--no-media"]) == 0
     page = (folder / "index.html").read_text(encoding="utf-8")
     for name in (Path(out).name, "other"):
         assert f'href="{name}/index.html"' in page
