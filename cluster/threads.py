@@ -57,5 +57,5 @@ def in_background(jobs: Mapping[str, Callable[[Callable[[], bool]], None]]) -> I
     finally:
         stop.set()
         wait(futures, timeout=SHUTDOWN_S)
-    for future in failed[:1]:
+    for future in filter(Future.done, (*failed, *futures)):  # the first to fail first; it may not be listed yet
         future.result()

@@ -230,12 +230,11 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
         return {}
     if not folder.is_dir():
         raise UsageError(f"--prompts {folder}: no such folder")
-    texts: dict[str, dict[str, str]] = {}
+    texts, unknown = dict[str, dict[str, str]](), set[str]()
     for path in sorted(folder.glob("*/*.txt")):
         name = path.parent.name
         if name not in benchmarks:
-            if name not in benchmark_names():
-                _log.warning("--prompts %s: %s is no benchmark here, so that the text is not used", path, name)
+            unknown |= {name} - {*benchmark_names()}
             continue
         prompt_texts = benchmark(name).prompt_texts
         if path.stem not in prompt_texts:
@@ -248,6 +247,8 @@ def _prompt_texts(folder: Path | None, benchmarks: Sequence[str]) -> dict[str, d
             raise UsageError(f"--prompts {error}") from error
         check_placeholders(text, prompt_texts[path.stem], f"--prompts {path}")
         texts.setdefault(name, {})[path.stem] = text
+    if unknown:
+        _log.warning("--prompts %s: this run uses no text for %s", folder, ", ".join(sorted(unknown)))
     return texts
 
 

@@ -29,7 +29,7 @@ _REMEDIES: Final = {
     "http_429": "lower requests_per_minute of its entry, or wait for the quota; then run again",
     "unsupported": "the engine cannot do what the entry asks: change `generation` of its entry, or the engine",
     "no_output": "write the missing outputs into the file of answers, and score it again",
-    "injected": "the entry's `faults` asks for it",
+    "injected": "the entry's `fault_injection` asks for it",
 }
 
 

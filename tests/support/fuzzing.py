@@ -6,6 +6,7 @@ import json
 import os
 import random
 import resource
+import signal
 import struct
 import sys
 import tempfile
@@ -119,6 +120,7 @@ def fuzz_each(names: list[str], count: int, folder: Path) -> dict[str, Outcome]:
         where = Path(tempfile.mkdtemp(dir=folder))
         pid = os.fork()
         if not pid:
+            signal.alarm(300)
             try:
                 (where / "outcome").write_text(json.dumps(asdict(fuzz(name, count, where))))
             except BaseException:

@@ -76,7 +76,7 @@ def test_texts_of_no_benchmark_are_named(tmp_path: Path, caplog: pytest.LogCaptu
     (tmp_path / "maja" / "vsv-it-v1.txt").write_text("{a} {b}")
     maia = SweepFlags(models="random", benchmarks="maia", data="data", out="out", prompts=tmp_path, dry_run=True)
     assert build_run_spec(maia).prompts == {}
-    assert "maja is no benchmark here, so that the text is not used" in caplog.text
+    assert "this run uses no text for maja" in caplog.text
 
 
 def gguf_flags(folder: Path, content: bytes | None) -> SweepFlags:
