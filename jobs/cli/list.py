@@ -30,7 +30,7 @@ def list_(
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
     if what != "models":
-        refuse({"check": check}, f"only of `vlmsweep list models`, not of {what}")
+        refuse({"check": check}, f"only models have revisions; give `vlmsweep list models --check`, not {what}")
     if check:
         _check_revisions(models_file or [], as_json=json)
         return

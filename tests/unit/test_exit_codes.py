@@ -61,7 +61,7 @@ EXIT_CODES = {
 WITHOUT_EXIT_CODE = {
     "cluster.connection._AbortedError",  # starts Ray again, or becomes a ClusterError
     "models.engines.endpoints.replies.NoCompletionError",
-    "models.strict_yaml._RepeatedKeyError",
+    "models.strict_yaml._RefusedError",
     "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
