@@ -248,8 +248,10 @@ SCORE = ["score", "--models", "random", "--benchmarks", "maia", "--data", "d", "
         (["ingest", "maja", "x", "--data", "y"], "'maia'"),
         (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--as, --kind: only of `ingest table`"),
         (["ingest", "table", "x", "--data", "y", "--as", "z", "--column-map", "m"], "--column-map: a table takes"),
-        (["list", "settings", "--models-file", "m.yaml"], "--models-file: only of `vlmsweep list models`"),
-        (["list", "benchmarks", "--check"], "--check: only of `vlmsweep list models`, not of benchmarks"),
+        (
+            ["list", "benchmarks", "--check"],
+            "--check: only models have revisions; give `vlmsweep list models --check`, not benchmarks",
+        ),
         (["doctor", "--eyes", "random", "--models", "random", "--out", "o"], "--models, --out: --eyes checks nothing"),
         ([*SCORE, "--from", "inspect"], "--from: names the harness that wrote --predictions"),
         ([*SCORE, "--judge-checks", "3"], "--judge-checks: judges are asked again; name one by --judge"),
