@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import Ended, check_ray, forget_token, nodes_found_by, printed_by, shut_down
+from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, printed_by, shut_down
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -73,12 +74,10 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         return
     with contextlib.ExitStack() as stack:
         # Ray Data's usage statistics come with a thread that outlives the connection, asking for Prometheus.
-        stack.enter_context(temporary_environment({"RAY_DATA_USAGE_DISABLED": "1"}))
-        if not verbose:
-            # Ray's native code writes to standard error about actors that Ray Data itself made that way.
-            stack.enter_context(temporary_environment({"RAY_BACKEND_LOG_LEVEL": "fatal"}))
+        # Ray's native code writes to standard error about actors that Ray Data itself made that way.
+        settings = {"RAY_DATA_USAGE_DISABLED": "1"} | ({} if verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"})
+        stack.enter_context(temporary_environment(settings | (_embedded_settings() if address is None else {})))
         if address is None:
-            stack.enter_context(temporary_environment(_embedded_settings()))
             folder = _scratch_folder()
             stack.callback(remove_scratch, folder)
         elif ":" in address:
@@ -148,7 +147,7 @@ def _init_embedded(**options: object) -> None:
     deadline = time.monotonic() + START_S
     for start in range(1, STARTS + 1):
         try:
-            with _long_start(deadline):
+            with embedded_nodes(partial(_patient, deadline), logs=bool(options["log_to_driver"])):
                 ray.init(**options)
         except _AbortedError as error:
             if start == STARTS or time.monotonic() > deadline:
@@ -158,39 +157,29 @@ def _init_embedded(**options: object) -> None:
             return
 
 
-@contextlib.contextmanager
-def _long_start(deadline: float) -> Iterator[None]:
+def _patient(deadline: float, find: Callable[..., object], ended: Ended) -> Callable[..., object]:
     """Let an embedded Ray start until `deadline`: its own limit is half a minute, too short on a busy machine."""
 
-    def patient(find: Callable[..., object], ended: Ended) -> Callable[..., object]:
-        def get_node(*args: object) -> object:
-            while True:
-                try:
-                    return find(*args)
-                except RuntimeError as error:  # the node is not up
-                    if process := ended():
-                        name, status = process
-                        failure = _AbortedError if status == -signal.SIGABRT else ConnectionError
-                        raise failure(f"its {name} ended as it started") from error
-                    if time.monotonic() > deadline:
-                        raise
-                time.sleep(0.1)
+    def get_node(*args: object) -> object:
+        while True:
+            try:
+                return find(*args)
+            except RuntimeError as error:  # the node is not up
+                if process := ended():
+                    name, status = process
+                    failure = _AbortedError if status == -signal.SIGABRT else ConnectionError
+                    raise failure(f"its {name} ended as it started") from error
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
-        return get_node
-
-    with nodes_found_by(patient):
-        yield
+    return get_node
 
 
 def _inspect(address: str | None) -> ClusterInfo:
-    import ray
-
-    total = ray.cluster_resources()
-    info = ClusterInfo(address or "", total.get("CPU", 1.0), total.get("GPU", 0.0))
-    if address is None:
-        return info
+    info = ClusterInfo(address or "", *_capacity())
     try:
-        return replace(info, max_gpu_nodes=max_gpu_nodes())
+        return replace(info, max_gpu_nodes=max_gpu_nodes()) if address is not None else info
     except ValueError as error:
         raise ClusterError(f"the cluster at {address}: {error}") from error
 
@@ -199,10 +188,15 @@ def refresh(info: ClusterInfo) -> ClusterInfo:
     """Return the current capacity, which changes as a cluster grows."""
     if not info.max_gpu_nodes:
         return info
+    cpus, gpus = _capacity()
+    return replace(info, cpus=cpus, gpus=gpus)
+
+
+def _capacity() -> tuple[float, float]:
     import ray
 
     total = ray.cluster_resources()
-    return replace(info, cpus=total.get("CPU", 1.0), gpus=total.get("GPU", 0.0))
+    return total.get("CPU", 1.0), total.get("GPU", 0.0)
 
 
 def _embedded_settings() -> dict[str, str]:
@@ -240,14 +234,13 @@ def _silent_stderr() -> Iterator[None]:
     """Close standard error to native code while Ray starts: it announces its own settings there, past any logger."""
     sys.stderr.flush()
     original = os.dup(2)
-    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(null, 2)
-        yield
+        with Path(os.devnull).open("wb") as null:
+            os.dup2(null.fileno(), 2)
+            yield
     finally:
         os.dup2(original, 2)
         os.close(original)
-        os.close(null)
 
 
 @contextlib.contextmanager

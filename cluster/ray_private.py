@@ -8,6 +8,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any, Final
 
 from cluster.errors import ClusterError
@@ -19,6 +20,9 @@ _NEEDED: Final = ("gcs_server", "raylet")
 _NAMES: Final = (
     ("ray._private.worker", "_global_node"),
     ("ray._private.worker", "print_to_stdstream"),
+    ("ray._private.node", "Node.start_api_server"),
+    ("ray._private.node", "Node.start_log_monitor"),
+    ("ray._private.node", "Node.start_monitor"),
     ("ray._private.services", "get_node"),
     ("ray._private.services", "start_ray_process"),
     ("ray._private.state", "available_resources_per_node"),
@@ -30,19 +34,17 @@ _NAMES: Final = (
 
 def check_ray() -> None:
     """Raise ClusterError where the installed Ray lacks a name, and say which Ray this was written for."""
-    missing = [f"{module}.{name}" for module, name in _NAMES if not _has(module, name)]
+    missing = list[str]()
+    for module, name in _NAMES:
+        try:
+            _get(module, name)
+        except (ImportError, AttributeError):
+            missing.append(f"{module}.{name}")
     if missing:
         raise ClusterError(
             f"Ray {version('ray')} has no {', '.join(missing)}, which this version of vlmsweep needs: it was written "
             f"for Ray {WRITTEN_FOR}; pip install 'ray[data,serve]=={WRITTEN_FOR}.*'"
         )
-
-
-def _has(module: str, name: str) -> bool:
-    try:
-        return hasattr(importlib.import_module(module), name)
-    except ImportError:
-        return False
 
 
 def embedded_node() -> Any:
@@ -74,10 +76,13 @@ def printed_by(write: Callable[..., None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nodes_found_by(find: Callable[[Callable[..., object], Ended], Callable[..., object]]) -> Iterator[None]:
-    """Let a function look for a node that starts, within a block.
+def embedded_nodes(
+    find: Callable[[Callable[..., object], Ended], Callable[..., object]], *, logs: bool = False
+) -> Iterator[None]:
+    """Let a function look for a node that starts within a block, without what nobody asks on one machine.
 
-    It is made from Ray's own and from one that returns name and status of a process that the node needs, once it ended.
+    The function is made from Ray's and from one that returns name and status of a process that the node needs, once it
+    ended. Left out are dashboard, for which Ray waits two seconds, autoscaler and, unless `logs`, the reader of logs.
     Where the block fails, the processes that were started in it are killed, so that another node can be.
     """
     services, started = "ray._private.services", list[tuple[str, Any]]()
@@ -92,10 +97,11 @@ def nodes_found_by(find: Callable[[Callable[..., object], Ended], Callable[..., 
         needed = (entry for entry in started if entry[0] in _NEEDED)
         return next(((name, process.returncode) for name, process in needed if process.poll() is not None), None)
 
-    with (
-        _replaced(services, "start_ray_process", record),
-        _replaced(services, "get_node", find(_get(services, "get_node"), ended)),
-    ):
+    with contextlib.ExitStack() as stack:
+        for name in ("api_server", "monitor", *(() if logs else ("log_monitor",))):
+            stack.enter_context(_replaced("ray._private.node", f"Node.start_{name}", lambda *_, **__: None))
+        stack.enter_context(_replaced(services, "start_ray_process", record))
+        stack.enter_context(_replaced(services, "get_node", find(_get(services, "get_node"), ended)))
         try:
             yield
         except BaseException:
@@ -136,12 +142,13 @@ def autoscaler_report() -> dict[str, Any]:
 
 
 def _get(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
+    return attrgetter(name)(importlib.import_module(module))
 
 
 @contextlib.contextmanager
-def _replaced(module: str, name: str, value: Any) -> Iterator[None]:
-    owner = importlib.import_module(module)
+def _replaced(module: str, path: str, value: Any) -> Iterator[None]:
+    outer, _, name = path.rpartition(".")
+    owner = _get(module, outer) if outer else importlib.import_module(module)
     original = getattr(owner, name)
     setattr(owner, name, value)
     try:

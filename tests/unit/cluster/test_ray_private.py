@@ -12,10 +12,11 @@ import pytest
 import ray
 import ray._private.services
 import ray._private.worker
+from ray._private.node import Node
 
 from cluster.connection import connect
 from cluster.errors import ClusterError
-from cluster.ray_private import WRITTEN_FOR, check_ray, nodes_found_by, printed_by, shut_down
+from cluster.ray_private import WRITTEN_FOR, check_ray, embedded_nodes, printed_by, shut_down
 from tests.support.paths import ROOT
 
 PRIVATE = re.compile(r"ray\.(_private|_raylet|experimental\.internal_kv|\w+\._internal)|import _\w+ .*# ray")
@@ -47,10 +48,25 @@ def test_a_ray_without_a_name_is_refused_before_it_starts(monkeypatch: pytest.Mo
 
 def test_names_are_replaced_within_a_block_only() -> None:
     before = ray._private.worker.print_to_stdstream, ray._private.services.get_node
-    with printed_by(print), nodes_found_by(lambda original, _: lambda *args: (original, args)):
+    with printed_by(print), embedded_nodes(lambda original, _: lambda *args: (original, args)):
         assert ray._private.worker.print_to_stdstream is print
         assert ray._private.services.get_node(1) == (before[1], (1,))
     assert (ray._private.worker.print_to_stdstream, ray._private.services.get_node) == before
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_a_node_starts_without_the_processes_that_nobody_asks(logs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = list[str]()
+    names = {"start_api_server", "start_monitor", "start_log_monitor"}
+    for name in names:
+        monkeypatch.setattr(Node, name, lambda *_, name=name, **__: started.append(name))
+    with embedded_nodes(lambda original, _: original, logs=logs):
+        for name in names:
+            getattr(Node, name)(None, include_dashboard=False)
+    assert started == (["start_log_monitor"] if logs else [])
+    for name in names:
+        getattr(Node, name)(None)
+    assert {*started} == names
 
 
 def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +74,7 @@ def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytes
         return SimpleNamespace(process=subprocess.Popen(command))
 
     monkeypatch.setattr(ray._private.services, "start_ray_process", start)
-    with nodes_found_by(lambda _, ended: ended):
+    with embedded_nodes(lambda _, ended: ended):
         for command, kind in ((["true"], "log_monitor"), (["sleep", "60"], "gcs_server"), (["false"], "raylet")):
             info = ray._private.services.start_ray_process(command, kind, fate_share=True)
             if kind == "gcs_server":
@@ -75,7 +91,7 @@ def test_processes_of_a_node_that_does_not_start_are_killed(monkeypatch: pytest.
     monkeypatch.setattr(ray._private.services, "start_ray_process", lambda *_: SimpleNamespace(process=process))
 
     def fail() -> None:
-        with nodes_found_by(lambda original, _: original):
+        with embedded_nodes(lambda original, _: original):
             ray._private.services.start_ray_process([], "raylet")
             raise KeyError
 
