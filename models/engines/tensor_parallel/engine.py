@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Any
 
@@ -31,6 +32,7 @@ from models.spec import ModelSpec
 _log = logging.getLogger(__name__)
 
 LOAD_S = 7200.0  # seconds without progress while weights load; 145 GB over a slow line take most of an hour
+PRELOADED = ("models.engines.transformers.engine", "transformers.modeling_utils")  # once for all ranks; no GPU is asked
 STARTS = 2  # attempts to start a group whose rank was killed before it was ready
 
 
@@ -142,9 +144,9 @@ class TensorParallelEngine:
         self._store: Any = TCPStore(
             "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
         )
-        context = multiprocessing.get_context("spawn")
-        self._pipes: list[connection.Connection] = []
-        self._processes: list[Any] = []
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(PRELOADED))
+        self._pipes, self._processes = list[connection.Connection](), list[Any]()
         for rank in range(self._spec.tensor_parallel):
             parent_end, rank_end = context.Pipe()
             config = RankConfig(
@@ -249,9 +251,8 @@ class TensorParallelEngine:
 
     def _kill(self) -> None:
         """Kill every rank: one that waits in a collective for a dead one cannot react to a message."""
-        for process in self._processes:
-            if process.is_alive():
-                process.kill()
+        for process in filter(BaseProcess.is_alive, self._processes):
+            process.kill()
         for process in self._processes:
             process.join()
         with self._sending:  # a pipe that is written to must not be closed; the end of its rank ends the writing
