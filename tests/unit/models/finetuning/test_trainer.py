@@ -25,7 +25,10 @@ SETTINGS = TrainingSettings(
     lora_alpha=8,
     dtype="float32",
 )
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
+pytestmark = [
+    pytest.mark.once,
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
+]
 
 
 def trainer_of(load, architecture: str = "qwen2_5_vl", micro: int = 4, **memory: bool):

@@ -31,6 +31,8 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
+pytestmark = pytest.mark.once
+
 TOWERS = {
     "qwen2_5_vl": "model.visual",
     "qwen3_5": "model.visual",

@@ -34,6 +34,8 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
+pytestmark = pytest.mark.once
+
 WITH_STATES = ("qwen3_5", "lfm3_vl")
 
 
