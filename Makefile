@@ -75,7 +75,7 @@ test-hostile: $(STAMP)
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 # Only the files that hold such tests are imported; the largest, of the unit tests, run first, so that no worker ends alone.
 test-slow: $(STAMP)
-	@$(BIN)/python -m pytest -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests | sort -r) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests | sort -r) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
 fuzz: $(STAMP)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_MAIA = SHARED_DATA / "maia"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let CI, which has a limited time on machines of any speed, say when to begin no further test."""
+    parser.addoption("--skip-after", type=float, help="skip what has not begun by this time, in seconds since 1970")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test for which no time is left, with the command that runs it."""
+    deadline = item.config.getoption("--skip-after")
+    if deadline is not None and time.time() > deadline:
+        pytest.skip("no time left on this slow machine: run `make test-slow`")
 
 
 @pytest.fixture(scope="session", autouse=True)
