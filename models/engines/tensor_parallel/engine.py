@@ -32,7 +32,6 @@ from models.spec import ModelSpec
 _log = logging.getLogger(__name__)
 
 LOAD_S = 7200.0  # seconds without progress while weights load; 145 GB over a slow line take most of an hour
-PRELOADED = ("models.engines.transformers.engine", "transformers.modeling_utils")  # once for all ranks; no GPU is asked
 STARTS = 2  # attempts to start a group whose rank was killed before it was ready
 
 
@@ -137,6 +136,7 @@ class TensorParallelEngine:
     def _start(self) -> None:
         from torch.distributed import TCPStore
 
+        device = _device(self._spec)
         # The parent binds the store to a port that the system chooses: two groups cannot clash. A store that binds
         # itself listens on all addresses.
         listener = socket.create_server(("127.0.0.1", 0))
@@ -144,8 +144,8 @@ class TensorParallelEngine:
         self._store: Any = TCPStore(
             "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
         )
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(list(PRELOADED))
+        context = multiprocessing.get_context("forkserver" if device == "cpu" else "spawn")  # CUDA survives no fork
+        context.set_forkserver_preload(["models.engines.transformers.engine", "transformers.modeling_utils"])
         self._pipes, self._processes = list[connection.Connection](), list[Any]()
         for rank in range(self._spec.tensor_parallel):
             parent_end, rank_end = context.Pipe()
@@ -154,7 +154,7 @@ class TensorParallelEngine:
                 ranks=self._spec.tensor_parallel,
                 port=self._store.port,
                 model=self._model,
-                device=_device(self._spec),
+                device=device,
                 log_level=effective_level(),
             )
             process = context.Process(target=rank_main, args=(config, rank_end), name=f"rank-{rank}", daemon=True)

@@ -9,8 +9,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from models.engines import load_engine
 from models.engines.base import Engine
 from models.engines.launch import LaunchedModel
-from models.engines.tensor_parallel.engine import PRELOADED, TensorParallelEngine
+from models.engines.tensor_parallel.engine import TensorParallelEngine
 from models.engines.tensor_parallel.log_forwarding import effective_level, relay
 from models.engines.tensor_parallel.protocol import pack_calls, pack_reply, unpack_calls, unpack_reply
 from models.engines.transformers.sharding import plan_ranks
@@ -349,16 +347,3 @@ def _plain(media: Mapping[Media, Frames]) -> Sequence[object]:
     return [
         (medium, f.pixels.tolist(), f.seconds, f.fps, f.total_frames) for medium, f in sorted(media.items(), key=str)
     ]
-
-
-@pytest.mark.slow
-def test_what_ranks_are_forked_with_asks_for_no_gpu() -> None:
-    """A process that has asked CUDA's driver cannot be forked: its children could not use the GPU."""
-    code = (
-        "import torch.cuda\n"
-        "def fail(*_): raise AssertionError('a GPU is asked for')\n"
-        "for name in 'is_available', 'device_count', '_lazy_init': setattr(torch.cuda, name, fail)\n"
-        f"for name in {PRELOADED!r}: __import__(name)\n"
-        "assert not torch.cuda.is_initialized()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
