@@ -97,7 +97,7 @@ def ranks_under(root: int) -> list[int]:
     return [
         pid
         for pid, line in lines.items()
-        if "forkserver" in line and "forkserver" in lines.get(parents.get(pid, 0), "") and beneath(pid)
+        if "spawn_main" in line and "EngineActor" in lines.get(parents.get(pid, 0), "") and beneath(pid)
     ]
 
 

@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import connection
-from multiprocessing.process import BaseProcess
 from time import monotonic
 from typing import Any
 
@@ -136,7 +135,6 @@ class TensorParallelEngine:
     def _start(self) -> None:
         from torch.distributed import TCPStore
 
-        device = _device(self._spec)
         # The parent binds the store to a port that the system chooses: two groups cannot clash. A store that binds
         # itself listens on all addresses.
         listener = socket.create_server(("127.0.0.1", 0))
@@ -144,9 +142,9 @@ class TensorParallelEngine:
         self._store: Any = TCPStore(
             "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
         )
-        context = multiprocessing.get_context("forkserver" if device == "cpu" else "spawn")  # CUDA survives no fork
-        context.set_forkserver_preload(["models.engines.transformers.engine", "transformers.modeling_utils"])
-        self._pipes, self._processes = list[connection.Connection](), list[Any]()
+        context = multiprocessing.get_context("spawn")
+        self._pipes: list[connection.Connection] = []
+        self._processes: list[Any] = []
         for rank in range(self._spec.tensor_parallel):
             parent_end, rank_end = context.Pipe()
             config = RankConfig(
@@ -154,7 +152,7 @@ class TensorParallelEngine:
                 ranks=self._spec.tensor_parallel,
                 port=self._store.port,
                 model=self._model,
-                device=device,
+                device=_device(self._spec),
                 log_level=effective_level(),
             )
             process = context.Process(target=rank_main, args=(config, rank_end), name=f"rank-{rank}", daemon=True)
@@ -251,8 +249,9 @@ class TensorParallelEngine:
 
     def _kill(self) -> None:
         """Kill every rank: one that waits in a collective for a dead one cannot react to a message."""
-        for process in filter(BaseProcess.is_alive, self._processes):
-            process.kill()
+        for process in self._processes:
+            if process.is_alive():
+                process.kill()
         for process in self._processes:
             process.join()
         with self._sending:  # a pipe that is written to must not be closed; the end of its rank ends the writing
