@@ -87,7 +87,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         import ray
 
         if not verbose:
-            stack.enter_context(_logged_messages())
+            stack.enter_context(printed_by(_log_messages))
         options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": str(folder)}
@@ -124,16 +124,10 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
         raise ClusterError(f"{target} cannot be used: {reason}; {remedy}") from error
 
 
-@contextlib.contextmanager
-def _logged_messages() -> Iterator[None]:
+def _log_messages(data: Mapping[str, Sequence[str]], **_: object) -> None:
     """Log Ray's messages about dead workers and tasks, which it would print: the product reports what they mean."""
-
-    def write(data: Mapping[str, Sequence[str]], **_: object) -> None:
-        for line in data["lines"]:
-            log.info("Ray: %s", line)
-
-    with printed_by(write):
-        yield
+    for line in data["lines"]:
+        log.info("Ray: %s", line)
 
 
 class _AbortedError(ConnectionError):

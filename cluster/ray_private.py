@@ -98,8 +98,9 @@ def embedded_nodes(
         return next(((name, process.returncode) for name, process in needed if process.poll() is not None), None)
 
     with contextlib.ExitStack() as stack:
-        for name in ("api_server", "monitor", *(() if logs else ("log_monitor",))):
-            stack.enter_context(_replaced("ray._private.node", f"Node.start_{name}", lambda *_, **__: None))
+        stack.enter_context(_replaced("ray._private.node", "Node.start_api_server", _announce_no_dashboard))
+        for name in ("start_monitor", *(() if logs else ("start_log_monitor",))):
+            stack.enter_context(_replaced("ray._private.node", f"Node.{name}", lambda _: None))
         stack.enter_context(_replaced(services, "start_ray_process", record))
         stack.enter_context(_replaced(services, "get_node", find(_get(services, "get_node"), ended)))
         try:
@@ -109,6 +110,11 @@ def embedded_nodes(
                 process.kill()
             _reap(process for _, process in started)
             raise
+
+
+def _announce_no_dashboard(node: Any, **_: object) -> None:
+    """Give an address at which nobody answers: an agent would log each second that it waits for one."""
+    node.get_gcs_client().internal_kv_put(b"dashboard", b"127.0.0.1:1", True, b"dashboard")
 
 
 def forget_token() -> None:

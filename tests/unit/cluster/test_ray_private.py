@@ -13,6 +13,7 @@ import ray
 import ray._private.services
 import ray._private.worker
 from ray._private.node import Node
+from ray._private.ray_constants import DASHBOARD_ADDRESS, KV_NAMESPACE_DASHBOARD
 
 from cluster.connection import connect
 from cluster.errors import ClusterError
@@ -56,16 +57,20 @@ def test_names_are_replaced_within_a_block_only() -> None:
 
 @pytest.mark.parametrize("logs", [False, True])
 def test_a_node_starts_without_the_processes_that_nobody_asks(logs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = list[str]()
+    started, stored = list[str](), list[tuple[object, ...]]()
     names = {"start_api_server", "start_monitor", "start_log_monitor"}
     for name in names:
         monkeypatch.setattr(Node, name, lambda *_, name=name, **__: started.append(name))
+    client = SimpleNamespace(internal_kv_put=lambda *entry: stored.append(entry))
+    node = SimpleNamespace(get_gcs_client=lambda: client)
     with embedded_nodes(lambda original, _: original, logs=logs):
-        for name in names:
-            getattr(Node, name)(None, include_dashboard=False)
+        Node.start_api_server(node, include_dashboard=False, raise_on_failure=False)
+        Node.start_monitor(node)
+        Node.start_log_monitor(node)
     assert started == (["start_log_monitor"] if logs else [])
+    assert [(key.decode(), space) for key, _, _, space in stored] == [(DASHBOARD_ADDRESS, KV_NAMESPACE_DASHBOARD)]
     for name in names:
-        getattr(Node, name)(None)
+        getattr(Node, name)(node)
     assert {*started} == names
 
 

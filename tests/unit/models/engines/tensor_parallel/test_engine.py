@@ -64,6 +64,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture
+def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork ranks from a process that has imported for all, where starts and ends of ranks are not what is tested."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["models.engines.transformers.engine", "transformers.modeling_utils"])
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _: context)
+
+
 @pytest.fixture(scope="module")
 def adapter(checkpoint_of: Checkpoints, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """LoRA layers on weights that are sharded by columns and by rows."""
@@ -106,6 +114,7 @@ def test_two_ranks_answer_like_one_process(
     )
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("architecture", ["qwen3_5", "gemma4", pytest.param("qwen3_5_moe", marks=pytest.mark.slow)])
 def test_ranks_go_on_from_the_states_of_a_shared_prefix(
     architecture: str, checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
@@ -143,6 +152,7 @@ def test_pixels_that_the_first_rank_rejects_are_a_reply_of_all(pair: TensorParal
     assert failure.message.startswith("ValueError: pixels are uint8")
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_first_rank_preprocesses_once_for_all_and_ahead(
     checkpoint_of: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +186,7 @@ def numbered(count: int) -> list[Call]:
     return [replace(call, call_id=str(n), turns=(user(f"{n}. Perché?"),)) for n in range(count)]
 
 
+@pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("share_prefix", [True, False])
 def test_ranks_without_memory_go_on_with_smaller_batches_and_one_load(small_memory: Path, share_prefix: bool) -> None:
     engine = tensor_parallel_engine(small_memory, share_prefix=share_prefix)
@@ -217,6 +228,7 @@ def test_dead_rank_ends_the_group(pair: TensorParallelEngine) -> None:
         list(pair.generate(calls_about(()), MEDIA))
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_ranks_beyond_the_key_heads_share_them(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -273,6 +285,7 @@ def test_missing_model_is_reported() -> None:
         tensor_parallel_engine("/nowhere/at/all")
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_checkpoint_without_a_layer_is_refused_by_the_ranks(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
     copy = shutil.copytree(checkpoint_of("qwen2_5_vl"), tmp_path / "copy")
     tensors = {name: t for name, t in load_file(copy / "model.safetensors").items() if ".layers.1." not in name}
@@ -309,6 +322,7 @@ def test_log_lines_of_ranks_are_relayed_by_the_parent(
     assert "ValueError: why" in caplog.records[-1].message
 
 
+@pytest.mark.usefixtures("forked_ranks")
 def test_log_lines_and_bugs_of_ranks_reach_the_parent(
     checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
