@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -17,7 +17,7 @@ from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of, holds_captions
+from pipelines.plan.selection import cells_of, holds_captions, people_cells
 from pipelines.sweep.dropped import dropped_from_report
 from pipelines.sweep.entry_merge import merge_entries
 from pipelines.sweep.revisions import recorded_scorers
@@ -83,21 +83,22 @@ def record_sweep(
 
 def sweep_warnings(spec: RunSpec) -> list[str]:
     """Return warnings for the reader of a sweep's numbers, one sentence each."""
-    sentences = [
-        f"model {name}: its revision is not pinned, so the hub may serve others tomorrow; give `revision` a commit"
-        for name, model in {**spec.models, **helper_models(spec)}.items()
-        if is_unpinned(model)
-    ]
+    unpinned = "is not pinned, so the hub may serve others tomorrow; give"
+    reasons: dict[str, Callable[[ModelSpec], bool]] = {
+        f"its revision {unpinned} `revision` a commit": is_unpinned,
+        f"the revision of its adapter {unpinned} `adapter_revision` a commit": lambda model: (
+            bool(adapter_id(model)) and model.adapter_revision in (None, DEFAULT_REVISION)
+        ),
+        "code that its publisher keeps beside the weights runs on the workers (trust_remote_code)": lambda model: (
+            model.trust_remote_code
+        ),
+    }
+    models = {**spec.models, **helper_models(spec)}.items()
+    sentences = [f"model {name}: {text}" for text, holds in reasons.items() for name, spec_ in models if holds(spec_)]
     sentences += [
-        f"model {name}: the revision of its adapter is not pinned, so the hub may serve others tomorrow; give "
-        "`adapter_revision` a commit"
-        for name, model in {**spec.models, **helper_models(spec)}.items()
-        if adapter_id(model) and model.adapter_revision in (None, DEFAULT_REVISION)
-    ]
-    sentences += [
-        f"model {name}: code that its publisher keeps beside the weights runs on the workers (trust_remote_code)"
-        for name, model in {**spec.models, **helper_models(spec)}.items()
-        if model.trust_remote_code
+        f"{definition.name}: it has none of these tasks and settings and is left out"
+        for definition in map(benchmark, spec.benchmarks)
+        if not any(select(definition, spec.tasks, spec.settings) for select in (cells_of, people_cells))
     ]
     if spec.own_captions:
         sentences.append(

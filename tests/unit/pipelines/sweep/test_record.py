@@ -4,7 +4,7 @@ import pytest
 
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.sweep.record import unjudged_metrics
+from pipelines.sweep.record import sweep_warnings, unjudged_metrics
 
 
 def spec(**fields: Any) -> RunSpec:
@@ -22,3 +22,22 @@ def test_run_without_judge_says_what_will_be_missing() -> None:
 @pytest.mark.parametrize("fields", [{"tasks": ("vsv",)}, {"judges": (("j", ModelSpec(engine="random")),)}])
 def test_nothing_is_missing_with_a_judge_or_without_open_questions(fields: dict[str, Any]) -> None:
     assert unjudged_metrics(spec(benchmarks=("maia",), **fields)) == []
+
+
+def test_benchmark_without_the_chosen_cells_is_named() -> None:
+    assert sweep_warnings(spec(benchmarks=("maia", "unpie"), tasks=("vsv",))) == [
+        "unpie: it has none of these tasks and settings and is left out"
+    ]
+    assert sweep_warnings(spec(benchmarks=("maia", "unpie"))) == []
+
+
+def test_models_whose_weights_or_code_others_decide_are_named_kind_by_kind() -> None:
+    hub = ModelSpec(engine="transformers", model="org/m", adapter="org/a", trust_remote_code=True)
+    pinned = ModelSpec(engine="transformers", model="org/m", revision="0" * 40)
+    sentences = sweep_warnings(RunSpec(data="d", out="o", benchmarks=("maia",), models={"hub": hub, "pinned": pinned}))
+    unpinned = "is not pinned, so the hub may serve others tomorrow; give"
+    assert sentences == [
+        f"model hub: its revision {unpinned} `revision` a commit",
+        f"model hub: the revision of its adapter {unpinned} `adapter_revision` a commit",
+        "model hub: code that its publisher keeps beside the weights runs on the workers (trust_remote_code)",
+    ]
