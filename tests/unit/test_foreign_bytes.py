@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.fuzzing import PARSERS
 
-pytestmark = pytest.mark.once
-
 
 def outcomes_of(names: list[str], inputs: int, folder: Path) -> tuple[dict[str, Any], str]:
     """Return the outcome of each parser that did not end its process, and what was printed to standard error."""

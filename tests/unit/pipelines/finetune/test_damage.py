@@ -25,10 +25,7 @@ from tests.support.damage_matrix import DAMAGES
 from tests.support.toy_flute import write_toy
 from tests.unit.pipelines.finetune.sources import Listener
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 
 FILES = {
     "state": "checkpoints/step-*.safetensors",

@@ -10,8 +10,6 @@ import pytest
 from pipelines.benchmarks import benchmark_names
 from tests.support.mutated_sources import ingest_damaged
 
-pytestmark = pytest.mark.once
-
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_damaged_row_rejects_itself_only(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
