@@ -6,7 +6,7 @@ Fields that tell a provider which prefix to keep are sent only where it document
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.leaders import Prefix
 from models.engines.endpoints.texts import MARK, marked_messages
 from models.engines.openai.completion import read_reply
-from models.engines.openai.messages import chat_messages, request_body
+from models.engines.openai.messages import chat_messages
 from models.entry_fields import OptionalParameter
 from models.messages import Call, Failure
 from models.spec import ModelSpec
@@ -29,7 +29,7 @@ _MARKED: Final = {"openrouter.ai": ("anthropic/", "google/")}
 
 
 class OpenAIDialect(Dialect):
-    """Requests as `request_body`.
+    """Requests for chat completions.
 
     The limit of tokens is named `max_tokens`, or `max_completion_tokens` once a server demands it.
     """
@@ -52,13 +52,29 @@ class OpenAIDialect(Dialect):
     def body(
         self, call: Call, pictures: Pictures, omitted: Collection[str], prefix: Prefix | None = None
     ) -> dict[str, Any]:
-        """Return the body of a request."""
-        messages = chat_messages(call, pictures, self.spec.system, self.spec.detail)
-        name = _NEW_LIMIT if self._takes_new_name or _LIMIT in omitted else _LIMIT
-        body = request_body(self.spec, call, messages, name, omitted)
-        if prefix is None:
-            return body
-        return with_cache_fields(body, prefix.key, prefix.pictures, self._cache_fields, omitted)
+        """Return the body of a request, with the key of its media group or a mark at the end of the first pictures."""
+        spec, generation = self.spec, call.generation
+        parameters = {
+            "temperature": generation.temperature,
+            "seed": generation.seed,
+            "top_p": spec.top_p,
+            "reasoning_effort": spec.reasoning_effort,
+            "logprobs": spec.logprobs or None,
+        }
+        left_out = {*spec.omit_parameters, *omitted}
+        body: dict[str, Any] = {
+            "model": spec.model,
+            "messages": chat_messages(call, pictures, spec.system, spec.detail),
+            _NEW_LIMIT if self._takes_new_name or _LIMIT in omitted else _LIMIT: generation.max_new_tokens,
+            **{name: value for name, value in parameters.items() if name not in left_out and value is not None},
+            **spec.extra_body,
+        }
+        hints = {*self._cache_fields} - {*omitted}
+        if prefix and KEY in hints:
+            body.setdefault(KEY, prefix.key)  # an entry's own stays
+        if prefix and prefix.pictures and MARK in hints:
+            body["messages"] = marked_messages(body["messages"], prefix.pictures)
+        return body
 
     def refused(self, failure: Failure, omitted: Collection[str]) -> str | None:
         """Return the parameter that a refusal names, the old name of the limit where it asks for the new one."""
@@ -86,16 +102,3 @@ def cache_fields(spec: ModelSpec) -> tuple[str, ...]:
     if host in _KEYED_HOSTS:
         return (KEY,)
     return (MARK,) if spec.model.startswith(_MARKED.get(host, ("\0",))) else ()
-
-
-def with_cache_fields(
-    body: Mapping[str, Any], key: str, pictures: int, fields: Collection[str], omitted: Collection[str]
-) -> dict[str, Any]:
-    """Return a request with the key of its media group, and a mark at the end of its first `pictures` pictures."""
-    sent = {name for name in fields if name not in omitted}
-    result = dict(body)
-    if KEY in sent:
-        result.setdefault(KEY, key)  # an entry's own stays
-    if MARK in sent and pictures:
-        result["messages"] = marked_messages(body["messages"], pictures)
-    return result

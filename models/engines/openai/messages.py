@@ -1,37 +1,12 @@
-"""Calls as requests for chat completions: in a message pictures as data URIs first, then the text."""
+"""Calls as chat messages: in a message pictures as data URIs first, then the text."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.engines.endpoints.texts import chat_message
 from models.messages import Call, Media
-from models.spec import ModelSpec
-
-
-def request_body(
-    spec: ModelSpec, call: Call, messages: Sequence[Mapping[str, Any]], limit_name: str, omitted: Collection[str] = ()
-) -> dict[str, Any]:
-    """Return the body of a call's request.
-
-    `limit_name` names the limit of new tokens; `omitted` parameters are left out, beside those of the entry.
-    """
-    parameters = {
-        "temperature": call.generation.temperature,
-        "seed": call.generation.seed,
-        "top_p": spec.top_p,
-        "reasoning_effort": spec.reasoning_effort,
-        "logprobs": spec.logprobs or None,
-    }
-    left_out = {*spec.omit_parameters, *omitted}
-    return {
-        "model": spec.model,
-        "messages": messages,
-        limit_name: call.generation.max_new_tokens,
-        **{name: parameters[name] for name in parameters if name not in left_out and parameters[name] is not None},
-        **spec.extra_body,
-    }
 
 
 def chat_messages(
