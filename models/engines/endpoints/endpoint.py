@@ -70,20 +70,16 @@ class Endpoint:
         """Return the text without the key: some endpoints quote it in errors."""
         return text.replace(self._key.get_secret_value(), "***") if self._key else text
 
-    @property
-    def address(self) -> str:
-        """Return the address without its query, for messages."""
-        address = urlsplit(str(self.spec.base_url))
-        return f"{address.scheme}://{address.netloc}{address.path}"
-
     def unreachable_message(self, reason: str) -> str:
         """Return a sentence that names the model, the address, the reason and what to check."""
+        address = urlsplit(str(self.spec.base_url))
         key = (
             f"that {self.spec.api_key_env} holds a valid key with quota left"
             if self.spec.api_key_env
             else "whether it needs a key (api_key_env)"
         )
         return (
-            f"model {self.spec.model!r} at {self.address} is unavailable: {reason}. Check that base_url is right and "
-            f"the endpoint runs and is reachable from here, that it serves a model of this name, and {key}"
+            f"model {self.spec.model!r} at {address.scheme}://{address.netloc}{address.path} is unavailable: {reason}. "
+            "Check that base_url is right and the endpoint runs and is reachable from here, that it serves a model of "
+            f"this name, and {key}"
         )

@@ -39,14 +39,17 @@ ReplyReader: TypeAlias = Callable[[bytes], Answer | ReportedFailure]
 
 def decoded(content: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the reply as an object, and what had to be repaired in its bytes."""
-    text = content.decode("utf-8-sig", "replace")
+    try:
+        text, is_utf8 = content.decode("utf-8-sig"), True
+    except UnicodeDecodeError:
+        text, is_utf8 = content.decode("utf-8-sig", "replace"), False
     try:
         reply = parsed(text)
     except ValueError as error:
         raise NoCompletionError(f"JSON: {str(error).partition(':')[0]}") from error
     if not isinstance(reply, Mapping):
         raise NoCompletionError("it is no JSON object")
-    return reply, with_repairs((), byte_order_mark=content.startswith(codecs.BOM_UTF8), bytes=not _is_utf8(content))
+    return reply, with_repairs((), byte_order_mark=content.startswith(codecs.BOM_UTF8), bytes=not is_utf8)
 
 
 def parsed(text: str) -> Any:
@@ -69,14 +72,6 @@ def ended_failure(reason: object, words: object, reasons: Collection[str] = ()) 
     if not isinstance(reason, str) or reason.lower() not in {*FAILED_REASONS, *reasons}:
         return None
     return ReportedFailure(words or f"the reply ended with {reason!r}", reason.lower())
-
-
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def texts(content: object) -> Iterator[str | None]:
