@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from models.messages import (
-    Call,
-    CallReply,
-    Frames,
-    Media,
-)
+from models.messages import Call, CallReply, Frames, Media
 
 
 class Engine(Protocol):
@@ -52,23 +47,18 @@ class EngineWrapper:
     """What wrappers of an engine share: they say what it says, and close it."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    @property
-    def engine(self) -> Engine:
-        """Return the engine that is wrapped."""
-        return self._engine
+        self.engine = engine
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the engine's warnings until now."""
-        return self._engine.warnings
+        return self.engine.warnings
 
     @property
     def has_own_timeout(self) -> bool:
         """Return whether the engine notices a stall itself."""
-        return self._engine.has_own_timeout
+        return self.engine.has_own_timeout
 
     def close(self) -> None:
         """Close the engine."""
-        self._engine.close()
+        self.engine.close()

@@ -45,9 +45,7 @@ class FrameReductionEngine(EngineWrapper):
                     else:
                         yield reply
             except Exception:
-                self._take_reduced(
-                    replies_by_group, media
-                )  # the caller sends them again, and then they have fewer frames
+                self._take_reduced(replies_by_group, media)  # the caller sends them again, then with fewer frames
                 yield from self._finished(replies_by_group, media)
                 raise
             retried = self._take_reduced(replies_by_group, media)
@@ -76,14 +74,18 @@ class FrameReductionEngine(EngineWrapper):
                 name: _subsampled(media[clip], name.frames) for clip, name in names.items() if name not in shorter
             }
             reduced_calls.append(_renamed(call, names) if names else call)
-        return self._engine.generate(reduced_calls, {**media, **shorter} if shorter else media)
+        return self.engine.generate(reduced_calls, {**media, **shorter} if shorter else media)
 
     def _finished(
         self, replies_by_group: Mapping[_Group, Sequence[CallReply]], media: Mapping[Media, Frames]
     ) -> Iterator[CallReply]:
         for group, replies in replies_by_group.items():
             frames = self._frame_count(group, media)
-            yield from (_with_frames(reply, frames) for reply in replies)
+            for reply in replies:
+                if isinstance(reply.outcome, Answer):
+                    yield replace(reply, outcome=replace(reply.outcome, frames_used=frames))
+                else:
+                    yield reply
 
     def _reduce(self, group: _Group, media: Mapping[Media, Frames]) -> bool:
         """Reduce the frames of a group's clips by one step; return whether there was one."""
@@ -125,9 +127,3 @@ def _renamed(call: Call, names: Mapping[Media, Media]) -> Call:
 
 def _exceeds_context(reply: CallReply) -> bool:
     return isinstance(reply.outcome, Failure) and reply.outcome.type == "context_length"
-
-
-def _with_frames(reply: CallReply, frames: int) -> CallReply:
-    if not isinstance(reply.outcome, Answer):
-        return reply
-    return replace(reply, outcome=replace(reply.outcome, frames_used=frames))

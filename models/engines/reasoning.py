@@ -24,7 +24,7 @@ class ReasoningEngine(EngineWrapper):
         """Yield one reply for each call, in any order."""
         scored = {call.call_id for call in calls if call.scored}
         longer = [call if call.scored else _with_more_tokens(call, self._tokens) for call in calls]
-        for reply in self._engine.generate(longer, media):
+        for reply in self.engine.generate(longer, media):
             if isinstance(reply.outcome, Answer) and reply.call_id not in scored:
                 yield replace(reply, outcome=self._split(reply.outcome))
             else:

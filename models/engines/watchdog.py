@@ -42,7 +42,7 @@ class WatchdogEngine(EngineWrapper):
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield the engine's replies; the time that the caller takes between two does not count."""
         self._limit = response_timeout(self._stall_timeout_s, calls)
-        replies = self._engine.generate(calls, media)
+        replies = self.engine.generate(calls, media)
         while True:
             self._deadline = monotonic() + self._limit
             try:
