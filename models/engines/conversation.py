@@ -14,6 +14,7 @@ from models.messages import (
     Failure,
     Frames,
     Media,
+    Part,
     Reply,
     Request,
     Step,
@@ -60,30 +61,19 @@ def _by_call(active: Sequence[_Progress], index: int) -> dict[str, tuple[Call, l
             waiting[call_id][1].append(progress)
         else:
             call = Call(
-                call_id=call_id,
-                turns=turns,
-                generation=step.generation,
-                choices=step.choices,
-                scored=step.scored,
+                call_id=call_id, turns=turns, generation=step.generation, choices=step.choices, scored=step.scored
             )
             waiting[call_id] = (call, [progress])
     return waiting
 
 
 def _fill_outputs(step: Step, texts: Sequence[str]) -> tuple[Turn, ...]:
-    if not texts:
-        return step.turns
-    return tuple(
-        Turn(
-            turn.role,
-            tuple(_output_text(part, texts) if isinstance(part, StepOutput) else part for part in turn.parts),
-        )
-        for turn in step.turns
-    )
+    def filled(part: Part) -> Part:
+        if not isinstance(part, StepOutput):
+            return part
+        return Text(texts[part.step].strip() if part.stripped else texts[part.step])
 
-
-def _output_text(part: StepOutput, texts: Sequence[str]) -> Text:
-    return Text(texts[part.step].strip() if part.stripped else texts[part.step])
+    return tuple(Turn(turn.role, tuple(map(filled, turn.parts))) for turn in step.turns) if texts else step.turns
 
 
 def _exactly_once(engine: Engine, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
