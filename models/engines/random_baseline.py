@@ -30,11 +30,7 @@ class RandomEngine:
     has_own_timeout = False
 
     def __init__(
-        self,
-        spec: ModelSpec,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        die: Callable[[], None] | None = None,
+        self, spec: ModelSpec, *, sleep: Callable[[float], None] = time.sleep, die: Callable[[], None] | None = None
     ) -> None:
         self._seed = spec.seed
         self._faults = spec.fault_injection
