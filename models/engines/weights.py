@@ -19,14 +19,12 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 
 def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:
     """Raise `EngineUnreachableError` with the numbers unless the weights fit into the free bytes of each rank."""
-    spec, total = model.spec, known_bytes(model)
-    share = total // spec.tensor_parallel
+    ranks, total = model.spec.tensor_parallel, known_bytes(model)
+    share = total // ranks
     if share > free:
-        per_rank = (
-            f", {format_bytes(share)} for each of {spec.tensor_parallel} ranks" if spec.tensor_parallel > 1 else ""
-        )
+        per_rank = f", {format_bytes(share)} for each of {ranks} ranks" if ranks > 1 else ""
         raise EngineUnreachableError(
-            f"{model.source} does not fit: its weights take {format_bytes(total)} as {spec.dtype}{per_rank}, and "
+            f"{model.source} does not fit: its weights take {format_bytes(total)} as {model.spec.dtype}{per_rank}, and "
             f"{format_bytes(free)} of {memory_name} are free; raise tensor_parallel, use a smaller dtype or a larger "
             "machine"
         )
