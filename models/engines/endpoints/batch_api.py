@@ -18,6 +18,7 @@ from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt, backoff_s, error_object, reply_text
 from models.errors import BatchApiError
 from models.messages import Answer
+from models.shell.connections import http_options
 from models.spec import ModelSpec
 
 T = TypeVar("T")
@@ -117,7 +118,7 @@ class BatchApi(ABC):
         self._headers = self.dialect.headers(self.endpoint.key)
         timeout = httpx2.Timeout(spec.timeout_s, connect=spec.connect_timeout_s)
         self._client = httpx2.Client(
-            timeout=timeout, follow_redirects=self.dialect.follows_redirects, **self.endpoint.http_options
+            timeout=timeout, follow_redirects=self.dialect.follows_redirects, **http_options(str(spec.base_url))
         )
 
     @abstractmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from models.engines.endpoints.failures import (
@@ -19,7 +18,6 @@ from models.engines.endpoints.failures import (
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
 from models.environment import secret
 from models.messages import Answer
-from models.shell.connections import http_options
 from models.spec import ModelSpec
 
 
@@ -35,11 +33,6 @@ class Endpoint:
     def key(self) -> str | None:
         """The key; None where the entry names none."""
         return self._key.get_secret_value() if self._key else None
-
-    @property
-    def http_options(self) -> dict[str, Any]:
-        """Return the options of its HTTP client; `ShellSettingError` where a variable of the shell is wrong."""
-        return http_options(str(self.spec.base_url))
 
     def read_completion(self, content: bytes) -> Answer | FailedAttempt:
         """Return the answer in the body of a reply; `bad_reply` where it is no completion.

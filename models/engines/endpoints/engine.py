@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -28,6 +29,7 @@ from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, s
 from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media
+from models.shell.connections import http_options
 from models.spec import ModelSpec
 
 UNSCORED = Failure(
@@ -72,7 +74,7 @@ class EndpointEngine:
             limits=httpx2.Limits(max_connections=spec.concurrency, max_keepalive_connections=spec.concurrency),
             headers={**self.dialect.headers(self.endpoint.key), "Content-Type": "application/json"},
             follow_redirects=self.dialect.follows_redirects,
-            **self.endpoint.http_options,
+            **http_options(str(spec.base_url)),
         )
         self._address = self.dialect.address(self.dialect.request_path)
         self._rate_limiter = RateLimiter(spec.requests_per_minute, clock, sleep)
@@ -106,11 +108,7 @@ class EndpointEngine:
             return
         items = dict.fromkeys(part for call in calls for part in call.media)
         pictures = {part: data_uris(part, media[part], self.spec.limits) for part in items}
-
-        async def produce(put: Callable[[CallReply], None]) -> None:
-            await self._answer_all(calls, pictures, put)
-
-        yield from self._loop.stream(produce)
+        yield from self._loop.stream(partial(self._answer_all, calls, pictures))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -152,9 +150,8 @@ class EndpointEngine:
         while True:
             reserved = await self._budget.reserve(tokens, call.generation.max_new_tokens)
             if reserved is None:
-                return CallReply(
-                    call_id=call.call_id, outcome=cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
-                )
+                unsent = cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
+                return CallReply(call_id=call.call_id, outcome=unsent)
             outcome: Answer | FailedAttempt | None = None
             omitted = tuple(self.dialect.omitted)
             body = self.dialect.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
@@ -183,5 +180,4 @@ class EndpointEngine:
             await self._sleep(wait)
             attempt += 1
         self._health.record_failure(outcome, answers_before, attempt + 1)
-        latency = self._clock() - started
-        return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency)
+        return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=self._clock() - started)
