@@ -23,7 +23,6 @@ from models.engines.endpoints.batch_api import (
     BatchState,
     ResultLine,
     SentBatch,
-    json_line,
 )
 
 _HEAD: Final = b'{"requests":['
@@ -80,9 +79,9 @@ class AnthropicBatchApi(BatchApi):
     page_type = _Page
     results_path = "/batches/{}/results"
 
-    def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
+    def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return one request of the body."""
-        return json_line({"custom_id": custom_id, "params": body})
+        return {"custom_id": custom_id, "params": body}
 
     def upload(self, name: str, content: IO[bytes]) -> IO[bytes]:
         """Return the content: the API takes no files."""

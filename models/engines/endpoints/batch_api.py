@@ -122,8 +122,13 @@ class BatchApi(ABC):
         )
 
     @abstractmethod
+    def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a batch's file holds of one request."""
+
     def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
         """Return the line of a batch's file for one request."""
+        fields = self.request_fields(custom_id, body)
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     @abstractmethod
     def upload(self, name: str, content: IO[bytes]) -> str | IO[bytes]:
@@ -147,9 +152,8 @@ class BatchApi(ABC):
         """Yield the provider's batches, the newest first."""
         query = {self.page_size_name: str(_PAGE)}
         for _ in range(_MOST_LISTED // _PAGE):
-            page = self.repeat(
-                partial(self.ask, "list", "GET", self.dialect.address("/batches", **query), self.page_type)
-            )
+            address = self.dialect.address("/batches", **query)
+            page = self.repeat(partial(self.ask, "list", "GET", address, self.page_type))
             yield from page.data
             if not page.after:
                 return
@@ -276,11 +280,6 @@ def _unless_missing(call: Callable[[], T]) -> T | None:
 def field_at(*path: str, default: Any) -> Any:
     """Return the field of a record whose value lies deeper in the JSON object; `default` where a part is absent."""
     return Field(default=default, validation_alias=AliasPath(*path))
-
-
-def json_line(fields: Mapping[str, Any]) -> bytes:
-    """Return an object as a line of JSON."""
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def describe(problems: Sequence[BatchProblem]) -> str:

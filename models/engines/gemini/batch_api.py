@@ -21,7 +21,6 @@ from models.engines.endpoints.batch_api import (
     BatchState,
     ResultLine,
     field_at,
-    json_line,
 )
 from models.engines.gemini.engine import GeminiDialect, model_path
 
@@ -102,9 +101,9 @@ class GeminiBatchApi(BatchApi):
     results_path = "/{}:download"
     results_query = MappingProxyType({"alt": "media"})
 
-    def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
-        """Return the line of one request."""
-        return json_line({"key": custom_id, "request": body})
+    def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a line of requests holds."""
+        return {"key": custom_id, "request": body}
 
     def upload(self, name: str, content: IO[bytes]) -> str:
         """Upload a file of requests; return its name."""

@@ -18,7 +18,6 @@ from models.engines.endpoints.batch_api import (
     BatchState,
     ResultLine,
     field_at,
-    json_line,
 )
 from models.engines.endpoints.failures import FailedAttempt, FailureScope
 from models.engines.openai.engine import OpenAIDialect
@@ -93,9 +92,9 @@ class OpenAIBatchApi(BatchApi):
     page_type = _Page
     results_path = "/files/{}/content"
 
-    def line(self, custom_id: str, body: Mapping[str, Any]) -> bytes:
-        """Return the line of one request."""
-        return json_line({"custom_id": custom_id, "method": "POST", "url": _CHAT_PATH, "body": body})
+    def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what a line of requests holds."""
+        return {"custom_id": custom_id, "method": "POST", "url": _CHAT_PATH, "body": body}
 
     def upload(self, name: str, content: IO[bytes]) -> str:
         """Upload a file of requests; return its id."""
