@@ -60,13 +60,7 @@ def transient_failure(kind: str, message: str, scope: FailureScope = FailureScop
 
 
 def classify_status(
-    status: int,
-    headers: Mapping[str, str],
-    *,
-    body: object,
-    text: str,
-    now: float,
-    redact: Callable[[str], str] = str,
+    status: int, headers: Mapping[str, str], *, body: object, text: str, now: float, redact: Callable[[str], str] = str
 ) -> FailedAttempt:
     """Classify an HTTP error status.
 
@@ -81,11 +75,9 @@ def classify_status(
     fields = error_fields(body)
     message = reply_text(redact(str(fields.get("message") or fields.get("detail") or text or f"HTTP {status}")))
     code = str(fields.get("code") or "")
-    kind = f"http_{status}"
     if status in (400, 413, 422, 500) and is_too_long(f"{code} {message} {text[:2000]}"):
-        return FailedAttempt(
-            failure=Failure(type="context_length", message=message), scope=FailureScope.PROMPT, is_transient=False
-        )
+        failure = Failure(type="context_length", message=message)
+        return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False)
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
     is_transient = (status in _TRANSIENT_STATUSES or status >= 500) and not out_of_quota
     if status in (403, 404):
@@ -95,7 +87,7 @@ def classify_status(
     else:
         scope = FailureScope.PROMPT
     return FailedAttempt(
-        failure=Failure(type=kind, message=message),
+        failure=Failure(type=f"http_{status}", message=message),
         scope=scope,
         is_transient=is_transient,
         wait_s=(retry_after_s(headers, now) or _retry_delay_s(fields)) if is_transient else None,
