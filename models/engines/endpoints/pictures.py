@@ -51,14 +51,14 @@ def _encode_within(image: Image.Image, max_bytes: int | None) -> tuple[str, byte
     """Return MIME type and bytes of a picture, shrunk repeatedly until it fits a number of bytes."""
     from PIL import Image as Pictures
 
-    mime_type, data = _encode(image)
-    while max_bytes is not None and len(data) > max_bytes and min(image.size) > 1:
+    while True:
+        mime_type, data = _encode(image)
+        if max_bytes is None or len(data) <= max_bytes or min(image.size) <= 1:
+            return mime_type, data
         # Bytes are roughly proportional to pixels; the fixed part of the step guarantees that the loop ends.
         scale = min(0.9, 0.95 * math.sqrt(max_bytes / len(data)))
         smaller = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
         image = image.resize(smaller, Pictures.Resampling.LANCZOS)
-        mime_type, data = _encode(image)
-    return mime_type, data
 
 
 def _mime_type(data: bytes) -> str | None:
