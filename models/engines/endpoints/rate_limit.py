@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Self
 
 from models.engines.endpoints.failures import FailedAttempt
@@ -40,9 +39,7 @@ class AdaptiveConcurrency:
         self._sent += 1
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._in_flight -= 1
         self._wake()
 
