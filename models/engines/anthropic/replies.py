@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from models.engines.endpoints.failures import error_fields
 from models.engines.endpoints.replies import (
@@ -36,6 +36,7 @@ _STATUSES: Final = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+"""The status that each type of an error has elsewhere, by which it is classified."""
 _COUNTS: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
@@ -47,7 +48,9 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
     """
     reply, repairs = decoded(content)
     if reply.get("error") or reply.get("type") == "error":
-        return reported_error(reply)
+        fields = error_fields(reply)
+        status = _STATUSES.get(str(fields.get("type")))
+        return ReportedFailure({**fields, "code": status} if status else dict(fields) or "an error without a message")
     reason = reply.get("stop_reason")
     if failure := ended_failure(reason, reply.get("message")):
         return failure
@@ -66,17 +69,5 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         cache_write_tokens=written,
         reasoning=thoughts or None,
-        repairs=with_repairs(
-            repairs,
-            content=None in parts or len(kinds) < len(blocks),
-            usage=not is_counted,
-            finish_reason=not isinstance(reason, str | None),
-        ),
+        repairs=with_repairs(repairs, reason, content=None in parts or len(kinds) < len(blocks), usage=not is_counted),
     )
-
-
-def reported_error(reply: Mapping[str, Any]) -> ReportedFailure:
-    """Return the failure in an error object, with the status that its type has elsewhere as its code."""
-    fields = error_fields(reply)
-    status = _STATUSES.get(str(fields.get("type")))
-    return ReportedFailure({**fields, "code": status} if status else dict(fields) or "an error without a message")

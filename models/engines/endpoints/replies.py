@@ -100,8 +100,9 @@ def token_counts(usage: object, names: Sequence[str]) -> tuple[list[int], bool]:
     return [count or 0 for count in counts], None not in counts and isinstance(usage, Mapping | None)
 
 
-def with_repairs(repairs: Sequence[str], **is_repaired: bool) -> tuple[str, ...]:
-    """Return what was repaired in the bytes of a reply, and the names of its repaired fields."""
+def with_repairs(repairs: Sequence[str], reason: object = None, **is_repaired: bool) -> tuple[str, ...]:
+    """Return what was repaired in the bytes of a reply, and the names of its repaired fields; `reason` ended it."""
+    is_repaired["finish_reason"] = not isinstance(reason, str | None)
     return (*repairs, *(name for name, is_so in is_repaired.items() if is_so))
 
 

@@ -51,6 +51,7 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
     blocks = [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
     shown = [part for block in blocks if not block.get("thought") for part in texts(block)]
     thoughts = "\n".join(str(block.get("text") or "") for block in blocks if block.get("thought")).strip()
+    is_cut = None in shown or (isinstance(parts, list) and len(blocks) < len(parts))
     if not blocks and reason is None:
         raise NoCompletionError("its first candidate holds no content")
     return Answer(
@@ -61,12 +62,7 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         mean_logprob=_finite(candidate.get("avgLogprobs")),
         reasoning=thoughts or None,
-        repairs=with_repairs(
-            repairs,
-            content=None in shown or (isinstance(parts, list) and len(blocks) < len(parts)),
-            usage=not is_counted,
-            finish_reason=not isinstance(reason, str | None),
-        ),
+        repairs=with_repairs(repairs, reason, content=is_cut, usage=not is_counted),
     )
 
 

@@ -77,10 +77,7 @@ def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object
         mean_logprob=_mean_logprob(choice.get("logprobs")),
         reasoning=next((text for text in thoughts if isinstance(text, str) and text), None),
         repairs=with_repairs(
-            repairs,
-            content=None in parts,
-            usage=None in tokens or not isinstance(usage, Mapping | None),
-            finish_reason=not isinstance(reason, str | None),
+            repairs, reason, content=None in parts, usage=None in tokens or not isinstance(usage, Mapping | None)
         ),
     )
 
