@@ -50,11 +50,7 @@ class Scorer:
         self._chunk = max(64, _MAX_LOGITS // vocabulary)
 
     def score(
-        self,
-        calls: Sequence[Call],
-        media: Mapping[Media, Frames],
-        shared: SharedModel | None,
-        max_len: int | None,
+        self, calls: Sequence[Call], media: Mapping[Media, Frames], shared: SharedModel | None, max_len: int | None
     ) -> list[CallReply]:
         """Return replies to calls about the same media, in order; without `shared`, score one text at a time."""
         replies: dict[int, CallReply] = {}

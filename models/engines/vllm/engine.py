@@ -24,18 +24,7 @@ from models.engines.vllm.core_watch import CoreWatch
 from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder, processor_settings
 from models.engines.vllm.settings import engine_settings, lora_request
 from models.errors import EngineUnreachableError
-from models.messages import (
-    Answer,
-    Call,
-    CallReply,
-    Failure,
-    Frames,
-    Media,
-    Text,
-    Turn,
-    decoding_name,
-    logprobs_to_text,
-)
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, decoding_name, logprobs_to_text
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 
@@ -188,10 +177,8 @@ class VLLMEngine:
         first, generation = output.outputs[0], submission.call.generation
         tokens, new = len(output.prompt_token_ids or ()), generation.max_new_tokens
         if tokens + new > self._max_len:
-            return Failure(
-                type="context_length",
-                message=f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}",
-            )
+            message = f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}"
+            return Failure(type="context_length", message=message)
         return Answer(
             text=first.text,
             finish_reason=first.finish_reason or "stop",
