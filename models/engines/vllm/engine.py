@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -71,7 +72,6 @@ class VLLMEngine:
         except _LOAD_ERRORS as error:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._watch = CoreWatch(self._llm)
-        self._processor_settings: dict[str, Any] = {}
         self._has_warned = False
         self._lora = lora_request(spec)
         self._max_len: int = self._llm.model_config.max_model_len
@@ -80,12 +80,11 @@ class VLLMEngine:
         if isinstance(self._processor, PreTrainedTokenizerBase) or not self._processor.chat_template:
             self._template = self._llm.get_tokenizer()
             placeholder = getattr(get_model_cls(self._llm.model_config), "get_placeholder_str", _reject_media)
-            self._placeholder, self._min_frames = placeholder, 1
-            self._takes_video = has_video_placeholder(placeholder)
+            self._placeholder, takes_video = placeholder, has_video_placeholder(placeholder)
+            self._rules = replace(media_rules(None, spec.limits), kind="video" if takes_video else "image")
         else:
-            rules = media_rules(self._processor, spec.limits)
-            self._takes_video, self._min_frames = rules.kind == "video", rules.min_frames
-            self._processor_settings = processor_settings(rules)
+            self._rules = media_rules(self._processor, spec.limits)
+        self._processor_settings = processor_settings(self._rules)
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call; `EngineDiedError` when vLLM ended or failed: a new engine is needed."""
@@ -156,12 +155,7 @@ class VLLMEngine:
             turns = (Turn("system", (Text(self._spec.system),)), *turns)
         if not getattr(self._template, "chat_template", None):
             raise ValueError(_NO_TEMPLATE)
-        prompt_media = PromptMedia(
-            self._placeholder,
-            self._spec.limits.max_frames,
-            takes_video=self._takes_video,
-            min_frames=self._min_frames,
-        )
+        prompt_media = PromptMedia(self._placeholder, self._rules)
         messages = [{"role": turn.role, "content": prompt_media.content(turn, media)} for turn in turns]
         text = render_template(self._template, messages)
         if not prompt_media.data:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from models.engines.transformers.media_inputs import MediaRules, clip_metadata
 from models.media_sampling import uniform_indices
@@ -17,17 +18,9 @@ _SIZES = ("size", "cap_pixels_per_frame")
 class PromptMedia:
     """Collects the media of one prompt, and the names under which vLLM caches them."""
 
-    def __init__(
-        self,
-        placeholder: Callable[[str, int], str | None] | None,
-        max_frames: int | None,
-        *,
-        takes_video: bool,
-        min_frames: int = 1,
-    ) -> None:
+    def __init__(self, placeholder: Callable[[str, int], str | None] | None, rules: MediaRules) -> None:
         """Pass a clip as such or as pictures, with at most `max_frames`; a shorter clip repeats its last frame."""
-        self._placeholder, self._max_frames, self._takes_video = placeholder, max_frames, takes_video
-        self._min_frames = min_frames
+        self._placeholder, self._rules = placeholder, rules
         self.data: dict[str, list[Any]] = {}
         self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
 
@@ -45,11 +38,11 @@ class PromptMedia:
             raise ValueError(f"the call has no pixels for the {part.kind} {part.source}")
         frames, name = media[part], f"{part.source}:{part.frames}"
         if part.kind == "image":
-            return [self._add("image", _picture(frames.pixels[0]), name)]
-        indices = uniform_indices(len(frames.pixels), self._max_frames)
-        if not self._takes_video:
-            return [self._add("image", _picture(frames.pixels[index]), f"{name}:{index}") for index in indices]
-        indices += indices[-1:] * (self._min_frames - len(indices))
+            return [self._add("image", Image.fromarray(frames.pixels[0]), name)]
+        indices = uniform_indices(len(frames.pixels), self._rules.max_frames)
+        if self._rules.kind != "video":
+            return [self._add("image", Image.fromarray(frames.pixels[at]), f"{name}:{at}") for at in indices]
+        indices += indices[-1:] * (self._rules.min_frames - len(indices))
         # Models that encode the time of frames (Qwen2.5-VL, Qwen3-VL) reject a clip without its metadata.
         metadata = {**clip_metadata(frames, indices), "do_sample_frames": False}
         return [self._add("video", (np.ascontiguousarray(frames.pixels[indices]), metadata), name)]
@@ -78,9 +71,3 @@ def has_video_placeholder(placeholder: Callable[[str, int], str | None]) -> bool
     except ValueError:
         return False
     return True
-
-
-def _picture(pixels: np.ndarray) -> Any:
-    from PIL import Image
-
-    return Image.fromarray(pixels)
