@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,20 +20,11 @@ def pack_calls(
 
     Without `pixels` media arrive black, in their shape: for ranks that another one preprocesses for.
     """
-    headers: list[dict[str, Any]] = []
-    blobs: list[bytes | memoryview] = []
-    for item, frames in media.items():
-        headers.append(
-            {
-                "media": [item.kind, item.source, item.frames],
-                "shape": frames.pixels.shape,
-                "seconds": frames.seconds,
-                "fps": frames.fps,
-                "total": frames.total_frames,
-            }
-        )
-        if pixels:
-            blobs.append(np.ascontiguousarray(frames.pixels).data.cast("B"))
+    described = [
+        [[item.kind, item.source, item.frames], frames.pixels.shape, frames.seconds, frames.fps, frames.total_frames]
+        for item, frames in media.items()
+    ]
+    blobs = [np.ascontiguousarray(frames.pixels).data.cast("B") for frames in media.values()] if pixels else []
     requests = [
         Request(
             request_id=call.call_id,
@@ -40,7 +32,7 @@ def pack_calls(
         )
         for call in calls
     ]
-    header = {"action": action, "pixels": pixels, "media": headers}
+    header = {"action": action, "pixels": pixels, "media": described}
     return [json.dumps(header).encode(), dump_requests(requests), *blobs]
 
 
@@ -49,14 +41,10 @@ def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[str, list
     raw = json.loads(header)
     requests = load_requests(receive())
     media: dict[Media, Frames] = {}
-    for entry in raw["media"]:
-        values = np.frombuffer(receive(), np.uint8) if raw["pixels"] else np.broadcast_to(np.uint8(0), entry["shape"])
-        media[Media(*entry["media"])] = Frames(
-            pixels=values.reshape(entry["shape"]),
-            seconds=tuple(entry["seconds"]),
-            fps=entry["fps"],
-            total_frames=entry["total"],
-        )
+    for item, shape, seconds, fps, total in raw["media"]:
+        values = np.frombuffer(receive(), np.uint8) if raw["pixels"] else np.broadcast_to(np.uint8(0), shape)
+        pixels = values.reshape(shape)
+        media[Media(*item)] = Frames(pixels=pixels, seconds=tuple(seconds), fps=fps, total_frames=total)
     calls = [
         Call(
             call_id=request.request_id,
@@ -73,11 +61,8 @@ def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[str, list
 
 def pack_reply(reply: CallReply) -> dict[str, Any]:
     """Return a reply as a JSON object."""
-    outcome = reply.outcome
-    names = Answer.__slots__ if isinstance(outcome, Answer) else Failure.__slots__
-    values = {name: getattr(outcome, name) for name in names}
-    kind = "answer" if isinstance(outcome, Answer) else "failure"
-    return {"call_id": reply.call_id, "latency_s": reply.latency_s, kind: values}
+    kind = "answer" if isinstance(reply.outcome, Answer) else "failure"
+    return {"call_id": reply.call_id, "latency_s": reply.latency_s, kind: asdict(reply.outcome)}
 
 
 def unpack_reply(raw: Mapping[str, Any]) -> CallReply:
