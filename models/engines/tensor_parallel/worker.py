@@ -58,9 +58,6 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
     try:
         with progress_listener(partial(_send_progress, pipe)) if config.rank == 0 else nullcontext():
             engine = _build_engine(config)
-    except EngineUnreachableError as error:
-        _send(pipe, kind="unreachable", message=str(error))
-        return
     except Exception as error:  # noqa: BLE001  the parent reports why a rank did not start
         _send_error(pipe, error, "died")
         return
@@ -79,8 +76,6 @@ def rank_main(config: RankConfig, pipe: connection.Connection) -> None:
             continue
         try:
             _send_replies(engine.generate(*work), config.rank, pipe)
-        except EngineUnreachableError as error:
-            _send(pipe, kind="unreachable", message=str(error))
         except EngineDiedError as error:
             _send(pipe, kind="died", message=str(error), max_rows=error.max_rows)
         except Exception as error:  # noqa: BLE001  the parent decides what an exception in all ranks, or in one, means
@@ -109,7 +104,9 @@ def _read(
 
 
 def _send_error(pipe: connection.Connection, error: Exception, kind: str) -> None:
-    if isinstance(error, BUGS):
+    if isinstance(error, EngineUnreachableError):
+        _send(pipe, kind="unreachable", message=str(error))
+    elif isinstance(error, BUGS):
         _send(pipe, kind="bug", message="".join(traceback.format_exception(error)))
     else:
         _send(pipe, kind=kind, message=f"{type(error).__name__}: {error}")
