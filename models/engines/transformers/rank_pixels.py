@@ -42,7 +42,7 @@ class PixelGroup:
             raise
         self._send_header([[name, str(t.dtype).removeprefix("torch."), list(t.shape)] for name, t in tensors.items()])
         for tensor in tensors.values():
-            self._broadcast(_as_bytes(tensor))
+            self._broadcast(tensor)
         return tensors
 
     def _receive(self) -> dict[str, Tensor]:
@@ -55,7 +55,7 @@ class PixelGroup:
             raise (ValueError if header["of_row"] else EngineDiedError)(f"rank 0: {header['error']}")
         tensors = {name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, dtype, shape in header}
         for tensor in tensors.values():
-            self._broadcast(_as_bytes(tensor))
+            self._broadcast(tensor)
         return tensors
 
     def _send_header(self, header: object) -> None:
@@ -64,15 +64,11 @@ class PixelGroup:
         self._broadcast(raw)
 
     def _broadcast(self, tensor: Tensor) -> None:
+        """Send or receive the memory of a contiguous tensor, as bytes, since gloo does not send every type."""
         if tensor.numel():
-            distributed.broadcast(tensor, 0, group=self._group)
+            distributed.broadcast(tensor.view(-1).view(torch.uint8), 0, group=self._group)
 
 
 def join_pixels() -> PixelGroup | None:
     """Return the group of ranks that share a processor's outputs; None in a process of its own."""
     return PixelGroup() if distributed.is_initialized() and distributed.get_world_size() > 1 else None
-
-
-def _as_bytes(tensor: Tensor) -> Tensor:
-    """Return a view of the memory of a contiguous tensor, since gloo does not send every type."""
-    return tensor.view(-1).view(torch.uint8)
