@@ -64,6 +64,7 @@ def distributed_config(model: Any, ranks: int) -> Any:
     the weights, which only whole ones allow.
     """
     from transformers.distributed.configuration_utils import DistributedConfig
+    from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES, TensorParallelLayer
 
     text = model.config.get_text_config()
     _, keys = _common_heads(text)
@@ -76,7 +77,7 @@ def distributed_config(model: Any, ranks: int) -> Any:
             if style == "colwise" and name.rpartition(".")[2] in _KV_LAYERS
         }
     if getattr(text, "hidden_size_per_layer_input", None):
-        _register_whole()
+        ALL_PARALLEL_STYLES.register(_WHOLE_STYLE, TensorParallelLayer())
         plan |= {name: _WHOLE_STYLE for name in model.tp_plan if name.rpartition(".")[2] in _READ_BY_INDEX}
     return DistributedConfig(tp_size=ranks, tp_plan=plan or None)
 
@@ -109,9 +110,3 @@ def _register_shared_kv(keys: int, ranks: int) -> None:
             return gathered[..., head * width : (head + 1) * width]
 
     ALL_PARALLEL_STYLES.register(_KV_STYLE, SharedKeyHeads(input_layouts=Replicate(), output_layouts=Replicate()))
-
-
-def _register_whole() -> None:
-    from transformers.distributed.tensor_parallel import ALL_PARALLEL_STYLES, TensorParallelLayer
-
-    ALL_PARALLEL_STYLES.register(_WHOLE_STYLE, TensorParallelLayer())
