@@ -119,12 +119,8 @@ class Scorer:
         if not longest.path and len(longest.ids) > 1:
             call = Call(call_id="", turns=(), generation=Generation(max_new_tokens=1))
             shared.verify(Prompt(call=call, head=NO_HEAD, ids=np.asarray(longest.ids, dtype=np.int64)))
-        return shared.score(
-            [text.path for text in texts],
-            [text.ids for text in texts],
-            [text.count for text in texts],
-            chunk=self._chunk,
-        )
+        paths, tails = [text.path for text in texts], [text.ids for text in texts]
+        return shared.score(paths, tails, [text.count for text in texts], chunk=self._chunk)
 
     def _score_single(self, text: _ScoredText) -> Tensor:
         ids = torch.tensor([text.ids], device=self._device)
