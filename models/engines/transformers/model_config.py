@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
+
 from models.availability import PICKLES_REFUSED
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
@@ -13,6 +16,10 @@ ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_at
 """Layers whose keys and values are all that a prefix leaves."""
 STATE_LAYERS = frozenset({"linear_attention", "conv"})
 """Layers whose state of fixed size is all that a prefix leaves."""
+
+_PYTHON_ERRORS = (OSError, ValueError, ImportError, RuntimeError, LookupError, AttributeError, TypeError)
+LOAD_ERRORS = (*_PYTHON_ERRORS, ArithmeticError, AssertionError, SafetensorError, StrictDataclassError)
+"""Everything that a damaged or foreign checkpoint makes the libraries raise."""
 
 
 def pretrained_arguments(model: LaunchedModel) -> dict[str, Any]:
@@ -86,17 +93,6 @@ def empty_model(model: LaunchedModel) -> Any:
             return auto_class.from_config(config, trust_remote_code=model.spec.trust_remote_code)
     except LOAD_ERRORS as error:
         raise unreachable_error(model, error) from error
-
-
-def _load_errors() -> tuple[type[Exception], ...]:
-    from huggingface_hub.errors import StrictDataclassError
-    from safetensors import SafetensorError
-
-    of_python = (OSError, ValueError, ImportError, RuntimeError, LookupError, AttributeError, TypeError)
-    return (*of_python, ArithmeticError, AssertionError, SafetensorError, StrictDataclassError)
-
-
-LOAD_ERRORS = _load_errors()  # everything that a damaged or foreign checkpoint makes the libraries raise
 
 
 def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachableError:
