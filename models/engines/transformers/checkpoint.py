@@ -71,7 +71,7 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
     try:
         processor, tokenizer = _load_processor(launched)
         with weights_progress(known_bytes(launched) / _world_size()):
-            model = _with_adapter(_load_weights(launched, device, text_only=processor is None), launched.adapter)
+            model = _with_adapter(_load_weights(launched, device), launched.adapter)
     except LOAD_ERRORS as error:
         raise unreachable_error(launched, error) from error
     batch_windows(model.eval())
@@ -110,7 +110,7 @@ def check_files(model: LaunchedModel) -> None:
     if getattr(config, "quantization_config", None):
         return
     try:
-        empty = _load_weights(plain, torch.device("meta"), text_only=not takes_pictures(config))
+        empty = _load_weights(plain, torch.device("meta"))
         with warnings.catch_warnings(action="ignore"):  # nothing is copied: that is the point
             _with_adapter(empty, model.adapter)
     except LOAD_ERRORS as error:
@@ -171,19 +171,17 @@ def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
     from transformers import AutoProcessor, AutoTokenizer
 
     if not takes_pictures(load_config(model)):
-        tokenizer = AutoTokenizer.from_pretrained(**pretrained_arguments(model), padding_side="left")
-        return None, tokenizer
+        return None, AutoTokenizer.from_pretrained(**pretrained_arguments(model), padding_side="left")
     processor = AutoProcessor.from_pretrained(**pretrained_arguments(model))
     processor.tokenizer.padding_side = "left"
     return processor, processor.tokenizer
 
 
-def _load_weights(model: LaunchedModel, device: torch.device, *, text_only: bool) -> Any:
+def _load_weights(model: LaunchedModel, device: torch.device) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
     spec = model.spec
-    has_pictures = not text_only and is_image_text_model(load_config(model))
-    auto_class = AutoModelForImageTextToText if has_pictures else AutoModelForCausalLM
+    auto_class = AutoModelForImageTextToText if is_image_text_model(load_config(model)) else AutoModelForCausalLM
     is_rank = spec.tensor_parallel > 1 and torch.distributed.is_initialized()  # else a worker of a training
     placement: dict[str, Any] = {}
     if is_rank:
@@ -224,12 +222,10 @@ def _reset_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:
     """Replace the checkpoint's generation settings by greedy ones; return its end tokens and padding token."""
     from transformers import GenerationConfig
 
-    candidates = (
-        getattr(model.generation_config, "eos_token_id", None),
-        getattr(model.config.get_text_config(), "eos_token_id", None),
-    )
-    stated = next((ids for ids in candidates if ids is not None), ())
-    ends = {stated} if isinstance(stated, int) else set(stated)
+    stated = getattr(model.generation_config, "eos_token_id", None)
+    if stated is None:
+        stated = getattr(model.config.get_text_config(), "eos_token_id", None)
+    ends = {stated} if isinstance(stated, int) else set(stated or ())
     if tokenizer.eos_token_id is not None:
         ends.add(tokenizer.eos_token_id)
     pad = tokenizer.pad_token_id
