@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
@@ -23,35 +24,21 @@ _FEATURES = ("get_image_features", "get_video_features")  # methods of a model t
 _TOWER = "vision_model"  # the tower itself, in models without such methods or whose methods take text
 
 
-class _RowLimits:
-    """Stopping criterion with a limit per row; transformers calls it after every token."""
-
-    def __init__(self, calls: Sequence[Call], width: int, device: torch.device) -> None:
-        limits = [width + call.generation.max_new_tokens for call in calls]
-        self._limits = torch.tensor(limits, device=device)
-
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        del scores
-        return self._limits <= input_ids.shape[1]
+def _are_at_limits(limits: Tensor, input_ids: Tensor, _scores: Any, **_: Any) -> Tensor:
+    """Return which rows have reached their limits, [rows]; transformers asks after every token."""
+    return limits <= input_ids.shape[1]
 
 
-class _SeededDraws:
-    """Logits processor that leaves one token per row: the one drawn by the call's seed."""
-
-    def __init__(self, calls: Sequence[Call], width: int) -> None:
-        self._calls = calls
-        self._width = width
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        tokens = choose_tokens(scores, self._calls, [input_ids.shape[1] - self._width] * len(self._calls))
-        masked = torch.full_like(scores, float("-inf"))
-        masked[torch.arange(len(tokens)), tokens] = 0.0
-        return masked
+def _seeded_draws(calls: Sequence[Call], width: int, input_ids: Tensor, scores: Tensor) -> Tensor:
+    """Leave one token per row in its scores: the one drawn by the call's seed."""
+    tokens = choose_tokens(scores, calls, [input_ids.shape[1] - width] * len(calls))
+    masked = torch.full_like(scores, float("-inf"))
+    masked[torch.arange(len(tokens)), tokens] = 0.0
+    return masked
 
 
-def _scores_of_rank_0(input_ids: Tensor, scores: Tensor) -> Tensor:
+def _scores_of_rank_0(_input_ids: Tensor, scores: Tensor) -> Tensor:
     """Broadcast the scores: beams are selected by them, and all ranks must select the same."""
-    del input_ids
     return broadcast_from_rank_0(scores.contiguous())
 
 
@@ -86,11 +73,10 @@ class PaddedBatchModel:
         calls = [prompt.call for prompt in prompts]
         width = max(len(prompt.ids) for prompt in prompts)
         beams = calls[0].generation.num_beams
-        limit = max(call.generation.max_new_tokens for call in calls)
         config = GenerationConfig(
             do_sample=False,
             num_beams=beams,
-            max_new_tokens=limit,
+            max_new_tokens=max(call.generation.max_new_tokens for call in calls),
             eos_token_id=sorted(self._end_ids) or None,
             pad_token_id=self._pad_id,
         )
@@ -98,24 +84,22 @@ class PaddedBatchModel:
         skipped = 1 if self._is_encoder_decoder else width
         options: dict[str, Any] = {}
         if beams == 1:
-            options["stopping_criteria"] = [_RowLimits(calls, skipped, self._device)]
+            limits = torch.tensor([skipped + call.generation.max_new_tokens for call in calls], device=self._device)
+            options["stopping_criteria"] = [functools.partial(_are_at_limits, limits)]
             if any(call.generation.temperature > 0 for call in calls):
-                options["logits_processor"] = [_SeededDraws(calls, skipped)]
+                options["logits_processor"] = [functools.partial(_seeded_draws, calls, skipped)]
         if torch.distributed.is_initialized():
             options.setdefault("logits_processor", [_scores_of_rank_0])
         with torch.inference_mode(), _encode_pixels_once(self._model, prompts):
             # For text alone, the language model of one that requires a picture.
             needs_picture = self._config.model_type in CHAT_FORMATS and not prompts[0].head.inputs
             model = self._model.language_model if needs_picture else self._model
-            out = model.generate(**self._inputs(prompts, width), generation_config=config, **options)
+            inputs = {name: t.to(self._device) for name, t in padded_inputs(prompts, width, self._pad_id).items()}
+            out = model.generate(**inputs, generation_config=config, **options)
         ids: list[list[int]] = out[:, skipped:].tolist()
         return [
             truncate(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
         ]
-
-    def _inputs(self, prompts: Sequence[Prompt], width: int) -> dict[str, Tensor]:
-        inputs = padded_inputs(prompts, width, self._pad_id)
-        return {name: tensor.to(self._device) for name, tensor in inputs.items()}
 
 
 def padded_inputs(prompts: Sequence[Prompt], width: int, pad_id: int) -> dict[str, Tensor]:
@@ -133,14 +117,11 @@ def padded_inputs(prompts: Sequence[Prompt], width: int, pad_id: int) -> dict[st
         for name, tensor in prompt.head.by_token(length).items():
             extras[name][row, width - length :] = tensor[0]
     pixels = joined_inputs([prompt.head for prompt in prompts])
-    text_inputs = {name: _padded([prompt.text_inputs[name] for prompt in prompts]) for name in prompts[0].text_inputs}
+    text_inputs = {
+        name: pad_sequence([prompt.text_inputs[name][0] for prompt in prompts], batch_first=True)
+        for name in prompts[0].text_inputs
+    }
     return {"input_ids": ids, "attention_mask": mask, **extras, **pixels, **text_inputs}
-
-
-def _padded(rows: Sequence[Tensor]) -> Tensor:
-    """Stack tensors [1, tokens], padded with zeros at the end."""
-    width = max(row.shape[1] for row in rows)
-    return torch.cat([torch.nn.functional.pad(row, (0, width - row.shape[1])) for row in rows])
 
 
 @contextmanager
