@@ -28,8 +28,6 @@ from models.messages import Call, CallReply, Frames, Media, Text, Turn
 from models.spec import ModelSpec
 
 _CACHE_BYTES = 1 << 30  # pixels and tokens of heads cached for later calls
-
-
 _Key: TypeAlias = tuple[tuple[Media, ...], str | bytes, str]  # media, preceding text or tokens, `_opening_kind`
 _SEPARATORS = ("", " ")  # between a picture and text right after it: nothing, or a space (Idefics2)
 _CROSS_ATTENTION = "cross_attention_mask"  # Mllama's: the pictures that each token attends to
@@ -48,9 +46,7 @@ class PromptMaker:
         self._dtype = checkpoint.model.dtype
         self._config = checkpoint.model.config
         # Phi-4's processor leaves the template to its tokenizer, which takes turns of text with placeholders in them.
-        with_template = [
-            part for part in (checkpoint.processor, checkpoint.tokenizer) if getattr(part, "chat_template", None)
-        ]
+        with_template = [part for part in (self._processor, self._tokenizer) if getattr(part, "chat_template", None)]
         self._template: Any = with_template[0] if with_template else checkpoint.tokenizer
         self._format = None if with_template else CHAT_FORMATS.get(self._config.model_type)
         if spec.chat_format:
@@ -81,9 +77,8 @@ class PromptMaker:
                 self.make([call], media)
         elif self._processor is not None:
             with self._lock:
-                self._prepare_for_ranks(
-                    [call for call in firsts.values() if call.media not in self._cached_media()], media
-                )
+                cached = {items for items, _, _ in self._heads}
+                self._prepare_for_ranks([call for call in firsts.values() if call.media not in cached], media)
 
     def _prepare_for_ranks(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:
         self._prepared.clear()
@@ -95,9 +90,6 @@ class PromptMaker:
                 raise
             except ROW_ERRORS:  # `make` meets it again, and answers with it
                 continue
-
-    def _cached_media(self) -> set[tuple[Media, ...]]:
-        return {items for items, _, _ in self._heads}
 
     def _make(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> list[Prompt | CallReply]:
         results: dict[int, Prompt | CallReply] = {}
@@ -172,9 +164,8 @@ class PromptMaker:
         messages: list[dict[str, Any]] = [{"role": role, "content": parts} for role, parts in turns]
         if self._template is self._tokenizer:
             token = getattr(self._processor, "image_token", "")
-            messages = [
-                {"role": role, "content": "".join(part.get("text", token) for part in parts)} for role, parts in turns
-            ]
+            for message in messages:
+                message["content"] = "".join(part.get("text", token) for part in message["content"])
         return self._with_start(render_template(self._template, messages)), count
 
     def _with_start(self, rendered: str) -> str:
@@ -221,10 +212,10 @@ class PromptMaker:
             arguments |= {"videos": [pixels.videos], "videos_kwargs": videos_kwargs}
         text_kwargs = {"add_special_tokens": self._adds_special_tokens(text)}
         outputs = self._processor(text=[text], return_tensors="pt", text_kwargs=text_kwargs, **arguments)
-        tensors = {name: value for name, value in outputs.items() if isinstance(value, Tensor)}
         return {
             name: t.to(self._dtype) if name.startswith("pixel_values") and t.is_floating_point() else t
-            for name, t in tensors.items()
+            for name, t in outputs.items()
+            if isinstance(t, Tensor)
         }
 
     def _process(self, call: Call, text: str, media: Mapping[Media, Frames]) -> Prompt:
@@ -274,9 +265,7 @@ class PromptMaker:
 
     def _adds_special_tokens(self, text: str) -> bool:
         """Return whether the tokenizer adds its first token: not for text-only models or if the template added it."""
-        if (self._processor is None and self._format is None) or any(
-            text.startswith(token) for token in self._placeholders
-        ):
+        if (self._processor is None and self._format is None) or text.startswith(self._placeholders):
             return False
         bos = self._tokenizer.bos_token
         return bos is None or not text.startswith(bos)
@@ -285,11 +274,7 @@ class PromptMaker:
         """Return the single special tokens that stand for a picture or a clip in the template's text."""
         attributes = (getattr(self._processor, name, None) for name in ("image_token", "video_token"))
         tokens = (getattr(token, "content", token) for token in attributes)
-        return tuple(
-            token
-            for token in tokens
-            if token and len(self._tokenizer(token, add_special_tokens=False)["input_ids"]) == 1
-        )
+        return tuple(t for t in tokens if t and len(self._tokenizer(t, add_special_tokens=False)["input_ids"]) == 1)
 
     def _pixel_token_ids(self) -> list[int]:
         """Return the ids of the tokens that pixels replace, by processor, configuration and placeholders."""
