@@ -25,7 +25,6 @@ ROW_ERRORS: tuple[type[Exception], ...] = (
 )
 """Errors that the content of one call can cause in a processor, a template or a model; not those in `BUGS`."""
 
-
 AGREEMENT_TIMEOUT = timedelta(seconds=60)
 """For the other ranks to run out of memory too: after it, one of them has not, or at another place, and waits."""
 
@@ -101,6 +100,5 @@ def is_out_of_memory(error: Exception) -> bool:
 def failure_reply(call: Call, error: Exception, kind: str = "compute") -> CallReply:
     """Return the reply of a call that an error ended."""
     failure_type = "out_of_memory" if kind == "compute" and is_out_of_memory(error) else kind
-    return CallReply(
-        call_id=call.call_id, outcome=Failure(type=failure_type, message=f"{type(error).__name__}: {error}")
-    )
+    failure = Failure(type=failure_type, message=f"{type(error).__name__}: {error}")
+    return CallReply(call_id=call.call_id, outcome=failure)
