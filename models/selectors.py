@@ -30,7 +30,8 @@ def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | N
     members = group_members(text, models)
     if members is None:
         return None
-    usable = [name for name in members if not _is_left_out(models[name])]
+    specs = {name: models[name] for name in members}
+    usable = [name for name, spec in specs.items() if not (spec.withdrawn or spec.unsupported or spec.variant_of)]
     if not usable:
         raise UnknownModelError(f"--models {text}: no model that can be run is among them; see `vlmsweep list models`")
     if left_out := [name for name in members if name not in usable]:
@@ -38,10 +39,6 @@ def expand_selector(text: str, models: Mapping[str, ModelSpec]) -> list[str] | N
             "%s leaves out what is withdrawn, cannot run as listed or is listed twice: %s", text, ", ".join(left_out)
         )
     return usable
-
-
-def _is_left_out(spec: ModelSpec) -> bool:
-    return bool(spec.withdrawn or spec.unsupported or spec.variant_of)
 
 
 def is_group(text: str) -> bool:
