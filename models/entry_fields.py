@@ -182,6 +182,7 @@ class LocalSettings(StrictModel):
     share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
     prepare_ahead: bool = True  # on GPUs, preprocess the next pictures and clips while the model answers
     pictures_per_prefill: int = Field(default=1, ge=1, le=64)  # with more, answers may differ in their last bits
+    cuda_graphs: bool = True  # on GPUs, record decoding steps and repeat them; without, last bits may differ
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
     adapter: str | None = None  # LoRA: a folder, `s3://` folder or hub id
     adapter_revision: str | None = None  # branch, tag or commit of an adapter at the hub

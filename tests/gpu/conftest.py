@@ -20,7 +20,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report: pytest.TestReport = yield  # type: ignore[assignment]  # what the wrapped hook returns
     if report.when == "call" and item.config.getoption("--device") == "cuda":
-        message = "" if report.passed else f": {str(report.longrepr)[-2000:]}"
+        crash = getattr(report.longrepr, "reprcrash", None)  # none where it was skipped
+        message = f": {crash.message[:2000]}" if crash else ""
         _OUTCOMES[item.name] = f"{report.outcome} in {report.duration:.1f} s{message}"
         facts = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
         record("gpu-tests", {**facts, "tests": _OUTCOMES}, Path(item.config.getoption("--results")))

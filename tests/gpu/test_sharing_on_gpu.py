@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import torch
 from models.engines import build_engine
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.packed.attention import pick_kernel, plain_attention
+from models.engines.transformers.packed.model import PackedModel
+from models.engines.transformers.packed.step_graph import StepGraphs
 from models.messages import Answer, Call, Frames, Generation, Media, logprobs_from_text, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
@@ -60,6 +63,52 @@ def test_equal_answers_in_float32(tmp_path: Path, device: torch.device, architec
     assert same >= len(calls) - 1
     if architecture == "qwen2_5_vl":
         assert sum(answer.cached_tokens > 0 for answer in shared.values()) == len(calls) - 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_recorded_steps_answer_as_others(
+    tmp_path: Path, device: torch.device, architecture: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a row's first memory, so that steps are recorded anew."""
+    checkpoint = build_tiny(tmp_path, architecture)
+    calls = questions(24, 100) if device.type == "cuda" else questions(4, 8)
+    recorded: list[object] = []
+    record = StepGraphs.record
+
+    def keep(*args: Any) -> Any:
+        recorded.append(record(*args))
+        return recorded[-1]
+
+    monkeypatch.setattr(StepGraphs, "record", keep)
+    graphs = answers(checkpoint, device, calls, dtype=dtype)
+    assert device.type == "cpu" or sum(graph is not None for graph in recorded) >= 2
+    monkeypatch.setattr(StepGraphs, "record", lambda *_: None)
+    without = answers(checkpoint, device, calls, dtype=dtype)
+    same = sum(without[name].text == graphs[name].text for name in without)
+    assert same >= len(calls) - 1 - len(calls) // 4 * (dtype == "bfloat16")
+
+
+def test_step_that_reads_the_device_is_computed_without_a_graph(
+    tmp_path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CUDA refuses such a read while it records; the device must be of use afterwards."""
+    if device.type == "cpu":
+        pytest.skip("nothing is recorded without a GPU")
+    checkpoint = build_tiny(tmp_path, "qwen2_5_vl")
+    without = answers(checkpoint, device, questions(8, 16), dtype="float32", cuda_graphs=False)
+    run = PackedModel._run
+
+    def reads(model: PackedModel, ids: torch.Tensor, *more: Any) -> torch.Tensor:
+        if ids.is_cuda:
+            ids.sum().item()
+        return run(model, ids, *more)
+
+    monkeypatch.setattr(PackedModel, "_run", reads)
+    answered = answers(checkpoint, device, questions(8, 16), dtype="float32")
+    assert {name: a.text for name, a in answered.items()} == {name: a.text for name, a in without.items()}
+    assert "steps are not recorded as CUDA graphs" in caplog.text
+    assert torch.rand(8, device=device).unique().numel() > 1
 
 
 def test_scores_in_bfloat16_are_within_rounding_of_float32(tmp_path: Path, device: torch.device) -> None:

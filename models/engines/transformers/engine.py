@@ -50,7 +50,7 @@ class TransformersEngine:
         self._padded = PaddedBatchModel(self._checkpoint)
         self._scorer = Scorer(self._checkpoint, self._maker)
         self._no_sharing_reason: str | None = None
-        self._shared = self._build_shared_model()
+        self._shared = self._build_shared_model(records_steps=spec.cuda_graphs)
         if not spec.share_prefix:
             self._stop_sharing("share_prefix is false")
         if is_spread(self._checkpoint.model):
@@ -155,13 +155,13 @@ class TransformersEngine:
         """Return the weights, as this process holds them."""
         return list(self._checkpoint.model.parameters())
 
-    def _build_shared_model(self) -> SharedModel | None:
+    def _build_shared_model(self, *, records_steps: bool = True) -> SharedModel | None:
         reason = sharing_unsupported_reason(self._checkpoint.model.config)
         if reason is not None:
             self._stop_sharing(reason)
             return None
         try:
-            return SharedModel(self._checkpoint, cache_bytes=self._memory.prefix_cache_bytes, chunk=self._memory.chunk)
+            return SharedModel(self._checkpoint, self._memory, records_steps=records_steps)
         except PrefixSharingUnsupportedError as error:
             self._stop_sharing(str(error))
             return None

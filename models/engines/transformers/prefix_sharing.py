@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models.engines.transformers.checkpoint import Checkpoint
-from models.engines.transformers.memory import chunk_ranges
+from models.engines.transformers.memory import Memory, chunk_ranges
 from models.engines.transformers.model_config import ATTENTION_LAYERS, STATE_LAYERS, layer_kinds
 from models.engines.transformers.packed.kv_cache import PackedSequences, SharedSegment
 from models.engines.transformers.packed.model import PackedModel
@@ -84,15 +84,15 @@ class SharedPrompt:
 class SharedModel:
     """The packed model with a cache of prefixes."""
 
-    def __init__(self, checkpoint: Checkpoint, *, cache_bytes: int, chunk: int) -> None:
-        """Wrap a checkpoint with `cache_bytes` for prefixes that later calls may share, such as the next step."""
-        self._packed = PackedModel(checkpoint.model, checkpoint.device)
+    def __init__(self, checkpoint: Checkpoint, memory: Memory, *, records_steps: bool) -> None:
+        """Wrap a checkpoint with memory for prefixes that later calls may share, such as the next step."""
+        self._packed = PackedModel(checkpoint.model, checkpoint.device, records_steps=records_steps)
         self._device = checkpoint.device
         self._end_ids = checkpoint.end_ids
         self._family = family(checkpoint.model.config.model_type)
         self._is_verified = self._family.is_verified
-        self._chunk = min(chunk, max_packed_tokens(checkpoint.text_config) or chunk)
-        self._cache_bytes = cache_bytes
+        self._chunk = min(memory.chunk, max_packed_tokens(checkpoint.text_config) or memory.chunk)
+        self._cache_bytes = memory.prefix_cache_bytes
         self._cache: OrderedDict[_Key, SharedSegment] = OrderedDict()
         self._ahead: dict[_Key, SharedSegment] = {}  # computed for prompts that are prefilled next
         self._pad_id = checkpoint.pad_id

@@ -93,24 +93,27 @@ def decode(
     waiting = range(len(calls))
     live: list[int] = []  # the calls of `rows`
     rows = PackedSequences([], [], 0)
-    while len(finished) < len(calls):
-        remaining = [at for at, index in enumerate(live) if index not in finished]
-        is_filled = bool(waiting) and 4 * len(remaining) <= 3 * max_rows
-        if is_filled or 4 * len(remaining) <= 3 * len(live):
-            rows.keep(remaining)
-            live = [live[at] for at in remaining]
-        if is_filled:
-            if ended := take():
-                yield ended
-            batch, waiting = waiting[: max_rows - len(live)], waiting[max_rows - len(live) :]
-            fresh, logits = start(batch)
-            append(batch, logits)
-            fresh.keep([at for at, index in enumerate(batch) if index not in finished])
-            rows = rows.join(fresh)
-            live += [index for index in batch if index not in finished]
-            order = rows.by_path(range(len(live)))
-            rows.keep(order)
-            live = [live[at] for at in order]
-        else:
-            append(live, model.step(rows, [answers[index][-1] for index in live]))
-    yield take()
+    try:
+        while len(finished) < len(calls):
+            remaining = [at for at, index in enumerate(live) if index not in finished]
+            is_filled = bool(waiting) and 4 * len(remaining) <= 3 * max_rows
+            if is_filled or 4 * len(remaining) <= 3 * len(live):
+                rows.keep(remaining)
+                live = [live[at] for at in remaining]
+            if is_filled:
+                if ended := take():
+                    yield ended
+                batch, waiting = waiting[: max_rows - len(live)], waiting[max_rows - len(live) :]
+                fresh, logits = start(batch)
+                append(batch, logits)
+                fresh.keep([at for at, index in enumerate(batch) if index not in finished])
+                rows = rows.join(fresh)
+                live += [index for index in batch if index not in finished]
+                order = rows.by_path(range(len(live)))
+                rows.keep(order)
+                live = [live[at] for at in order]
+            else:
+                append(live, model.step(rows, [answers[index][-1] for index in live]))
+        yield take()
+    finally:
+        rows.graph = None  # it holds the rows that hold it, and with them the device's memory

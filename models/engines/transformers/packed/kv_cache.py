@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -54,6 +54,7 @@ class PackedSequences:
     is_followed: bool = True  # further tokens may follow these, so that states are kept
     prefixes: list[int] = field(init=False)  # tokens of the segments, by row
     step_segments: list[SegmentQueries] | None = None  # those of a step, the same until rows are dropped
+    graph: Callable[[Sequence[int]], Tensor] | None = None  # a recorded step; none after changes
 
     def __post_init__(self) -> None:
         self.prefixes = [sum(segment.length for segment in path) for path in self.paths]
@@ -127,7 +128,7 @@ class PackedSequences:
         """Grow to fit `capacity` own tokens in each row, and `growth` more where it does not."""
         if capacity <= self.capacity:
             return
-        self.capacity = capacity + growth
+        self.capacity, self.graph = capacity + growth, None
         for store in (self.keys, self.values):
             for layer, old in store.items():
                 new = old.new_zeros(*old.shape[:2], self.capacity, old.shape[3])
@@ -140,6 +141,7 @@ class PackedSequences:
             return self if len(self) else other
         capacity = max(self.capacity, other.capacity)
         for rows in (self, other):
+            rows.graph = None
             rows.reserve(capacity, growth=0)
 
         def both(a: Mapping[int, Tensor], b: Mapping[int, Tensor]) -> dict[int, Tensor]:
@@ -169,7 +171,8 @@ class PackedSequences:
         self.paths = [self.paths[row] for row in rows]
         self.lengths = [self.lengths[row] for row in rows]
         self.shifts = [self.shifts[row] for row in rows]
-        self.prefixes, self.step_segments = [self.prefixes[row] for row in rows], None
+        self.prefixes = [self.prefixes[row] for row in rows]
+        self.step_segments = self.graph = None
         index = torch.tensor(rows, dtype=torch.int64)
         for store in (self.keys, self.values):
             for layer, old in store.items():

@@ -7,6 +7,7 @@ at the row's end.
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import sys
 from collections import defaultdict
@@ -93,13 +94,14 @@ class _RowStates:
 class Mixers:
     """The modules of a language model's layers that keep a state."""
 
-    def __init__(self, decoder: Any) -> None:
+    def __init__(self, decoder: Any, *, on_gpu: bool) -> None:
         states = (n for n, kind in enumerate(layer_kinds(decoder.config)) if kind in STATE_LAYERS)
         self._modules = {n: _mixer(decoder.layers[n], n) for n in states}
         self._cache_names = {n: _cache_name(module) for n, module in self._modules.items()}
         files = {type(module).__module__ for module in self._modules.values()}
         namespaces = [vars(sys.modules[file]) for file in sorted(files)]
-        self._rules = [(names, rule, names[rule]) for names in namespaces for rule in _RULES if rule in names]
+        rules = () if on_gpu and importlib.util.find_spec("fla") else _RULES  # compiled ones, which are faster
+        self._rules = [(names, rule, names[rule]) for names in namespaces for rule in rules if rule in names]
 
     def state(self, layer: int, cached: Any, row: int) -> State:
         """Return the state that a prefix left in a layer of transformers' cache, in memory of its own."""
@@ -116,9 +118,8 @@ class Mixers:
         """Let the modules compute one pass over packed tokens, each row from its own state."""
         for layer, module in self._modules.items():
             module.forward = partial(_mix, step, layer, module, self._cache_names[layer])
-        is_replaced = step.row.device.type == "cpu"  # on others the functions may be compiled ones
-        for names, rule, original in self._rules:
-            names[rule] = delta_rule if is_replaced else original
+        for names, rule, _ in self._rules:
+            names[rule] = delta_rule
         try:
             yield
         finally:

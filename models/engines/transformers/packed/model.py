@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from models.engines.transformers.model_config import key_sources, layer_kinds
 from models.engines.transformers.packed.kv_cache import AttentionPass, PackedSequences, SegmentQueries, SharedSegment
 from models.engines.transformers.packed.long_prefix import in_passes
 from models.engines.transformers.packed.mixers import Mixers
+from models.engines.transformers.packed.step_graph import StepGraphs, may_be_recorded
 from models.errors import PrefixSharingUnsupportedError
 
 _NAME = "vlmsweep_packed"
@@ -54,7 +56,7 @@ def _packed_attention(  # noqa: PLR0913  # the signature that transformers calls
 class PackedModel:
     """A causal language model, or the language part of a vision-language model, on packed rows."""
 
-    def __init__(self, model: Any, device: torch.device) -> None:
+    def __init__(self, model: Any, device: torch.device, *, records_steps: bool = True) -> None:
         from transformers import AttentionInterface
 
         AttentionInterface.register(_NAME, _packed_attention)
@@ -64,7 +66,7 @@ class PackedModel:
         if not hasattr(getattr(self._decoder, "config", None), "num_hidden_layers"):
             raise PrefixSharingUnsupportedError("its language model was not found")
         self._layers = int(self._decoder.config.num_hidden_layers)
-        self._mixers = Mixers(self._decoder)
+        self._mixers = Mixers(self._decoder, on_gpu=device.type == "cuda")
         self.pass_tokens: int | None = None  # the most of a prefix in one pass
         self.state_bytes = 0  # of the states of one row, known after the first pass
         self._sources = key_sources(self._decoder.config)
@@ -72,6 +74,10 @@ class PackedModel:
             self._decoder.config, "sliding_window", None
         )
         """Nothing that a prefix leaves depends on padding after it: windows and states hold the last tokens."""
+        # Ranks would have to record together.
+        is_alone = device.type == "cuda" and {weight.device for weight in model.parameters()} == {device}
+        is_recordable = not torch.distributed.is_initialized() and may_be_recorded(model.config, self._decoder.config)
+        self._graphs = StepGraphs(device, is_on=records_steps and is_alone and is_recordable)
         self._last_mlp = getattr(getattr(self._decoder, "layers", [None])[-1], "mlp", None)
         # BLIP-2 requires pixels in every pass; its language model does not.
         self._text_model = model.language_model if model.config.model_type == "blip-2" else model
@@ -220,7 +226,8 @@ class PackedModel:
                 [start + index for start, span in zip(starts, spans[first:last], strict=False) for index in span]
             )
             ends = positions.to(self._device)
-            logits = self._run(ids, self._step(rows, row, offset, ends=ends), ends)
+            step = self._step(rows, row, offset, ends=ends)
+            logits = self._run(ids, step, ends, self._starts(step))
             rows.lengths[first:last] = lengths
             yield range(first, last), logits
 
@@ -258,9 +265,20 @@ class PackedModel:
     def step(self, rows: PackedSequences, tokens: Sequence[int]) -> Tensor:
         """Append one token to every row; return the logits [rows, vocabulary] of the next."""
         rows.reserve(max(rows.lengths) + 1)
-        offset = torch.tensor(rows.lengths)
-        step = self._step(rows, torch.arange(len(rows)), offset, ends=None)
-        logits = self._run(torch.tensor(tokens), step, None)
+        if rows.graph is None:
+            is_first = rows.step_segments is None  # it prepares what a graph must not: segments, states, libraries
+            step = self._step(rows, torch.arange(len(rows)), torch.tensor(rows.lengths), ends=None)
+            starts = self._starts(step)
+
+            def run(ids: Tensor, offset: Tensor) -> Tensor:
+                index = step.index - step.offset + offset
+                any_step = replace(
+                    step, offset=offset, index=index, longest=rows.capacity, lowest=0, highest=sys.maxsize, biases={}
+                )
+                return self._run(ids, any_step, None, starts)
+
+            rows.graph = None if is_first else self._graphs.record(rows, tokens, run)
+        logits = rows.graph(tokens) if rows.graph else self._run(torch.tensor(tokens), step, None, starts)
         rows.lengths = [length + 1 for length in rows.lengths]
         return logits
 
@@ -286,12 +304,16 @@ class PackedModel:
             sources=self._sources,
         )
 
-    def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None) -> Tensor:
+    def _starts(self, step: AttentionPass) -> Tensor:
+        """Return the position of the own token 0 of each token's row."""
         starts = torch.tensor([step.rows.position(row) for row in range(len(step.rows))], device=self._device)
+        return starts[step.row]
+
+    def _run(self, ids: Tensor, step: AttentionPass, ends: Tensor | None, starts: Tensor) -> Tensor:
         with self._packed_attention(), self._mixers.on_packed_rows(step), self._last_mlp_on(ends):
             out = self._text_model(
                 input_ids=ids[None].to(self._device),
-                position_ids=(starts[step.row] + step.offset)[None],
+                position_ids=(starts + step.offset)[None],
                 use_cache=False,
                 logits_to_keep=0 if ends is None else ends,
                 packed_step=step,

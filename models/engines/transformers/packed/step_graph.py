@@ -73,7 +73,7 @@ class StepGraph:
             self._offsets += 1
 
         self._replay = capture(step, device)
-        self._reads = run  # not the step, which refers to this object: only a collection of cycles would free both
+        self._run = run  # it holds what the graph reads; the step refers to this object, which would be a cycle
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         """Return the logits [rows, vocabulary] after one more token of every row; the next step overwrites them."""
@@ -81,8 +81,13 @@ class StepGraph:
         self._replay()
         return self._logits
 
-    def check(self, tokens: Sequence[int], expected: Tensor) -> None:
-        """Raise `RuntimeError` unless a step, which is taken back but for states, gives the expected logits."""
+    def check(self, tokens: Sequence[int], restore: Callable[[], None]) -> None:
+        """Raise `RuntimeError` unless a step, which is taken back, gives the logits of one that is not recorded.
+
+        `restore` gives the rows the states before a step.
+        """
+        expected = self._run(torch.tensor(tokens, device=self._tokens.device), self._offsets.clone()).float()
+        restore()
         differences = (self.step(tokens).float() - expected).square().mean(-1).sqrt() / expected.std()
         self._offsets -= 1
         if not differences.max() < _TOLERANCE:
@@ -113,9 +118,7 @@ class StepGraphs:
                 before = {layer: tuple(part.clone() for part in state) for layer, state in states.items()}
             graph = StepGraph(rows, run, self._device)
             if not self._is_verified:
-                expected = run(*(torch.tensor(n, device=self._device) for n in (tokens, rows.lengths)))
-                _store(states, before)
-                graph.check(tokens, expected.float())
+                graph.check(tokens, lambda: _store(states, before))
         except RuntimeError as error:  # a module reads the device in the middle of a step, or memory is short
             self._is_on = False
             reason = str(error.__context__ or error).partition("\n")[0]

@@ -109,4 +109,4 @@ def test_step_that_cannot_be_recorded_is_computed_without(
         for n, logits in enumerate(expected[:12]):
             torch.testing.assert_close(packed.step(rows, [20 + n, 30 + n, 40 + n]), logits, atol=1e-4, rtol=1e-4)
     assert reason in caplog.text
-    assert len(caplog.records) == 1
+    assert sum(record.name == step_graph.__name__ for record in caplog.records) == 1
