@@ -36,7 +36,7 @@ def test_tiny_shape_runs_on_a_cpu_and_writes_one_file(tmp_path: Path, capsys: py
         "alone": 1,
         "padded": 2,
         "shared": 4,
-        **dict.fromkeys(gpu.SWITCHES, 4),
+        **dict.fromkeys([*gpu.SWITCHES, *gpu.STEP_WAYS, *gpu.LONG_WAYS], 4),
         **dict.fromkeys(gpu.PICTURE_WAYS, gpu.PICTURES),
     }
     shared = ways["shared"]
