@@ -19,7 +19,7 @@ class PromptMedia:
     """Collects the media of one prompt, and the names under which vLLM caches them."""
 
     def __init__(self, placeholder: Callable[[str, int], str | None] | None, rules: MediaRules) -> None:
-        """Pass a clip as such or as pictures, with at most `max_frames`; a shorter clip repeats its last frame."""
+        """Pass a clip as such or as pictures, at most `rules.max_frames`; a shorter clip repeats its last one."""
         self._placeholder, self._rules = placeholder, rules
         self.data: dict[str, list[Any]] = {}
         self.names: dict[str, list[str]] = {}  # keys of vLLM's caches; equal names must mean equal pixels
