@@ -126,17 +126,20 @@ class Way:
     """Measures one way to answer the questions, each time with an engine whose caches are empty."""
 
     def __init__(
-        self, model: Any, spec: ModelSpec, units: Sequence[Unit], *, ahead: bool = False, expandable: bool = True
-    ) -> None:
+        self, model: Any, spec: ModelSpec, units: Sequence[Unit], *, is_counted: bool = False, ahead: bool = False,
+        expandable: bool = True,
+    ) -> None:  # fmt: skip
         self._model, self._spec, self._units, self._ahead, self._expandable = model, spec, units, ahead, expandable
         self._count = sum(len(calls) for calls, _ in units)
         self.seconds: list[float] = []
         self.peak_bytes = 0
         self.answers: list[Answer] = []
-        # Not timed: kernels are chosen and memory is taken. The counter does not see what a graph repeats.
-        with engine_on(model, spec.model_copy(update={"cuda_graphs": False})) as engine, flop_counter() as counter:
+        # Not timed: kernels are chosen and memory is taken. The counter, which makes a pass several times as long, does
+        # not see what a graph repeats.
+        counter = flop_counter() if is_counted else nullcontext()
+        with engine_on(model, spec.model_copy(update={"cuda_graphs": not is_counted})) as engine, counter:
             self._answer(engine)
-        self.flops = int(counter.get_total_flops())
+        self.flops = int(counter.get_total_flops()) if isinstance(counter, FlopCounterMode) else None
 
     def run(self) -> None:
         """Measure once."""
@@ -169,7 +172,7 @@ class Way:
         prompt = sum(answer.input_tokens for answer in self.answers)
         computed = prompt - sum(answer.cached_tokens for answer in self.answers)
         output = sum(answer.output_tokens for answer in self.answers)
-        tflops = [self.flops / seconds / 1e12 for seconds in self.seconds]
+        tflops = [self.flops / seconds / 1e12 for seconds in self.seconds] if self.flops else []
         return {
             "questions": self._count,
             "prompt_tokens": prompt,
@@ -179,8 +182,8 @@ class Way:
             "questions_per_second": spread([self._count / s for s in self.seconds]),
             "tokens_per_second": spread([(prompt + output) / s for s in self.seconds]),
             "output_tokens_per_second": spread([output / s for s in self.seconds]),
-            "tflops": spread(tflops),
-            "share_of_peak": statistics.median(tflops) / peak_tflops if peak_tflops else None,
+            "tflops": spread(tflops) if tflops else None,
+            "share_of_peak": statistics.median(tflops) / peak_tflops if tflops and peak_tflops else None,
             "peak_memory_bytes": self.peak_bytes or None,
         }
 
@@ -213,7 +216,7 @@ def _measure_ways(
     calls, clip = questions(args.questions, args.new), frames(args.pixels)
     counts = {"alone": args.alone, "padded": args.plain, "shared": len(calls)}
     several = clip_units(max(1, args.questions // CLIPS), args.new, args.pixels)
-    ways_of = {name: partial(Way, units=[(calls[: counts[name]], {CLIP: clip})]) for name in WAYS}
+    ways_of = {name: partial(Way, units=[(calls[: counts[name]], {CLIP: clip})], is_counted=True) for name in WAYS}
     ways_of |= {name: partial(Way, units=several, **options) for name, options in SWITCHES.items()}
     ways_of |= {name: partial(Way, units=[picture_unit(args.new, args.pixels)]) for name in PICTURE_WAYS}
     ways_of |= {name: partial(Way, units=[(calls, {CLIP: clip})]) for name in STEP_WAYS}
@@ -297,8 +300,8 @@ def show_memory(shape: str, memory: Mapping[str, Any]) -> None:
 def show_ways(shape: str, result: Mapping[str, Any]) -> None:
     """Print the rates of a shape."""
     rows = [
-        [name, way["questions_per_second"]["median"], way["tokens_per_second"]["median"], way["tflops"]["median"],
-         way["share_of_peak"], (way["peak_memory_bytes"] or 0) / 1e9]
+        [name, way["questions_per_second"]["median"], way["tokens_per_second"]["median"],
+         way["tflops"] and way["tflops"]["median"], way["share_of_peak"], (way["peak_memory_bytes"] or 0) / 1e9]
         for name, way in result.get("ways", {}).items() if "error" not in way
     ]  # fmt: skip
     show(f"{shape} on {device_name()}", ["way", "questions/s", "tokens/s", "TFLOP/s", "of peak", "peak GB"], rows)

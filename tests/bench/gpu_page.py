@@ -48,10 +48,12 @@ def lines(results: Mapping[str, Any]) -> Iterator[str]:
 def _cells(way: Mapping[str, Any]) -> str:
     if "error" in way:
         return f"{way['error'].splitlines()[0]} | | | | "
-    median = [way[name]["median"] for name in ("questions_per_second", "tokens_per_second", "tflops")]
+    median = [
+        way[name]["median"] if way[name] else "" for name in ("questions_per_second", "tokens_per_second", "tflops")
+    ]
     share = f"{way['share_of_peak']:.0%}" if way["share_of_peak"] else ""
     memory = f"{way['peak_memory_bytes'] / 1e9:.1f} GB" if way["peak_memory_bytes"] else ""
-    return " | ".join([*(f"{value:.4g}" for value in median), share, memory])
+    return " | ".join([*(f"{value:.4g}" if value else "" for value in median), share, memory])
 
 
 def write_page(results: Mapping[str, Any], page: Path = PAGE) -> None:

@@ -61,7 +61,8 @@ def test_benchmark_runs_and_grouped_attention_is_counted(python: Path, tmp_path:
     out = tmp_path / "results.json"
     run(python, "tests.bench.gpu", "--device", "cpu", "--shape", "tiny", "--out", str(out), home=tmp_path)
     ways = json.loads(out.read_text())["gpu"]["shapes"]["tiny"]["ways"]
-    assert all("error" not in way and way["flops"] for way in ways.values())
+    assert all("error" not in way for way in ways.values())
+    assert {name for name, way in ways.items() if way["flops"]} == {"alone", "padded", "shared"}
     code = (
         "import torch; from tests.bench.gpu import flop_counter\n"
         "q, k = (torch.empty(1, h, 100, 128, device='meta', dtype=torch.bfloat16) for h in (28, 4))\n"
