@@ -56,7 +56,7 @@ class ReplicaWatch:
         while not self._ended.wait(CHECK_S):
             try:
                 started, rows, loads = ray.get(self.job_actor.board.remote(), timeout=BOARD_TIMEOUT_S)
-            except ray.exceptions.RayError:
+            except (ray.exceptions.RayError, SystemExit):  # the latter where Ray ends while it is asked
                 continue  # the board is as busy as its machine; when it is gone, so is this block
             if started:
                 text = self._note(f"{rows} rows answered of units that are not stored yet" if rows else "", text)
