@@ -76,19 +76,37 @@ class GpuScheduler:
             is_blocked = not self._free_gpus and self.needs(work)
             (waiting if is_blocked or not self._start(work) else started).append(work)
         self._waiting = waiting
-        if not any(self.needs(work) for work in self._waiting):
+        if not self.has_waiting:
             for work in started:
                 self._grow(work)
         return [(work.name, max(1, len(self._held[work.name]))) for work in started]
 
     def end(self, name: str) -> None:
         """Free the GPUs of a model."""
-        for node, gpus in self._held.pop(name):
+        for node, gpus in self._held.pop(name, ()):
             self._add_free_gpus(node, gpus)
 
     def postpone(self, name: str) -> None:
         """Put a model that has ended to the end of the waiting ones."""
         self._waiting += [work for work in self.workloads if work.name == name]
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a model waits for GPUs."""
+        return any(map(self.needs, self._waiting))
+
+    def spare(self) -> tuple[tuple[int, int], ...]:
+        """Return GPUs and free GPUs of each node that has some, if no model waits for any."""
+        if self.has_waiting:
+            return ()
+        return tuple((gpus, free) for gpus, free in zip(self.nodes, self._free, strict=True) if free)
+
+    def lend(self, name: str) -> None:
+        """Give the spare GPUs, if any, to work that is no model of the schedule, until `end` is called."""
+        if self.spare():
+            self._held[name] = [(node, gpus) for node, gpus in enumerate(self._free) if gpus]
+            for node, gpus in self._held[name]:
+                self._add_free_gpus(node, -gpus)
 
     def node_sizes_of(self, name: str) -> tuple[int, ...]:
         """Return the different numbers of GPUs of the nodes that a running model is planned on."""
@@ -217,16 +235,24 @@ def choose_schedule(workloads: Sequence[ModelWorkload], nodes: Sequence[int]) ->
 
 SHUTDOWN_S = 30.0
 """Longest wait for running models when the sweep ends early: they end with their next commit."""
+Beside = Callable[[Sequence[tuple[int, int]], threading.Event, threading.Event], None]
+"""Work beside the models on spare GPUs, as `GpuScheduler.spare`. Of two events the first asks it to end, for a model
+waits for them or none runs any more; the second tells it to."""
+_BESIDE = "beside the models"
 
 
-def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None]) -> None:
+def run_concurrently(
+    scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None], beside: Beside | None = None
+) -> None:
     """Run all models of a scheduler, each in a thread, and return when all have ended.
 
     `run` gets a model's name, its replicas and an event, and must end soon after the event is set. A model whose `run`
     raises PostponedError is run again, after those that wait. Any other first exception is raised; no model starts
-    after it, and running ones are stopped.
+    after it, and running ones are stopped. `beside` runs once at a time while models run: at first, and again when
+    one has ended or other GPUs are spare.
     """
     stop, running = threading.Event(), dict[Future[None], str]()
+    leave, seen, ended = threading.Event(), (-1, scheduler.spare()), 0
     try:
         while True:
             for name, replicas in scheduler.begin():
@@ -234,9 +260,17 @@ def run_concurrently(scheduler: GpuScheduler, run: Callable[[str, int, threading
                 running[run_in_thread(name, run, name, replicas, stop)] = name
             if not running:
                 return
+            if _BESIDE in running.values():
+                if len(running) == 1 or (scheduler.has_waiting and seen[1]):
+                    leave.set()
+            elif beside and seen != (ended, spare := scheduler.spare()):
+                leave, seen = threading.Event(), (ended, spare)
+                scheduler.lend(_BESIDE)
+                running[run_in_thread(_BESIDE, beside, spare, leave, stop)] = _BESIDE
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 scheduler.end(name)
+                ended += name != _BESIDE
                 try:
                     future.result()
                 except PostponedError as error:

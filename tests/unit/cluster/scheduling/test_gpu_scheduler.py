@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -180,3 +181,68 @@ def test_sizes_of_the_planned_nodes_are_told() -> None:
     scheduler.begin()
     assert scheduler.node_sizes_of("large") == (8,)
     assert scheduler.node_sizes_of("small") == (1,)
+
+
+def test_work_beside_the_models_gets_gpus_that_no_model_waits_for() -> None:
+    """Of nodes with 2, 1 and 1 GPUs: `a` takes two, `b` and `c` one each, `d` waits; then GPUs become spare."""
+    may_end, seen = {name: threading.Event() for name in "abcd"}, list[object]()
+
+    def run(name: str, replicas: int, stop: threading.Event) -> None:
+        assert may_end[name].wait(60)
+
+    def beside(spare: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
+        seen.append(spare)
+        ends = {0: "b", 1: "c", 2: "a"}
+        if len(seen) - 1 in ends:
+            may_end[ends[len(seen) - 1]].set()
+        else:
+            may_end["d"].set()
+            assert leave.wait(60)
+            seen.append("left")
+            assert not stop.is_set()
+
+    works = [work("a", 2, 9.0), work("b", 1, 8.0), work("c", 1, 7.0), work("d", 1, 6.0)]
+    run_concurrently(GpuScheduler(works, [2, 1, 1]), run, beside)
+    assert seen == [(), (), ((1, 1),), ((2, 2), (1, 1)), "left"]
+
+
+def test_work_beside_the_models_leaves_where_one_that_was_postponed_waits_for_it() -> None:
+    """In turn, a model starts only where nothing else holds GPUs."""
+    tries, is_lent, left = list[str](), threading.Event(), threading.Event()
+
+    def run(name: str, replicas: int, stop: threading.Event) -> None:
+        tries.append(name)
+        if len(tries) == 1:
+            assert is_lent.wait(60)
+            raise PostponedError("no node")
+        assert left.is_set()
+
+    def beside(spare: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
+        if not left.is_set():
+            assert spare == ((2, 1),)
+            is_lent.set()
+            assert leave.wait(60)
+            left.set()
+
+    run_concurrently(GpuScheduler([work("a", 1, 9.0)], [2], together=False), run, beside)
+    assert tries == ["a", "a"]
+
+
+@pytest.mark.parametrize("fails", ["a", "beside"])
+def test_error_of_a_model_stops_the_work_beside_it_and_the_other_way_round(fails: str) -> None:
+    stopped, begun = list[str](), threading.Barrier(2, timeout=60)
+
+    def end(name: str, stop: threading.Event) -> None:
+        begun.wait()
+        if name == fails:
+            raise OSError("the store is away")
+        assert stop.wait(60)
+        stopped.append(name)
+
+    with pytest.raises(OSError, match="store is away"):
+        run_concurrently(
+            GpuScheduler([work("a", 1, 9.0, most=1)], [2]),
+            lambda name, _, stop: end(name, stop),
+            lambda _, __, stop: end("beside", stop),
+        )
+    assert stopped == [{"a": "beside", "beside": "a"}[fails]]
