@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,6 +44,8 @@ class CostTracker:
     """What the replicas of each model that loads weights computed on."""
     warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the engines say of how a model runs, by model."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    """A judge may be a model that answers at the same time."""
 
     @property
     def total(self) -> float:
@@ -61,16 +64,18 @@ class CostTracker:
 
     def add(self, name: str, spec: ModelSpec, tokens: TokenCounts, device: str = "") -> None:
         """Add the tokens of one commit, and what computed them."""
-        if device:
-            self.devices.setdefault(name, set()).add(device)
-        self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
-        if price := spec.billed_price:
-            self.dollars[name] = price.dollars(*self.tokens[name])
+        with self._lock:
+            if device:
+                self.devices.setdefault(name, set()).add(device)
+            self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
+            if price := spec.billed_price:
+                self.dollars[name] = price.dollars(*self.tokens[name])
 
     def warn(self, name: str, warnings: Sequence[str]) -> None:
         """Add what a model's engine says, each sentence once."""
         if warnings:
-            self.warnings[name] = tuple(dict.fromkeys((*self.warnings.get(name, ()), *warnings)))
+            with self._lock:
+                self.warnings[name] = tuple(dict.fromkeys((*self.warnings.get(name, ()), *warnings)))
 
     def check(self, name: str, *, is_refused: bool) -> None:
         """Raise CostLimitReachedError at the limit, or if the model's engine has refused calls because of its own."""

@@ -28,14 +28,16 @@ from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
+from pipelines.predict.beside import JudgesBeside, SpareGpus
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 from pipelines.predict.executor import fits_in_process, run_in_process, run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import HeldReplicas, Job, Receipt, count_statuses
+from pipelines.predict.shared_progress import SharedProgress
 from pipelines.predict.status import StatusWriter
-from pipelines.progress import ProgressListener, Rate
+from pipelines.progress import ProgressListener
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ def caption_plans(context: SweepContext, captioner: str) -> list[ModelPlan]:
     ]
 
 
-def predict(
+def predict(  # noqa: PLR0913  the parts of a sweep, which this room does not know
     context: SweepContext,
     cluster: LazyCluster,
     plans: Mapping[str, Sequence[ModelPlan]],
@@ -75,10 +77,12 @@ def predict(
     costs: CostTracker,
     *,
     held: HeldReplicas | None = None,
+    judges: JudgesBeside | None = None,
 ) -> dict[str, str]:
     """Run every model on all its benchmarks with the same replicas; return why models are unavailable, by name.
 
-    Replicas stay loaded in `held`, if given and only one model is asked, until the caller closes it.
+    Replicas stay loaded in `held`, if given and only one model is asked, until the caller closes it. Where models run
+    concurrently, `judges` judge those that have ended.
     On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
     except with a cost limit: what one may spend depends on what the one before has left.
     """
@@ -88,7 +92,7 @@ def predict(
             jobs = {name: replace(job, held=held) for name, job in jobs.items()}
         elif held and jobs:
             held.close()
-        return ModelRuns(context, cluster, costs, "predict {}", jobs, plans, status).run()
+        return ModelRuns(context, cluster, costs, "predict {}", jobs, plans, status, judges=judges).run()
 
 
 @dataclass(slots=True)
@@ -108,6 +112,9 @@ class ModelRuns:
     """When models that share the cluster were first tried."""
     has_failed: Callable[[], bool] = lambda: False
     """Whether a model in batches has ended the run, so that those beside it stop."""
+    judges: JudgesBeside | None = None
+    """Those that judge models which have ended while others answer, on GPUs."""
+    ended: set[str] = field(default_factory=set)
 
     def run(self) -> dict[str, str]:
         """Run all models, those in batches beside the others, for they mostly wait; return why some are unavailable."""
@@ -119,12 +126,12 @@ class ModelRuns:
             self._run_together([name for name in jobs if name not in runs], shared)
         return self.problems
 
-    def _begin_shared(self, jobs: Mapping[str, Job]) -> _SharedProgress:
+    def _begin_shared(self, jobs: Mapping[str, Job]) -> SharedProgress:
         total = sum(count_requests(job.units) for job in jobs.values())
         self.context.progress.phase(self.title.format(", ".join(jobs)), total)
-        return _SharedProgress(self.context.progress)
+        return SharedProgress(self.context.progress)
 
-    def _run_together(self, names: Sequence[str], shared: _SharedProgress | None) -> None:
+    def _run_together(self, names: Sequence[str], shared: SharedProgress | None) -> None:
         """Run models concurrently on GPUs where that is estimated to be faster, else one after another."""
         jobs = {name: self.jobs[name] for name in names}
         capacity = None
@@ -141,7 +148,7 @@ class ModelRuns:
             for name in jobs:
                 self._run_model(name, self.cluster, shared, self.has_failed)
 
-    def _run_schedule(self, scheduler: GpuScheduler, cluster: ClusterInfo, shared: _SharedProgress) -> None:
+    def _run_schedule(self, scheduler: GpuScheduler, cluster: ClusterInfo, shared: SharedProgress) -> None:
         """Run all models of a schedule; the first exception is raised, and the others stop at their next commit."""
         gpus = {workload.name: workload.gpus for workload in scheduler.workloads}
 
@@ -156,13 +163,25 @@ class ModelRuns:
             at = share if gpus[name] else cluster
             self._run_model(name, at, shared, lambda: stop.is_set() or self.has_failed())
 
-        run_concurrently(scheduler, run)
+        def judge(spare: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
+            def run_judge(title: str, job: Job, at: ClusterInfo) -> None:
+                with shared.judge(title) as listener:
+                    run_job(title, job, at, listener, self.costs)
+
+            def is_stopped() -> bool:
+                return stop.is_set() or self.has_failed()
+
+            assert self.judges is not None
+            gpus = SpareGpus(cluster=cluster, spare=spare, leave=leave, is_stopped=is_stopped)
+            self.judges.run(self.jobs.keys() - self.ended, gpus, run_judge)
+
+        run_concurrently(scheduler, run, judge if self.judges else None)
 
     def _run_model(
         self,
         name: str,
         cluster: LazyCluster | ClusterInfo,
-        shared: _SharedProgress | None,
+        shared: SharedProgress | None,
         is_stopped: Callable[[], bool],
     ) -> None:
         if self.status:
@@ -172,7 +191,7 @@ class ModelRuns:
             job = replace(self.jobs[name], is_stopped=is_stopped)
             if isinstance(cluster, ClusterInfo) and cluster.is_shared:
                 job = replace(job, waits_since=self.tried.setdefault(name, monotonic()))
-            on_commit = partial(self._record, job)
+            on_commit = partial(self.status.record, name) if self.status else None
             run_job(self.title.format(name), job, cluster, listener, self.costs, on_commit=on_commit)
         except CostLimitReachedError:
             raise
@@ -185,12 +204,7 @@ class ModelRuns:
         finally:
             if self.status:
                 self.status.end(name)
-
-    def _record(self, job: Job, receipt: Receipt) -> None:
-        if self.status:
-            self.status.record(job.model, receipt)
-        if job.is_stopped() and not job.spec.batch:  # a batch that is cancelled commits what is answered
-            raise RunCancelledError(job.model)
+        self.ended.add(name)
 
 
 def _pending_jobs(
@@ -263,6 +277,8 @@ def run_job(
         costs.warn(job.model, receipt.warnings)
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)
+        if job.is_stopped() and not job.spec.batch:  # a batch that is cancelled commits what is answered
+            raise RunCancelledError(job.model)
 
     progress.phase(title, waiting)
     costs.check(job.model, is_refused=False)
@@ -282,48 +298,3 @@ def run_job(
                 run_units(job, capacity, on_receipt, progress.note)
         finally:
             count_waiting(job.model, 0)
-
-
-class _SharedProgress:
-    """A thread-safe progress listener of a phase that has begun; its note has a line for each unfinished model."""
-
-    def __init__(self, progress: ProgressListener) -> None:
-        self._progress, self._lock = progress, threading.Lock()
-        self._models: dict[str, _ModelProgress] = {}
-
-    def model(self, name: str) -> _ModelProgress:
-        """Return the listener of one model."""
-        return _ModelProgress(self, name)
-
-    def show(self, model: _ModelProgress, rows: int = 0, failed: int = 0) -> None:
-        """Add rows, and show the lines of all models after one has changed."""
-        with self._lock:
-            if rows:
-                self._progress.advance(rows, failed)
-            self._models[model.rate.title] = model
-            unfinished = [entry for entry in self._models.values() if entry.rate.done < entry.rate.total]
-            self._progress.note("\n".join(entry.text() for entry in unfinished))
-
-
-class _ModelProgress:
-    """The progress of one of several models."""
-
-    def __init__(self, shared: _SharedProgress, name: str) -> None:
-        self._shared, self._waits_for = shared, ""
-        self.rate = Rate(name, 0)
-
-    def phase(self, _title: str, total: int) -> None:
-        self.rate = Rate(self.rate.title, total)
-        self._shared.show(self)
-
-    def advance(self, rows: int, failed: int) -> None:
-        self.rate.advance(rows, failed)
-        self._shared.show(self, rows, failed)
-
-    def note(self, text: str) -> None:
-        self._waits_for = text
-        self._shared.show(self)
-
-    def text(self) -> str:
-        """Return the line of the model."""
-        return "; ".join(filter(None, (f"{self.rate.title}: {self.rate.text()}", self._waits_for)))

@@ -21,6 +21,7 @@ from pipelines.plan.context import SweepContext, WorkerContext
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
+from pipelines.predict.beside import RunJobs
 from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
@@ -44,8 +45,6 @@ MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4
 """Minimum number of calls per scorer, so that all end at one time."""
 
-RunJobs = Callable[[str, Mapping[str, Job], Mapping[str, Sequence[ModelPlan]]], Mapping[str, str]]
-"""Run the jobs of judges, with a title whose `{}` is for their names; return why some are unavailable, by name."""
 JudgedRows = Callable[[SweepContext, ManifestEntry, ScoringContext], Iterator[Row]]
 
 
@@ -55,6 +54,8 @@ def judge_rounds(
     entries: Sequence[ManifestEntry],
     run_jobs: RunJobs,
     rows_to_judge: JudgedRows | None = None,
+    *,
+    rounds: int = ROUNDS,
 ) -> tuple[dict[str, list[JudgeReplies]], list[str]]:
     """Send judges all open questions about entries; return their replies by benchmark, and why some are unavailable.
 
@@ -65,7 +66,7 @@ def judge_rounds(
     names = sorted({entry.benchmark for entry in entries})
     judges = {name: [JudgeReplies.load(*model, out, name) for model in models.items()] for name in names}
     try:
-        for attempt in range(1, ROUNDS + 1):
+        for attempt in range(1, rounds + 1):
             plans, jobs = dict[str, ModelPlan](), dict[str, Job]()
             for group in _same_inputs(entries):
                 benchmark, scoring = group[0].benchmark, scoring_context(group[0], out)

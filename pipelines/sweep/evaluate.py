@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from models.spec import ModelSpec
 from pipelines.benchmarks.known_tables import known_tables
 from pipelines.decisions.explain.published import with_own_rows
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
+from pipelines.predict.beside import JudgesBeside, RunJobs
 from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.report.stage import Remarks, publish, reduce_all
@@ -98,6 +101,24 @@ def score_entries(
         texts = score_parts(context, of_benchmark, cluster, replies, scorers, defers_defaults=defers_defaults)
         problems += [f"{name}: {text}" for text in texts]
     return problems, gone
+
+
+def judges_beside(sweep: Sweep, run: RunManifest) -> JudgesBeside | None:
+    """Return what judges the entries of models that have ended while others answer, if the sweep is to be scored."""
+    if Stage.SCORE not in sweep.stages or not sweep.context.spec.judges:
+        return None
+    judged = defaultdict[str, set[str]](set)  # models by judge
+
+    def judge_ended(unfinished: Collection[str], can_run: Callable[[ModelSpec], bool], run_jobs: RunJobs) -> None:
+        context = replace(sweep.context, datasets=sweep.context.datasets.again())  # of this thread alone
+        for name, spec in context.spec.judges:
+            entries = [entry for entry in run.entries if entry.model not in {*unfinished, *judged[name]}]
+            if entries and can_run(spec):
+                usable, _ = _usable_entries(context, entries)
+                if not judge_rounds(context, {name: spec}, usable, run_jobs, rounds=1)[1]:
+                    judged[name].update(entry.model for entry in entries)
+
+    return JudgesBeside(judge_ended)
 
 
 def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> tuple[list[ManifestEntry], list[str]]:

@@ -1,4 +1,4 @@
-"""Two models on a cluster with two GPUs run concurrently, each on its own replica."""
+"""Two models on a cluster with two GPUs run concurrently, each on its own replica, and a judge after the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.ray_head import ray_head
 
-FLAGS = ("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame", "--limit", "4")
+FLAGS = ("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "black-video,1-frame", "--limit", "4")
 
 
 @pytest.mark.slow
@@ -23,8 +23,9 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
     """Ray only counts these GPUs: the models guess."""
     models, out = tmp_path / "models.yaml", tmp_path / "out"
     common = "engine: random, parameters_b: 1, replicas: {max: 1}, faults: {on_gpu: true, call_s: 0.1}"
-    models.write_text("".join(f"{name}: {{{common}}}\n" for name in ("one", "two")))
-    observed: set[frozenset[str]] = set()
+    entries = {"one": common, "two": common.replace("0.1", "0.6"), "judge": common}
+    models.write_text("".join(f"{name}: {{{entry}}}\n" for name, entry in entries.items()))
+    observed, judged_beside = set[frozenset[str]](), set[Path]()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
         command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
         common_flags = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
@@ -32,7 +33,8 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
         schedule = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
         assert (schedule["gpus"], [model["begins_s"] for model in schedule["models"]]) == (2, [0.0, 0.0])
         with (tmp_path / "log").open("wb") as log:
-            process = subprocess.Popen([*command, *FLAGS, *common_flags], env=head.env, stdout=log, stderr=log)
+            judge = ("--judge", "judge")
+            process = subprocess.Popen([*command, *FLAGS, *common_flags, *judge], env=head.env, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + 900
             while process.poll() is None:
@@ -40,12 +42,18 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
                 if (out / "status.json").exists():
                     cells = json.loads((out / "status.json").read_text())["cells"]
                     observed.add(frozenset(cell["model"] for cell in cells if cell["running"]))
+                    if any(cell["model"] == "two" and cell["running"] for cell in cells):
+                        judged_beside |= set(out.glob("judgements/*/*/*.parquet"))
                 time.sleep(0.1)
         finally:
             process.kill()
             process.wait()
     assert process.returncode == 0, (tmp_path / "log").read_text()
     assert max(len(models) for models in observed) == 2, observed
-    rows = [row for part in out.glob("predictions/*/*/*.parquet") for row in pq.ParquetFile(part).read().to_pylist()]
-    assert set(Counter(row["request_id"] for row in rows).values()) == {1}
-    assert Counter((row["model"], row["status"]) for row in rows) == {(name, "ok"): 64 for name in ("one", "two")}
+    assert judged_beside
+    rows, verdicts = (
+        [row for part in out.glob(f"{stage}/*/*/*.parquet") for row in pq.ParquetFile(part).read().to_pylist()]
+        for stage in ("predictions", "judgements")
+    )
+    assert set(Counter(row["request_id"] for row in [*rows, *verdicts]).values()) == {1}
+    assert Counter((row["model"], row["status"]) for row in rows) == {(name, "ok"): 72 for name in ("one", "two")}

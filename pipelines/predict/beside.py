@@ -1,0 +1,122 @@
+"""Judges beside predictions: they judge models that have ended, on GPUs that those which still answer do not need."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from cluster.connection import ClusterInfo
+from cluster.errors import ClusterError, RunCancelledError
+from cluster.scheduling.workload import ModelWorkload
+from models.spec import ModelSpec
+from pipelines.errors import DatasetError, FencedError, LockedError, ModelUnavailableError, StoreError
+from pipelines.plan.cost_model import model_workload
+from pipelines.plan.records import ModelPlan
+from pipelines.predict.records import HeldReplicas, Job
+
+log = logging.getLogger(__name__)
+
+RunJobs: TypeAlias = Callable[[str, Mapping[str, Job], Mapping[str, Sequence[ModelPlan]]], Mapping[str, str]]
+"""Run the jobs of judges, with a title whose `{}` is for their names; return why some are unavailable, by name."""
+JudgeEnded: TypeAlias = Callable[[Collection[str], Callable[[ModelSpec], bool], RunJobs], None]
+"""Ask the judges that can run about all models but the unfinished ones."""
+RunJob: TypeAlias = Callable[[str, Job, ClusterInfo], None]
+"""Run the units of one judge, with its title and its share of the cluster."""
+
+_LATER = "it is asked when all models have ended"
+SLICE_UNITS = 16
+"""Units of a judge on GPUs that are asked at a time, for each replica: when the models end, it ends after these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpareGpus:
+    """GPUs that no model of a schedule needs for now."""
+
+    cluster: ClusterInfo
+    spare: Sequence[tuple[int, int]]
+    """GPUs and free ones of each node that has some."""
+    leave: threading.Event
+    """A model waits for them, or none runs any more."""
+    is_stopped: Callable[[], bool]
+    """Whether the sweep ends early."""
+
+    def share(self, spec: ModelSpec) -> ClusterInfo | None:
+        """Return what a judge may use; None if it must wait: no replica fits, or it runs in batches."""
+        if spec.batch:
+            return None
+        if not spec.needs_gpu(has_gpus=self.cluster.has_gpus):
+            return self.cluster
+        gpus = math.ceil(spec.replica_gpus)
+        replicas = sum(free // gpus for _, free in self.spare)
+        sizes = tuple(sorted({size for size, free in self.spare if free >= gpus}))
+        shared = replace(self.cluster, gpus=float(replicas * gpus), max_gpu_nodes=(), is_shared=True, node_sizes=sizes)
+        return shared if replicas else None
+
+    def pays(self, work: ModelWorkload) -> bool:
+        """Return whether to load a judge now: where nodes come for it, only if it computes for as long as it loads."""
+        return not work.gpus or not self.cluster.max_gpu_nodes or work.seconds >= work.load_s
+
+
+@dataclass(slots=True)
+class JudgesBeside:
+    """The judges of a sweep beside its models, one after another, each with all spare GPUs."""
+
+    judge_ended: JudgeEnded
+    is_off: bool = False
+    """An error has ended it: the rest is asked when all models have ended."""
+
+    def run(self, unfinished: Collection[str], gpus: SpareGpus, run_job: RunJob) -> None:
+        """Judge the models that have ended, until all is judged, a model needs the GPUs, or none runs any more.
+
+        Raises:
+            LockedError: another run has the output.
+            RunCancelledError: the sweep ends early.
+        """
+        if self.is_off:
+            return
+
+        def run_jobs(
+            title: str, jobs: Mapping[str, Job], plans: Mapping[str, Sequence[ModelPlan]]
+        ) -> Mapping[str, str]:
+            return {name: _LATER for name, job in jobs.items() if not _ask(title, job, plans[name], gpus, run_job)}
+
+        try:
+            self.judge_ended(unfinished, lambda spec: gpus.share(spec) is not None, run_jobs)
+        except RunCancelledError:
+            if gpus.is_stopped():
+                raise
+        except (FencedError, LockedError):
+            raise
+        except (ClusterError, DatasetError, ModelUnavailableError, StoreError) as error:
+            # What is asked ahead ends no sweep that goes on; an error that stays is met once more after all models.
+            self.is_off = True
+            log.warning("no judge is asked before all models have ended: %s", error)
+
+
+def _ask(title: str, job: Job, plans: Sequence[ModelPlan], gpus: SpareGpus, run_job: RunJob) -> bool:
+    """Ask one judge, and return True, if that pays; raise RunCancelledError where it is to leave."""
+    share = gpus.share(job.spec)
+    if share is None or not gpus.pays(model_workload(job.model, plans, job.spec)):
+        return False
+    with closing(HeldReplicas()) as held:
+        for part in _slices(job, share, held):
+            if gpus.leave.is_set() or gpus.is_stopped():
+                raise RunCancelledError(job.model)
+            run_job(title.format(job.model), replace(part, is_stopped=gpus.is_stopped), share)
+    return True
+
+
+def _slices(job: Job, share: ClusterInfo, held: HeldReplicas) -> Iterator[Job]:
+    """Yield a judge's job in parts, between which its replicas stay loaded; an endpoint's, which loads none, whole."""
+    if not job.spec.needs_gpu(has_gpus=share.has_gpus):
+        yield job
+        return
+    replicas = int(share.gpus // job.spec.replica_gpus)
+    size = SLICE_UNITS * min(replicas, job.spec.replicas.max)
+    for start in range(0, len(job.units), size):
+        yield replace(job, units=job.units[start : start + size], held=held)
