@@ -69,11 +69,14 @@ class Worker:
         os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """End the process: its input ends."""
+        """End the process: its input ends. One that is amid a run is killed after two minutes."""
         assert self._process.stdin is not None
         self._signal(signal.SIGCONT)
         self._process.stdin.close()
-        self._process.wait(timeout=120)
+        try:
+            self._process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -150,6 +153,7 @@ def main() -> None:
     if importlib.util.find_spec("vllm") is None:
         print("skipped: vllm is not installed here; `make bench-vllm` makes an environment with its build for CPUs")
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the engines that stand still end too
     for architecture in args.architectures:
         measure(architecture, args)
 
