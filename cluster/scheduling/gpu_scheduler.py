@@ -270,9 +270,9 @@ def run_concurrently(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 scheduler.end(name)
-                ended += name != _BESIDE
                 try:
                     future.result()
+                    ended += name != _BESIDE
                 except PostponedError as error:
                     log.warning("model %r is tried again after the others: %s", name, error)
                     scheduler.postpone(name)

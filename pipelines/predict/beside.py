@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -13,8 +13,9 @@ from typing import TypeAlias
 from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError, RunCancelledError
 from cluster.scheduling.workload import ModelWorkload
+from models.errors import ModelError
 from models.spec import ModelSpec
-from pipelines.errors import DatasetError, FencedError, LockedError, ModelUnavailableError, StoreError
+from pipelines.errors import FencedError, InternalError, LockedError, PipelineError
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import HeldReplicas, Job
@@ -30,7 +31,9 @@ RunJob: TypeAlias = Callable[[str, Job, ClusterInfo], None]
 
 _LATER = "it is asked when all models have ended"
 SLICE_UNITS = 16
-"""Units of a judge on GPUs that are asked at a time, for each replica: when the models end, it ends after these."""
+"""Units of a judge that are asked at a time, for each replica: when the models end, it ends after these."""
+CAPACITY_WAIT_S = 60.0
+"""For a replica's node, if none is on its way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +49,8 @@ class SpareGpus:
     """Whether the sweep ends early."""
 
     def share(self, spec: ModelSpec) -> ClusterInfo | None:
-        """Return what a judge may use; None if it must wait: no replica fits, or it runs in batches."""
-        if spec.batch:
+        """Return what a judge may use now; None in batches, and with a limit of dollars, which each job has anew."""
+        if self.leave.is_set() or spec.batch or spec.cost_limit:
             return None
         if not spec.needs_gpu(has_gpus=self.cluster.has_gpus):
             return self.cluster
@@ -74,7 +77,8 @@ class JudgesBeside:
         """Judge the models that have ended, until all is judged, a model needs the GPUs, or none runs any more.
 
         Raises:
-            LockedError: another run has the output.
+            InternalError: the code has a bug.
+            LockedError, FencedError: another run has the output.
             RunCancelledError: the sweep ends early.
         """
         if self.is_off:
@@ -90,9 +94,9 @@ class JudgesBeside:
         except RunCancelledError:
             if gpus.is_stopped():
                 raise
-        except (FencedError, LockedError):
+        except (FencedError, InternalError, LockedError):
             raise
-        except (ClusterError, DatasetError, ModelUnavailableError, StoreError) as error:
+        except (ClusterError, ModelError, PipelineError) as error:
             # What is asked ahead ends no sweep that goes on; an error that stays is met once more after all models.
             self.is_off = True
             log.warning("no judge is asked before all models have ended: %s", error)
@@ -103,20 +107,17 @@ def _ask(title: str, job: Job, plans: Sequence[ModelPlan], gpus: SpareGpus, run_
     share = gpus.share(job.spec)
     if share is None or not gpus.pays(model_workload(job.model, plans, job.spec)):
         return False
+    size = SLICE_UNITS * (min(_replicas(job.spec, share), job.spec.replicas.max))
     with closing(HeldReplicas()) as held:
-        for part in _slices(job, share, held):
+        for start in range(0, len(job.units), size):
             if gpus.leave.is_set() or gpus.is_stopped():
                 raise RunCancelledError(job.model)
-            run_job(title.format(job.model), replace(part, is_stopped=gpus.is_stopped), share)
+            part = replace(job, units=job.units[start : start + size], held=held, is_stopped=gpus.is_stopped)
+            run_job(title.format(job.model), replace(part, wait_for_nodes_s=CAPACITY_WAIT_S), share)
     return True
 
 
-def _slices(job: Job, share: ClusterInfo, held: HeldReplicas) -> Iterator[Job]:
-    """Yield a judge's job in parts, between which its replicas stay loaded; an endpoint's, which loads none, whole."""
-    if not job.spec.needs_gpu(has_gpus=share.has_gpus):
-        yield job
-        return
-    replicas = int(share.gpus // job.spec.replica_gpus)
-    size = SLICE_UNITS * min(replicas, job.spec.replicas.max)
-    for start in range(0, len(job.units), size):
-        yield replace(job, units=job.units[start : start + size], held=held)
+def _replicas(spec: ModelSpec, share: ClusterInfo) -> int:
+    if not spec.needs_gpu(has_gpus=share.has_gpus):
+        return spec.replicas.max
+    return int(share.gpus) * spec.replicas_per_gpu // spec.tensor_parallel

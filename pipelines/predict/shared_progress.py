@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pipelines.progress import ProgressListener, Rate
@@ -21,13 +21,16 @@ class SharedProgress:
         return _ModelProgress(self, name)
 
     @contextmanager
-    def judge(self, title: str) -> Iterator[_ModelProgress]:
-        """Show the line of a judge beside the models, whose rows are not of this phase, during a block."""
+    def judges(self) -> Iterator[Callable[[str], _ModelProgress]]:
+        """Yield what returns the listener of a judge beside the models; its rows are not of this phase."""
+        listeners = dict[str, _ModelProgress]()
         try:
-            yield _ModelProgress(self, title, is_counted=False)
+            yield lambda title: listeners.setdefault(title, _ModelProgress(self, title, is_counted=False))
         finally:
             with self._lock:
-                self._models.pop(title, None)
+                for title in listeners:
+                    self._models.pop(title, None)
+                self._show_lines()
 
     def show(self, model: _ModelProgress, rows: int = 0, failed: int = 0) -> None:
         """Add rows, and show the lines of all models after one has changed."""
@@ -35,8 +38,11 @@ class SharedProgress:
             if rows and model.is_counted:
                 self._progress.advance(rows, failed)
             self._models[model.rate.title] = model
-            unfinished = [entry for entry in self._models.values() if entry.rate.done < entry.rate.total]
-            self._progress.note("\n".join(entry.text() for entry in unfinished))
+            self._show_lines()
+
+    def _show_lines(self) -> None:
+        unfinished = [entry for entry in self._models.values() if entry.rate.done < entry.rate.total]
+        self._progress.note("\n".join(entry.text() for entry in unfinished))
 
 
 class _ModelProgress:
@@ -47,7 +53,10 @@ class _ModelProgress:
         self.rate = Rate(name, 0)
 
     def phase(self, _title: str, total: int) -> None:
-        self.rate = Rate(self.rate.title, total)
+        if self.is_counted:
+            self.rate = Rate(self.rate.title, total)
+        else:  # a judge is asked a part of its questions at a time
+            self.rate.total += total
         self._shared.show(self)
 
     def advance(self, rows: int, failed: int) -> None:

@@ -164,16 +164,17 @@ class ModelRuns:
             self._run_model(name, at, shared, lambda: stop.is_set() or self.has_failed())
 
         def judge(spare: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
-            def run_judge(title: str, job: Job, at: ClusterInfo) -> None:
-                with shared.judge(title) as listener:
-                    run_job(title, job, at, listener, self.costs)
-
             def is_stopped() -> bool:
                 return stop.is_set() or self.has_failed()
 
             assert self.judges is not None
             gpus = SpareGpus(cluster=cluster, spare=spare, leave=leave, is_stopped=is_stopped)
-            self.judges.run(self.jobs.keys() - self.ended, gpus, run_judge)
+            with shared.judges() as listener:
+                self.judges.run(
+                    self.jobs.keys() - self.ended,
+                    gpus,
+                    lambda title, job, at: run_job(title, job, at, listener(title), self.costs),
+                )
 
         run_concurrently(scheduler, run, judge if self.judges else None)
 

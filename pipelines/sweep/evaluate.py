@@ -9,6 +9,7 @@ from functools import partial
 
 from models.spec import ModelSpec
 from pipelines.benchmarks.known_tables import known_tables
+from pipelines.benchmarks.records import is_person
 from pipelines.decisions.explain.published import with_own_rows
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
@@ -107,12 +108,13 @@ def judges_beside(sweep: Sweep, run: RunManifest) -> JudgesBeside | None:
     """Return what judges the entries of models that have ended while others answer, if the sweep is to be scored."""
     if Stage.SCORE not in sweep.stages or not sweep.context.spec.judges:
         return None
+    models = [entry for entry in run.entries if not is_person(entry.model)]  # people's answers may be replaced yet
     judged = defaultdict[str, set[str]](set)  # models by judge
 
     def judge_ended(unfinished: Collection[str], can_run: Callable[[ModelSpec], bool], run_jobs: RunJobs) -> None:
         context = replace(sweep.context, datasets=sweep.context.datasets.again())  # of this thread alone
         for name, spec in context.spec.judges:
-            entries = [entry for entry in run.entries if entry.model not in {*unfinished, *judged[name]}]
+            entries = [entry for entry in models if entry.model not in {*unfinished, *judged[name]}]
             if entries and can_run(spec):
                 usable, _ = _usable_entries(context, entries)
                 if not judge_rounds(context, {name: spec}, usable, run_jobs, rounds=1)[1]:

@@ -16,6 +16,24 @@ from tests.support.ray_head import ray_head
 
 FLAGS = ("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "black-video,1-frame", "--limit", "4")
 
+RUN = """
+import sys
+from pathlib import Path
+from jobs.cli.__main__ import main
+from pipelines.predict import beside, executor
+from pipelines.score import judge
+
+beside.SLICE_UNITS, judge.UNIT_QUESTIONS = 1, 2
+start, pools = executor._start_job_actor, Path(sys.argv.pop(1))
+def noted(replicas):
+    with pools.open("a") as file:
+        file.write("started\\n")
+    return start(replicas)
+executor._start_job_actor = noted
+main()
+"""
+"""The command line with small parts of a judge's questions; each start of a pool of replicas is noted."""
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
@@ -23,11 +41,12 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
     """Ray only counts these GPUs: the models guess."""
     models, out = tmp_path / "models.yaml", tmp_path / "out"
     common = "engine: random, parameters_b: 1, replicas: {max: 1}, faults: {on_gpu: true, call_s: 0.1}"
-    entries = {"one": common, "two": common.replace("0.1", "0.6"), "judge": common}
+    entries = {"one": common, "two": common.replace("0.1", "1.2"), "judge": common}
     models.write_text("".join(f"{name}: {{{entry}}}\n" for name, entry in entries.items()))
     observed, judged_beside = set[frozenset[str]](), set[Path]()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
-        command = [sys.executable, "-m", "jobs.cli", "run", "--models", "one,two", "--models-file", str(models)]
+        pools = tmp_path / "pools"
+        command = [sys.executable, "-c", RUN, str(pools), "run", "--models", "one,two", "--models-file", str(models)]
         common_flags = ["--data", maia_data, "--out", str(out), "--address", f"127.0.0.1:{head.gcs}"]
         dry = [*command, *FLAGS, *common_flags, "--dry-run", "--json"]
         schedule = json.loads(subprocess.run(dry, env=head.env, capture_output=True, check=True).stdout)["schedule"]
@@ -50,7 +69,9 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
             process.wait()
     assert process.returncode == 0, (tmp_path / "log").read_text()
     assert max(len(models) for models in observed) == 2, observed
-    assert judged_beside
+    assert len(judged_beside) > 1
+    # One for each model, and one for the judge beside them: both guess alike, so that nothing is left to ask.
+    assert pools.read_text().split() == ["started"] * 3
     rows, verdicts = (
         [row for part in out.glob(f"{stage}/*/*/*.parquet") for row in pq.ParquetFile(part).read().to_pylist()]
         for stage in ("predictions", "judgements")

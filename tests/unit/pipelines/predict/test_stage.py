@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
-from unittest.mock import Mock, call
 
 import pytest
 
@@ -244,16 +243,3 @@ def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch
     with pytest.raises(StoreError, match="store is away"):
         sweep.predict(execute)
     assert sorted(models) == ["a", "b"]
-
-
-def test_concurrent_models_have_a_line_each_until_they_are_done() -> None:
-    shown = Mock()
-    shared = page._SharedProgress(shown)
-    a, b = shared.model("a"), shared.model("b")
-    a.phase("predict a", 4)
-    b.phase("predict b", 2)
-    b.note("loading weights, 1.00 of 4.00 GB")
-    assert shown.note.call_args == call("a: 0/4, 0s\nb: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
-    a.advance(4, 1)
-    assert shown.advance.call_args == call(4, 1)
-    assert shown.note.call_args == call("b: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
