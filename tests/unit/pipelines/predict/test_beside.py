@@ -31,6 +31,7 @@ def spare(*free: tuple[int, int], max_gpu_nodes: tuple[int, ...] = ()) -> SpareG
         ((), SMALL, None, None),
         ((), ENDPOINT, 13.0, ()),
         (((8, 3),), ENDPOINT.model_copy(update={"batch": True}), None, None),
+        (((8, 3),), ENDPOINT.model_copy(update={"cost_limit": 2.0}), None, None),
     ],
 )
 def test_share_is_what_whole_replicas_fit_on(
@@ -38,6 +39,12 @@ def test_share_is_what_whole_replicas_fit_on(
 ) -> None:
     share = spare(*free).share(spec)
     assert (share and share.gpus, share and share.node_sizes) == (gpus, sizes)
+
+
+def test_judge_gets_nothing_once_it_is_to_leave() -> None:
+    gpus = spare((8, 3))
+    gpus.leave.set()
+    assert gpus.share(SMALL) is None
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError
 from cluster.lazy import LazyCluster
 from models.entry_fields import Replicas
+from models.errors import ModelError
 from models.messages import Answer, Reply
 from models.spec import ModelSpec
 from pipelines.errors import DatasetError, FencedError, ModelUnavailableError, StoreError
@@ -129,7 +130,7 @@ def test_model_that_has_ended_is_judged_while_another_answers(
     assert load_run(Store(str(sweep.out))).spending[-1].models["judge"].input_tokens == 10 * units
 
 
-@pytest.mark.parametrize("error", [ModelUnavailableError, StoreError, ClusterError, DatasetError])
+@pytest.mark.parametrize("error", [ModelUnavailableError, StoreError, ClusterError, DatasetError, ModelError])
 def test_error_beside_the_models_ends_no_sweep_and_all_is_judged_after_them(
     sweep: Sweep, error: type[Exception]
 ) -> None:
