@@ -22,12 +22,13 @@ from models.errors import ModelError
 from models.messages import Answer, Reply
 from models.spec import ModelSpec
 from pipelines.errors import DatasetError, FencedError, ModelUnavailableError, StoreError
+from pipelines.ingest.human_files import HumanFile
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict import beside, stage
-from pipelines.predict.beside import JudgesBeside, RunJob, SpareGpus
+from pipelines.predict.beside import CAPACITY_WAIT_S, JudgesBeside, RunJob, SpareGpus
 from pipelines.predict.records import Job, Receipt
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import UNIT_QUESTIONS
@@ -56,6 +57,8 @@ class Sweep:
         self.out, self._patch = tmp_path / "out", monkeypatch
         self.jobs: list[tuple[str, float, int]] = []
         """Model, GPUs of its share and questions of each job, as they begin."""
+        self.waits_s: list[float | None] = []
+        """How long each of these jobs waits for a node."""
 
     def run(
         self,
@@ -68,6 +71,7 @@ class Sweep:
 
         def answer(job: Job, share: ClusterInfo, on_receipt: Callable[[Receipt], None], _: object) -> None:
             self.jobs.append((job.model, share.gpus, sum(unit.requests for unit in job.units)))
+            self.waits_s.append(job.wait_for_nodes_s)
             loader = job.loader.build()
             for done, unit in enumerate(job.units):
                 before(job, done)
@@ -123,6 +127,7 @@ def test_model_that_has_ended_is_judged_while_another_answers(
     assert sweep.run(judge, gpus, before) == []
     assert sorted(sweep.jobs[:2]) == [("a", 1.0, QUESTIONS), ("b", 1.0, QUESTIONS)]
     assert sweep.jobs[2:] == [("judge", share, QUESTIONS), ("judge", float(gpus), QUESTIONS)]
+    assert sweep.waits_s[2:] == [CAPACITY_WAIT_S, None]  # beside models not until the sweep ends
     assert (len(sweep.questions()), sweep.questions().total()) == (2 * QUESTIONS, 2 * QUESTIONS)
     assert sweep.judged() == {"a": (QUESTIONS, 0), "b": (QUESTIONS, 0)}
     assert not list(sweep.out.glob("plan/*/judge-*"))
@@ -162,7 +167,12 @@ def test_lock_that_another_run_has_taken_ends_the_sweep(sweep: Sweep) -> None:
         sweep.run(ON_GPU, 2, before)
 
 
-def test_judge_leaves_with_the_models_after_what_it_was_asked(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("judge", "replicas", "share"), [(ON_GPU, 8, 3.0), (ENDPOINT, 3, 4.0)], ids=["GPU", "endpoint"]
+)
+def test_judge_leaves_with_the_models_after_what_it_was_asked(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, judge: ModelSpec, replicas: int, share: float
+) -> None:
     """The last model ends while the judge is asked three of its four units, one a replica."""
     monkeypatch.setattr(beside, "SLICE_UNITS", 1)
     run, gpus_of, first_look = JudgesBeside.run, list[SpareGpus](), threading.Event()
@@ -184,10 +194,33 @@ def test_judge_leaves_with_the_models_after_what_it_was_asked(sweep: Sweep, monk
             one_is_judged.set()
             assert gpus_of[-1].leave.wait(60)
 
-    assert sweep.run(ON_GPU.model_copy(update={"replicas": Replicas(max=8)}), 4, before) == []
-    assert sweep.jobs[2:] == [("judge", 3.0, 3 * UNIT_QUESTIONS), ("judge", 4.0, 2 * QUESTIONS - 3 * UNIT_QUESTIONS)]
+    assert sweep.run(judge.model_copy(update={"replicas": Replicas(max=replicas)}), 4, before) == []
+    rest = 2 * QUESTIONS - 3 * UNIT_QUESTIONS
+    assert sweep.jobs[2:] == [("judge", share, 3 * UNIT_QUESTIONS), ("judge", 4.0, rest)]
     assert (len(sweep.questions()), sweep.questions().total()) == (2 * QUESTIONS, 2 * QUESTIONS)
     assert sweep.judged() == {"a": (QUESTIONS, 0), "b": (QUESTIONS, 0)}
+
+
+def test_people_are_judged_after_the_models_for_their_answers_may_be_replaced(sweep: Sweep) -> None:
+    def answers(text: str) -> HumanFile:
+        rows = "".join(f"q{number},p,{text} {number}\n" for number in range(QUESTIONS))
+        return HumanFile(benchmark="own", kind="answers", uri="p.csv", text=f"sample_id,annotator,answer\n{rows}")
+
+    a_is_judged = threading.Event()
+
+    def before(job: Job, done: int) -> None:
+        if job.model in "bc":
+            assert a_is_judged.wait(60)
+        if job.model == "judge" and done == len(job.units) - 1:
+            threading.Timer(0.2, a_is_judged.set).start()
+
+    spec = sweep.spec
+    sweep.spec = replace(spec, models={"a": ON_GPU}, human=(answers("a first"),))
+    sweep.run(ON_GPU, 3, before, (Stage.PREDICT, Stage.REPORT))
+    sweep.spec = replace(spec, models={"b": ON_GPU, "c": ON_GPU}, human=(answers("a second"),))
+    sweep.run(ON_GPU, 3, before)
+    assert next(job for job in sweep.jobs if job[0] == "judge") == ("judge", 1.0, QUESTIONS)  # of a alone
+    assert sweep.questions().total() == len(sweep.questions()) == 4 * QUESTIONS
 
 
 @pytest.mark.parametrize("stages", [(Stage.PREDICT,), (Stage.PREDICT, Stage.REPORT)])
