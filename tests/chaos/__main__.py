@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.chaos.endpoints import disturb_endpoint
 from tests.chaos.hosts import disturb_hosts
+from tests.chaos.judges import kill_while_judged
 from tests.chaos.kills import KINDS, kill_driver, kill_store, kill_worker
 from tests.chaos.nodes import Nodes
 from tests.chaos.ranks import kill_rank
@@ -31,6 +32,7 @@ HOSTS = "one host, after another's network"
 MAX_HOSTS = 3
 """Seeds of the disturbances that take minutes each."""
 ENDPOINT = "endpoint that fails, and driver"
+JUDGED = "driver, while a judge is asked beside models"
 ON_S3 = " (output and data in SeaweedFS)"
 
 Disturbance = Callable[[Scene, Path, int], Damage]
@@ -48,6 +50,7 @@ def disturbances(nodes: Nodes) -> dict[str, Disturbance]:
         "rank of a tensor-parallel group": kill_rank,
         "node": nodes.kill,
         ENDPOINT: disturb_endpoint,
+        JUDGED: kill_while_judged,
         HOSTS: disturb_hosts,
     }
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.support.seaweed import BUCKET, Seaweed
 
 __all__ = ["Damage", "Scene", "environment", "in_hand", "make_scene", "parts", "read_answers", "read_rows", "sweep"]
 
+_COMMAND = (sys.executable, "-m", "jobs.cli")
 CALL_S = 0.02
 REPLICAS = 2
 Answers = dict[str, tuple[str, str]]
@@ -160,14 +161,15 @@ def in_hand(out: Path, committed: Collection[str]) -> int:
 _COLUMNS = ["request_id", "status", "output"]
 
 
-def parts(out: Path) -> list[Path]:
+def parts(out: Path, stage: str = "predictions") -> list[Path]:
     """List the committed parts."""
-    return sorted(out.glob("predictions/*/*/*.parquet"))
+    return sorted(out.glob(f"{stage}/*/*/*.parquet"))
 
 
 def read_rows(out: Path) -> list[dict[str, str]]:
-    """Read request id, status and output of all rows."""
-    return [row for part in parts(out) for row in pq.ParquetFile(part).read(_COLUMNS).to_pylist()]
+    """Read request id, status and output of all rows, of a judge's too."""
+    paths = [*parts(out), *parts(out, "judgements")]
+    return [row for path in paths for row in pq.ParquetFile(path).read(_COLUMNS).to_pylist()]
 
 
 def read_answers(out: Path) -> Answers:
@@ -175,11 +177,13 @@ def read_answers(out: Path) -> Answers:
     return {row["request_id"]: (row["status"], row["output"]) for row in read_rows(out)}
 
 
-def sweep(scene: Scene, out: Path, *flags: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def sweep(
+    scene: Scene, out: Path, *flags: str, env: dict[str, str], command: Sequence[str] = _COMMAND
+) -> subprocess.Popen[bytes]:
     """Start `vlmsweep run` over the scene's data; its output goes to a log file beside `out`."""
-    command = [sys.executable, "-m", "jobs.cli", "run", "--data", scene.data, "--out", scene.uri(out.name), *flags]
+    arguments = [*command, "run", "--data", scene.data, "--out", scene.uri(out.name), *flags]
     with out.with_suffix(".log").open("ab") as log:
-        return subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        return subprocess.Popen(arguments, env=env, stdout=log, stderr=log)
 
 
 def environment(folder: Path) -> dict[str, str]:

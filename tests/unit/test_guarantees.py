@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chaos.__main__ import ENDPOINT, HOSTS, MAX_HOSTS, ON_S3
+from tests.chaos.__main__ import ENDPOINT, HOSTS, JUDGED, MAX_HOSTS, ON_S3
 from tests.chaos.kills import KINDS
 from tests.chaos.results import read_results
 from tests.chaos.table import PAGES, with_table
@@ -38,6 +38,7 @@ def test_every_kind_of_kill_was_tried_often() -> None:
     sweeps = {name: len(group) for name, group in read_results()["kills"].items()}
     sweeps = {kind: count for kind, count in sweeps.items() if not kind.endswith(ON_S3)}
     assert sweeps.pop(HOSTS) >= MAX_HOSTS
-    assert sweeps.pop(ENDPOINT) >= 5  # the youngest: its faults are drawn anew for each request of a sweep
+    assert sweeps.pop(ENDPOINT) >= 5  # its faults are drawn anew for each request of a sweep
+    assert sweeps.pop(JUDGED) >= 3  # the youngest
     assert sweeps.keys() == {"driver", "node", "rank of a tensor-parallel group", *KINDS}
     assert min(sweeps.values()) >= 20
