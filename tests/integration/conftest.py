@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import socket
@@ -129,18 +130,23 @@ def cli(command_env: dict[str, str]) -> Cli:
     return run
 
 
-@pytest.fixture
-def inline_cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+@pytest.fixture(scope="session")
+def inline_cli() -> Cli:
     """Run `vlmsweep ...` in this process, where no process of its own is what is tested: its start takes seconds."""
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        capsys.readouterr()
-        with pytest.MonkeyPatch.context() as patch:
+    def run(*arguments: str, env: dict[str, str] | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            contextlib.redirect_stdout(io.StringIO()) as stdout,
+            contextlib.redirect_stderr(io.StringIO()) as stderr,
+        ):
             patch.setattr(logging.getLogger(), "handlers", [])  # else pytest's, and log lines miss standard error
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
             returncode = run_command(normalize_arguments([*arguments]))
-        stdout, stderr = capsys.readouterr()
-        assert returncode == code, f"exit {returncode}\n{stdout}\n{stderr}"
-        assert "Traceback" not in stderr, stderr
-        return subprocess.CompletedProcess(arguments, returncode, stdout, stderr)
+        result = subprocess.CompletedProcess(arguments, returncode, stdout.getvalue(), stderr.getvalue())
+        assert returncode == code, f"exit {returncode}\n{result.stdout}\n{result.stderr}"
+        assert "Traceback" not in result.stderr, result.stderr
+        return result
 
     return run

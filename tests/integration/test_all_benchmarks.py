@@ -16,7 +16,7 @@ from tests.support import unpie_source, vague_source, vflute_source
 
 
 @pytest.fixture(scope="module")
-def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(inline_cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small sources in distributed forms, ingested by the command line."""
     root = tmp_path_factory.mktemp("all")
     vflute = root / "vflute"
@@ -33,19 +33,19 @@ def data(cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) 
         "vflute": vflute,
     }
     for name, source in sources.items():
-        result = cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
+        result = inline_cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
         assert json.loads(result.stdout)["rejected"] == 0, result.stderr
     return root / "data"
 
 
 @pytest.mark.timeout(1200)
-def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None:
+def test_sweep_runs_all_benchmarks(inline_cli: Cli, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     names = ["maia", "mate", "unpie", "vague", "vflute"]
     flags = ("--models", "random", "--judge", "random", "--captioner", "random", "--data", str(data), "--out", str(out))
     benchmarks = ("--benchmarks", ",".join(names))
-    (plan,) = [json.loads(cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
-    result = cli("run", *flags, *benchmarks, "--json")
+    (plan,) = [json.loads(inline_cli("run", *flags, *benchmarks, "--dry-run", "--json").stdout)["plan"]]
+    result = inline_cli("run", *flags, *benchmarks, "--json")
     payload = json.loads(result.stdout)
     assert payload["failed"] == 0
     tables = {
@@ -80,7 +80,7 @@ def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None
     human = tmp_path / "labels.csv"
     rows = vflute_source.rows(12)
     human.write_text("".join(["id,annotator,label\n", *(f"{row['id']},ann,{row['label']}\n" for row in rows)]))
-    again = cli("run", *flags, *benchmarks, "--human", f"vflute={human}", "--json")
+    again = inline_cli("run", *flags, *benchmarks, "--human", f"vflute={human}", "--json")
     assert "predict" not in again.stderr
     assert "caption random" not in again.stderr
     metrics = json.loads((out / "report" / "metrics.json").read_text())
@@ -95,7 +95,7 @@ def test_sweep_runs_all_benchmarks(cli: Cli, data: Path, tmp_path: Path) -> None
     joint = (out / "report" / "tables" / "human.csv").read_text()
     assert all(title in joint for title in ("MAIA", "MATE", "UNPIE", "VAGUE", "V-FLUTE", "human-items", "published"))
     human.write_text("id,annotator,label\nnowhere,ann,entailment\n")
-    refused = cli("report", *_without_judge(flags), *benchmarks, "--human", f"vflute={human}", code=2)
+    refused = inline_cli("report", *_without_judge(flags), *benchmarks, "--human", f"vflute={human}", code=2)
     assert "labels.csv (vflute labels): line 2: the data has no row 'nowhere'" in refused.stderr
 
 

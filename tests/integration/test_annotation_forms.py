@@ -73,13 +73,15 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_forms_are_filled_in_saved_and_read_back(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_forms_are_filled_in_saved_and_read_back(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     file, out, forms = tmp_path / "answers.jsonl", tmp_path / "out", tmp_path / "forms"
     file.write_text("\n".join(map(json.dumps, answers(data))))
     flags = ("--predictions", str(file), "--data", data, "--out", str(out), "--judge", "random")
-    cli("score", *flags)
+    inline_cli("score", *flags)
     for name in BENCHMARKS:
-        cli("annotate", str(out), "--benchmark", name, "--n", "4", "--people", "ann,bob", "--to", str(forms / name))
+        inline_cli(
+            "annotate", str(out), "--benchmark", name, "--n", "4", "--people", "ann,bob", "--to", str(forms / name)
+        )
     with browser(tmp_path) as page:
         for name in BENCHMARKS:
             for person, which in (("ann", 0), ("bob", -1)):
@@ -100,7 +102,7 @@ def test_forms_are_filled_in_saved_and_read_back(cli: Cli, data: str, tmp_path: 
     }
     assert len(saved["rows"]) == 8
     assert {row["system"] for row in saved["rows"]} == {"m1/zero-shot", "m2/zero-shot"}
-    cli("score", *flags, *(part for name in BENCHMARKS for part in ("--human", f"{name}={forms / name}")))
+    inline_cli("score", *flags, *(part for name in BENCHMARKS for part in ("--human", f"{name}={forms / name}")))
     people = [row["Person, setting"] for row in table(out, "vague_people")]
     assert people == ["ann, vlm", "bob, vlm", "all together, vlm"]
     (choices,) = table(out, "vague_people_agreement")
@@ -132,19 +134,21 @@ def test_forms_are_filled_in_saved_and_read_back(cli: Cli, data: str, tmp_path: 
     ],
 )
 def test_unusable_flags_are_refused(
-    cli: Cli, data: str, tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...], message: str
+    inline_cli: Cli, data: str, tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...], message: str
 ) -> None:
     root = tmp_path_factory.getbasetemp() / "refused"
     if not root.exists():
         root.mkdir()
         rows = [row for row in answers(data) if row["benchmark"] in ("vague", "vflute")]
         (root / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
-        cli("score", "--predictions", str(root / "answers.jsonl"), "--data", data, "--out", str(root / "out"))
-    refused = cli("annotate", str(root / "out"), *flags, "--n", "4", "--to", str(root / "forms"), code=2)
+        inline_cli("score", "--predictions", str(root / "answers.jsonl"), "--data", data, "--out", str(root / "out"))
+    refused = inline_cli("annotate", str(root / "out"), *flags, "--n", "4", "--to", str(root / "forms"), code=2)
     assert message in refused.stderr
     assert not (root / "forms").exists()
 
 
-def test_output_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
-    refused = cli("annotate", str(tmp_path), "--benchmark", "vague", "--n", "4", "--to", str(tmp_path / "f"), code=2)
+def test_output_that_is_none_is_refused(inline_cli: Cli, tmp_path: Path) -> None:
+    refused = inline_cli(
+        "annotate", str(tmp_path), "--benchmark", "vague", "--n", "4", "--to", str(tmp_path / "f"), code=2
+    )
     assert "no run.json; is this the --out of a run?" in refused.stderr

@@ -191,7 +191,7 @@ def test_limit_and_sample_id_select_rows_of_a_predictions_file(inline_cli: Cli, 
     assert "--limit leaves nothing" in refused.stderr
 
 
-def test_the_judge_decides_translations_that_a_file_labels(cli: Cli, data: str, tmp_path: Path) -> None:
+def test_the_judge_decides_translations_that_a_file_labels(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     samples = list(Dataset.open(Store(data), "unpie").samples())
     rows, labels = [], ["sample_id,variant,model,setting,human,task"]
     for index, sample in enumerate(samples):
@@ -206,9 +206,9 @@ def test_the_judge_decides_translations_that_a_file_labels(cli: Cli, data: str, 
     predictions.write_text("\n".join(map(json.dumps, rows)))
     file.write_text("\n".join(labels))
     flags = ("--predictions", str(predictions), "--data", data, "--out", str(out), "--judge", "random")
-    cli("score", *flags)
+    inline_cli("score", *flags)
     assert not any("m" in row["Metric"].split(", ") for row in table(out, "unpie_table8"))
-    cli("score", *flags, "--human", f"unpie={file}")
+    inline_cli("score", *flags, "--human", f"unpie={file}")
     values = metrics(out)
     assert values["m", "disambiguation", "vlm", "", "BERTScore", "agreement_accuracy"] == (0.5, len(labels) - 1)
     assert values["m", "disambiguation", "vlm", "", "GPTEval", "agreement_accuracy"][1] > 0

@@ -42,7 +42,7 @@ def test_missing_clip_is_rejected(cli: Cli, source: Path, tmp_path: Path) -> Non
     assert all("no such file" in row["reason"] for row in rows)
 
 
-def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_invalid_question_rejects_neither_video_nor_neighbours(inline_cli: Cli, source: Path, tmp_path: Path) -> None:
     raw = questions(2)
     raw[0]["question_categories_A"][0]["true_statement"].pop()
     raw[0]["question_categories_A"][1]["category"] = "Sentimenti_A"
@@ -50,7 +50,7 @@ def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source:
     raw[0]["question_categories_A"][3]["answer"][4] = 7
     raw[1]["question_categories_B"][0] = "nonsense"
     (source / "data.json").write_text(json.dumps(raw))
-    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
+    result = inline_cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), "--json")
     assert json.loads(result.stdout)["samples"] == 43
     reasons = {row["item"]: row["reason"] for row in rejected(tmp_path / "d")}
     assert len(reasons) == 5
@@ -61,16 +61,16 @@ def test_invalid_question_rejects_neither_video_nor_neighbours(cli: Cli, source:
     assert "answer" in reasons["video1/Pianificazione_A"]
 
 
-def test_malformed_json_error_names_file_and_position(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_malformed_json_error_names_file_and_position(inline_cli: Cli, source: Path, tmp_path: Path) -> None:
     (source / "data.json").write_text('[{"video": "video1", ')
-    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    result = inline_cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
     assert "data.json" in result.stderr
     assert "line 1" in result.stderr
 
 
-def test_ingest_without_usable_rows_exits_with_2(cli: Cli, source: Path, tmp_path: Path) -> None:
+def test_ingest_without_usable_rows_exits_with_2(inline_cli: Cli, source: Path, tmp_path: Path) -> None:
     shutil.rmtree(source / "videos")
-    result = cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
+    result = inline_cli("ingest", "maia", str(source), "--data", str(tmp_path / "d"), code=2)
     assert "no usable row" in result.stderr
     assert len(rejected(tmp_path / "d")) == 48
 
@@ -130,8 +130,8 @@ def test_flags_override_the_config_and_accept_dashes_and_underscores(
     assert not (tmp_path / "o").exists()
 
 
-def test_unwritable_output_is_reported(cli: Cli, maia_data: str) -> None:
-    result = cli(
+def test_unwritable_output_is_reported(inline_cli: Cli, maia_data: str) -> None:
+    result = inline_cli(
         "run", "--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "/proc/no/out", code=3
     )
     assert "/proc/no/out" in result.stderr
@@ -193,9 +193,9 @@ def test_missing_checkpoint_is_reported_before_the_run_starts(inline_cli: Cli, m
     assert "/no/such/checkpoint" in result.stderr
 
 
-def test_unreachable_cluster_is_reported(cli: Cli, maia_data: str, tmp_path: Path, closed_port: str) -> None:
+def test_unreachable_cluster_is_reported(inline_cli: Cli, maia_data: str, tmp_path: Path, closed_port: str) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", str(tmp_path / "o"))
-    result = cli("run", *flags, "--address", closed_port, code=3, timeout=100)
+    result = inline_cli("run", *flags, "--address", closed_port, code=3)
     assert "cannot be reached" in result.stderr
 
 

@@ -74,7 +74,7 @@ def sweep(
 
 
 @pytest.mark.parametrize("sweep", ENGINES, indirect=True)
-def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None:
+def test_killed_runs_resume_without_paying_twice(inline_cli: Cli, sweep: Sweep) -> None:
     server = sweep.endpoint.batches
 
     def at_upload(kill: Callable[[], None]) -> None:
@@ -92,16 +92,16 @@ def test_killed_runs_resume_without_paying_twice(cli: Cli, sweep: Sweep) -> None
     moments = (at_upload, before_record, while_polling, before_results)
     assert [sweep.signalled(moment, signal.SIGKILL)[0] for moment in moments] == [-signal.SIGKILL] * len(moments)
     assert len(server.batches) == 3
-    result = cli("predict", *sweep.flags)
+    result = inline_cli("predict", *sweep.flags)
     sweep.check_complete()
     assert len(server.batches) == 3
     assert f"predict paid: {REQUESTS} of {REQUESTS}" in result.stderr
     polls = server.polls
-    cli("predict", *sweep.flags)
+    inline_cli("predict", *sweep.flags)
     assert (server.polls, len(server.batches)) == (polls, 3)
 
 
-def test_ctrl_c_cancels_batches_and_keeps_their_answers(cli: Cli, sweep: Sweep) -> None:
+def test_ctrl_c_cancels_batches_and_keeps_their_answers(inline_cli: Cli, sweep: Sweep) -> None:
     server = sweep.endpoint.batches
     server.script = lambda _: BatchScript(polls=1000, answered=0.5)
 
@@ -120,25 +120,29 @@ def test_ctrl_c_cancels_batches_and_keeps_their_answers(cli: Cli, sweep: Sweep) 
     assert "Traceback" not in error
     assert server.cancelled == [f"batch_{number}" for number in range(3)]
     server.script = lambda _: BatchScript()
-    cli("predict", *sweep.flags)
+    inline_cli("predict", *sweep.flags)
     sweep.check_complete()
 
 
 @pytest.mark.parametrize("sweep", ENGINES, indirect=True)
-def test_price_is_half_in_the_plan_and_in_the_record(cli: Cli, sweep: Sweep) -> None:
-    planned = json.loads(cli("run", *sweep.flags, "--dry-run", "--json").stdout)["plan"][0]
-    listed = json.loads(cli("run", *sweep.flags[:-1], "--dry-run", "--json").stdout)["plan"][0]
+def test_price_is_half_in_the_plan_and_in_the_record(inline_cli: Cli, sweep: Sweep) -> None:
+    planned = json.loads(inline_cli("run", *sweep.flags, "--dry-run", "--json").stdout)["plan"][0]
+    listed = json.loads(inline_cli("run", *sweep.flags[:-1], "--dry-run", "--json").stdout)["plan"][0]
     dollars = [float(row["price"].split("$")[1].partition(",")[0]) for row in (planned, listed)]
     assert dollars[0] == pytest.approx(dollars[1] / 2, abs=0.01)
     assert planned["batch"] is True
     assert "0.5 of the list price" in planned["price"]
-    assert f"engine {sweep.endpoint.engine}; in batches, within 24h" in cli("run", *sweep.flags, "--dry-run").stdout
-    cli("predict", *sweep.flags)
+    assert (
+        f"engine {sweep.endpoint.engine}; in batches, within 24h" in inline_cli("run", *sweep.flags, "--dry-run").stdout
+    )
+    inline_cli("predict", *sweep.flags)
     spent = json.loads((sweep.out / "run.json").read_text())["spending"][0]["models"]["paid"]
     assert spent["dollars"] == pytest.approx((10 * spent["input_tokens"] + 20 * spent["output_tokens"]) / 2e6)
 
 
-def test_judge_answers_in_batches_too(cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
+def test_judge_answers_in_batches_too(
+    inline_cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
+) -> None:
     def answer(request: EndpointRequest) -> str:
         if "<risposta>" in request.text:
             return json.dumps({"correct": True})
@@ -147,7 +151,7 @@ def test_judge_answers_in_batches_too(cli: Cli, command_env: dict[str, str], mai
     with BatchEndpoint(answer) as endpoint:
         sweep = Sweep(endpoint, command_env, maia_data, tmp_path)
         flags = [flag if flag != "vsv" else "oevqa" for flag in sweep.flags]
-        cli("run", *flags, "--judge", "paid")
+        inline_cli("run", *flags, "--judge", "paid")
         assert not endpoint.requests
         assert len(endpoint.batches.batches) >= 2
         assert set(endpoint.batches.billed.values()) == {1}
@@ -156,7 +160,7 @@ def test_judge_answers_in_batches_too(cli: Cli, command_env: dict[str, str], mai
     assert accuracy == [1.0]
 
 
-def test_batch_needs_an_endpoint(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_batch_needs_an_endpoint(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    refused = cli("run", "--models", "random", "--benchmarks", "maia", *common_flags, "--batch", code=2)
+    refused = inline_cli("run", "--models", "random", "--benchmarks", "maia", *common_flags, "--batch", code=2)
     assert "--batch: no model of this run is at an endpoint" in refused.stderr

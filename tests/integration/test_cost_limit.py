@@ -14,7 +14,7 @@ from tests.support.endpoint_script import always
 
 
 @pytest.mark.slow
-def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with ScriptedEndpoint(always("A")) as endpoint:
         models = tmp_path / "models.yaml"
@@ -25,15 +25,15 @@ def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(cli: Cli, maia_data
         )
         flags = ("--models-file", str(models), "--benchmarks", "maia", "--data", maia_data, "--out", str(out))
         cells = ("--tasks", "vsv", "--settings", "1-frame")
-        refused = cli("run", "--models", "unpriced", *flags, *cells, "--cost-limit", "1", code=2)
+        refused = inline_cli("run", "--models", "unpriced", *flags, *cells, "--cost-limit", "1", code=2)
         assert "set `price` in its entry" in refused.stderr
-        stopped = cli("run", "--models", "paid", *flags, *cells, "--cost-limit", "1.5", code=3)
+        stopped = inline_cli("run", "--models", "paid", *flags, *cells, "--cost-limit", "1.5", code=3)
         assert "the cost limit of $1.50 for this run is reached" in stopped.stderr
         first = len(endpoint.requests)
         assert 0 < first < 384
         line = json.loads((out / "run.json").read_text())["spending"][0]
         assert 1.4 < line["models"]["paid"]["dollars"] <= 1.55
-        result = cli("run", "--models", "paid", *flags, *cells, "--json")
+        result = inline_cli("run", "--models", "paid", *flags, *cells, "--json")
         texts = Counter(request.text for request in endpoint.requests)
     payload = json.loads(result.stdout)
     assert (payload["requests"], payload["failed"]) == (384, 0)

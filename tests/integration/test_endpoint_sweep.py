@@ -45,10 +45,10 @@ def judge(request: EndpointRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def swept(cli: Cli, tmp_path_factory: pytest.TempPathFactory):
+def swept(inline_cli: Cli, tmp_path_factory: pytest.TempPathFactory):
     """Three models and a judge over a whole small data set."""
     source, data = write_source(tmp_path_factory.mktemp("maia"), VIDEOS, CATEGORIES), tmp_path_factory.mktemp("data")
-    cli("ingest", "maia", str(source), "--data", str(data))
+    inline_cli("ingest", "maia", str(source), "--data", str(data))
     out = tmp_path_factory.mktemp("out")
     with (
         ScriptedEndpoint(right) as perfect,
@@ -66,8 +66,8 @@ def swept(cli: Cli, tmp_path_factory: pytest.TempPathFactory):
         flags = ("--models", "perfect,stubborn,random", "--models-file", str(models), "--judge", "judging")
         common_flags = ("--benchmarks", "maia", "--data", str(data), "--out", str(out / "run"))
         env = {f"KEY_OF_{name}": f"sk-planted-secret-of-{name}" for name in entries}
-        result = cli("run", *flags, *common_flags, env=env)
-        again = cli("run", *flags, *common_flags, env=env)
+        result = inline_cli("run", *flags, *common_flags, env=env)
+        again = inline_cli("run", *flags, *common_flags, env=env)
         yield out / "run", {name: list(item.requests) for name, item in entries.items()}, result, again
 
 

@@ -37,7 +37,7 @@ def report_files(out: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_predictions_file_is_scored_and_reported(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     rows = answers("whole") + answers("partial", skip=3)
     rows[5]["output"] = None
     pairs = [row for row in answers("words") if row["task"] == "vsv"]
@@ -53,7 +53,7 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     file.write_text("\n".join(lines) + "\n")
     out = tmp_path / "out"
     flags = ("--data", maia_data, "--out", str(out), "--fail-on-error", "0.5", "--judge", "random")
-    result = cli("score", "--predictions", str(file), *flags)
+    result = inline_cli("score", "--predictions", str(file), *flags)
     rejected = [json.loads(line) for line in (out / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 7
     assert {row["file"] for row in rejected} == {"answers.jsonl"}
@@ -72,7 +72,7 @@ def test_predictions_file_is_scored_and_reported(cli: Cli, maia_data: str, tmp_p
     assert (out / "report" / "index.html").is_file()
     before = report_files(out)
     shutil.rmtree(out / "report")
-    cli("report", str(out), "--fail-on-error", "0.5")
+    inline_cli("report", str(out), "--fail-on-error", "0.5")
     assert report_files(out) == before
 
 
@@ -95,11 +95,15 @@ def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
 
 
 @pytest.mark.slow
-def test_predictions_files_add_up_and_replace_their_own_settings(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_predictions_files_add_up_and_replace_their_own_settings(
+    inline_cli: Cli, maia_data: str, tmp_path: Path
+) -> None:
     def score(name: str, rows: list[dict]) -> dict[str, dict]:
         file = tmp_path / f"{name}.jsonl"
         file.write_text("\n".join(json.dumps(row) for row in rows))
-        result = cli("score", "--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--json")
+        result = inline_cli(
+            "score", "--predictions", str(file), "--data", maia_data, "--out", str(tmp_path / "out"), "--json"
+        )
         assert all(count["missing"] == 0 for count in json.loads(result.stdout)["counts"])
         return metrics(tmp_path / "out", "m")
 
@@ -112,6 +116,6 @@ def test_predictions_files_add_up_and_replace_their_own_settings(cli: Cli, maia_
     assert worse["statement_accuracy"]["n"] == 383
     assert worse["pool_accuracy"]["value"] is None
     assert worse["rouge"]["value"] == 1.0
-    status = json.loads(cli("status", str(tmp_path / "out"), "--json").stdout)
+    status = json.loads(inline_cli("status", str(tmp_path / "out"), "--json").stdout)
     counts = {(cell["task"], cell["requests"], cell["done"], cell["pending"]) for cell in status["cells"]}
     assert counts == {("vsv", 383, 383, 0), ("oevqa", 48, 48, 0)}

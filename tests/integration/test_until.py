@@ -178,13 +178,13 @@ def test_an_unavailable_model_leaves_the_others_their_stop(quiz: str, tmp_path: 
     assert answered(tmp_path / "both") == answered(tmp_path / "alone")
 
 
-def test_refusals(quiz: str, tmp_path: Path, cli: Cli) -> None:
+def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     with pytest.raises(UsageError, match="share one clip, picture or scene"):
         run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))
     flags = ("--models", "random", "--data", quiz, "--out", str(tmp_path / "out"), "--until", "ci<=0.02")
-    corpus = cli("run", *flags, "--benchmarks", "vflute", code=2)
+    corpus = inline_cli("run", *flags, "--benchmarks", "vflute", code=2)
     assert "is a number of the whole corpus" in corpus.stderr
-    alone = cli("predict", *flags, "--benchmarks", "quiz", code=2)
+    alone = inline_cli("predict", *flags, "--benchmarks", "quiz", code=2)
     assert "predict alone scores nothing" in alone.stderr
 
 
