@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 
@@ -102,13 +103,13 @@ def create_app(pages: Pages, required_hash: str) -> _App:
         Route("/samples", _behind(page, _page(pages.samples))),
         Route("/sample", _behind(page, _page(pages.sample))),
         Route("/diff", _behind(page, _page(pages.diff))),
-        Route("/text", _behind(page, _text(pages))),
-        Route("/media", _behind(media, _media(pages))),
-        Route("/frame", _behind(media, _frame(pages))),
-        Route("/report/{number:int}/{path:path}", _behind(page, _report(pages))),
+        Route("/text", _behind(page, partial(_text, pages))),
+        Route("/media", _behind(media, partial(_media, pages))),
+        Route("/frame", _behind(media, partial(_frame, pages))),
+        Route("/report/{number:int}/{path:path}", _behind(page, partial(_report, pages))),
         Route("/static/{name}", _static),
     ]
-    handlers = {HTTPException: _failure(pages), PipelineError: _failure(pages), Exception: _failure(pages)}
+    handlers = dict.fromkeys((HTTPException, PipelineError, Exception), partial(_failure, pages))
     return Guard(Starlette(routes=routes, exception_handlers=handlers), required_hash)
 
 
@@ -121,10 +122,7 @@ def _behind(gate: Gate, make: Callable[[Request], Response]) -> Callable[[Reques
 
 
 def _page(render: Callable[[Request], str]) -> Callable[[Request], Response]:
-    def respond(request: Request) -> Response:
-        return _html(render(request))
-
-    return respond
+    return lambda request: _html(render(request))
 
 
 def _html(text: str, status: int = 200) -> Response:
@@ -132,57 +130,41 @@ def _html(text: str, status: int = 200) -> Response:
     return Response(content, status, {"cache-control": "no-store", **busy}, "text/html; charset=utf-8")
 
 
-def _failure(pages: Pages) -> Callable[[Request, Exception], Response]:
-    def respond(request: Request, error: Exception) -> Response:
-        if isinstance(error, HTTPException):
-            return _html(pages.problem(request, str(error.detail)), error.status_code)
-        if isinstance(error, (DatasetError, UnknownNameError)):
-            return _html(pages.problem(request, str(error)), 404)
-        if isinstance(error, PipelineError):
-            return _html(pages.problem(request, str(error)), 503)
-        return _html(pages.problem(request, "An internal error; the terminal shows its traceback."), 500)
-
-    return respond
+def _failure(pages: Pages, request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return _html(pages.problem(request, str(error.detail)), error.status_code)
+    if isinstance(error, PipelineError):
+        is_absent = isinstance(error, (DatasetError, UnknownNameError))
+        return _html(pages.problem(request, str(error)), 404 if is_absent else 503)
+    return _html(pages.problem(request, "An internal error; the terminal shows its traceback."), 500)
 
 
-def _text(pages: Pages) -> Callable[[Request], Response]:
-    def respond(request: Request) -> Response:
-        return PlainTextResponse(pages.full_text(request).encode("utf-8", "replace"))
-
-    return respond
+def _text(pages: Pages, request: Request) -> Response:
+    return PlainTextResponse(pages.full_text(request).encode("utf-8", "replace"))
 
 
-def _media(pages: Pages) -> Callable[[Request], Response]:
-    def respond(request: Request) -> Response:
-        dataset, ref = _requested_media(pages, request)
-        file = pages.media.file(dataset, ref)
-        return FileResponse(file, media_type=media_type(file, ref))
-
-    return respond
+def _media(pages: Pages, request: Request) -> Response:
+    dataset, ref = _requested_media(pages, request)
+    file = pages.media.file(dataset, ref)
+    return FileResponse(file, media_type=media_type(file, ref))
 
 
-def _frame(pages: Pages) -> Callable[[Request], Response]:
-    def respond(request: Request) -> Response:
-        dataset, ref = _requested_media(pages, request)
-        numbers = [request.query_params.get(name, "0") for name in ("frames", "number")]
-        if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
-            raise HTTPException(404, "no such frame")
-        change = request.query_params.get("change", "")
-        if change and not Condition.of_change(change):
-            raise HTTPException(404, "no such change")
-        content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]), change)
-        return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
-
-    return respond
+def _frame(pages: Pages, request: Request) -> Response:
+    dataset, ref = _requested_media(pages, request)
+    numbers = [request.query_params.get(name, "0") for name in ("frames", "number")]
+    if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
+        raise HTTPException(404, "no such frame")
+    change = request.query_params.get("change", "")
+    if change and not Condition.of_change(change):
+        raise HTTPException(404, "no such change")
+    content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]), change)
+    return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
 
 
-def _report(pages: Pages) -> Callable[[Request], Response]:
-    def respond(request: Request) -> Response:
-        file = pages.report_file(request)
-        headers = {"cache-control": "no-store", "content-security-policy": file.policy}
-        return Response(file.content, headers=headers, media_type=file.media_type)
-
-    return respond
+def _report(pages: Pages, request: Request) -> Response:
+    file = pages.report_file(request)
+    headers = {"cache-control": "no-store", "content-security-policy": file.policy}
+    return Response(file.content, headers=headers, media_type=file.media_type)
 
 
 def _requested_media(pages: Pages, request: Request) -> tuple[Dataset, MediaRef]:

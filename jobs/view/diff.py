@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs.view.index import Index
-from jobs.view.outputs import Output
+from jobs.view.index import Index, read_query
+from jobs.view.listing import PAGE, paged
+from jobs.view.outputs import Output, by_label
 from jobs.view.overview import Cell, benchmark_table, metric_cell
 from pipelines.report.measured import Measured
 
-PAGE: Final = 50
 CHANGES: Final = {
     "better": "not right, now right",
     "worse": "right, now not",
@@ -21,17 +21,7 @@ CHANGES: Final = {
     "second": "in the second only",
     "same": "the same answer",
 }
-_PAIRS: Final = """
-SELECT coalesce(a.item, b.item) AS item, coalesce(a.model, b.model) AS model, a.outcome AS before, b.outcome AS after,
-  left(a.output, 300) AS output_before, left(b.output, 300) AS output_after,
-  CASE WHEN a.item IS NULL THEN 'second' WHEN b.item IS NULL THEN 'first'
-    WHEN a.outcome <> b.outcome AND b.outcome = 'right' THEN 'better'
-    WHEN a.outcome <> b.outcome AND a.outcome = 'right' THEN 'worse'
-    WHEN a.outcome <> b.outcome THEN 'other'
-    WHEN a.output IS DISTINCT FROM b.output THEN 'text' ELSE 'same' END AS change
-FROM (SELECT * FROM answers WHERE out = ?) a
-FULL JOIN (SELECT * FROM answers WHERE out = ?) b ON a.item = b.item AND a.model = b.model
-"""
+_PAIRS: Final = read_query("changes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +45,7 @@ def find_difference(index: Index, first: Output, second: Output, change: str, pa
         outs,
     )
     total = sum(row["n"] for row in counts if row["change"] == change)
-    pages = max(1, -(-total // PAGE))
-    page = min(max(1, page), pages)
+    page, pages = paged(total, page)
     rows = index.rows(
         f"WITH pairs AS ({_PAIRS}) SELECT pairs.*, benchmark, task, setting, sample_id, variant"  # noqa: S608
         " FROM pairs JOIN items USING (item) WHERE change = ?"
@@ -103,5 +92,5 @@ def pair_of(outputs: Sequence[Output], first: str, second: str) -> tuple[Output,
     """Return two outputs by label: by default the first two; None where there are not two."""
     if len(outputs) < 2:
         return None
-    labels = {output.label: output for output in outputs}
+    labels = by_label(outputs)
     return labels.get(first, outputs[0]), labels.get(second, outputs[1])

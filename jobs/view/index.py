@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,36 +21,13 @@ from pipelines.errors import StoreError
 MEMORY: Final = "400MB"
 THREADS: Final = 2
 
-_TABLES = """
-CREATE TABLE parts (part INTEGER, out UTINYINT, path VARCHAR, signature VARCHAR);
-CREATE TABLE answers (
-  item UBIGINT, part INTEGER, out UTINYINT, benchmark VARCHAR, task VARCHAR, setting VARCHAR, variant VARCHAR,
-  sample_id VARCHAR, model VARCHAR, category VARCHAR, outcome VARCHAR, correct BOOLEAN, judge VARCHAR, answer VARCHAR,
-  output VARCHAR, latency_s DOUBLE
-);
-CREATE TABLE judgements (out UTINYINT, path VARCHAR, judge VARCHAR, prompt_sha256 VARCHAR, reply VARCHAR);
-CREATE TABLE questions (benchmark VARCHAR, sample_id VARCHAR, shard VARCHAR, text VARCHAR);
-"""
-_ITEMS = """
-CREATE OR REPLACE TABLE items AS
-SELECT item, any_value(benchmark) AS benchmark, any_value(task) AS task, any_value(setting) AS setting,
-  any_value(variant) AS variant, any_value(sample_id) AS sample_id, max(category) AS category, count(*) AS answers,
-  count(*) FILTER (correct) AS correct, count(*) FILTER (NOT correct) AS wrong, max(latency_s) AS latency_s,
-  2 * least(count(*) FILTER (correct), count(*) FILTER (NOT correct)) / greatest(count(correct), 1) AS disagreement
-FROM answers GROUP BY item ORDER BY benchmark, task, setting, sample_id, variant
-"""
-_INSERT = """
-INSERT INTO answers
-SELECT hash(p.benchmark, p.sample_id, p.task, p.setting, coalesce(p.variant, '')), p.part, ?, p.benchmark, p.task,
-  p.setting, coalesce(p.variant, ''), p.sample_id, p.model, coalesce(s.category, ''),
-  CASE WHEN p.status <> 'ok' THEN p.status WHEN s.request_id IS NULL THEN 'none' WHEN s.answer IS NULL THEN 'unread'
-    WHEN s.correct >= 0.5 THEN 'right' WHEN s.correct IS NOT NULL THEN 'wrong' ELSE 'none' END,
-  CASE WHEN p.status = 'ok' THEN s.correct >= 0.5 END,
-  CASE WHEN s.verdict_state = 'ok' THEN CASE WHEN s.accepted >= 0.5 THEN 'accepted' ELSE 'rejected' END
-    WHEN s.verdict_state = 'absent' THEN '' ELSE coalesce(s.verdict_state, '') END,
-  left(s.answer, 200), coalesce(p.output, p.error), p.latency_s
-FROM predictions p LEFT JOIN scores s ON s.request_id = p.request_id AND s.part = p.part
-"""
+
+def read_query(name: str) -> str:
+    """Return a query of the folder `sql`."""
+    return files("jobs.view").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+_TABLES, _ITEMS, _INSERT = map(read_query, ("tables", "items", "insert"))
 
 PREDICTION_COLUMNS: Final = pa.schema(
     [

@@ -41,11 +41,13 @@ class Listing:
     items: Sequence[Item]
     total: int
     page: int
+    pages: int
 
-    @property
-    def pages(self) -> int:
-        """The number of pages, at least one."""
-        return max(1, -(-self.total // PAGE))
+
+def paged(total: int, page: int) -> tuple[int, int]:
+    """Return the page of a list nearest to a number, counted from 1, and the number of pages, at least one."""
+    pages = max(1, -(-total // PAGE))
+    return min(max(1, page), pages), pages
 
 
 class Samples:
@@ -58,11 +60,10 @@ class Samples:
         """Return a page, counted from 1, of what a filter selects; the last one where it has fewer."""
         where, parameters = self._where(chosen)
         (count,) = self._index.rows(f"SELECT count(*) AS n FROM items WHERE {where}", parameters)  # noqa: S608
-        last = max(1, -(-count["n"] // PAGE))
-        page = min(max(1, page), last)
+        page, pages = paged(count["n"], page)
         items = self._slice(chosen, (page - 1) * PAGE, PAGE)
         self._add_answers(items)
-        return Listing(items=items, total=count["n"], page=page)
+        return Listing(items=items, total=count["n"], page=page, pages=pages)
 
     def add_briefs(self, items: Sequence[Item], reader: SampleReader) -> None:
         """Add to the items of a page what they ask, of as many shards as the reader holds in memory."""
@@ -109,17 +110,12 @@ class Samples:
     def choices(self, chosen: Filter) -> dict[str, list[str]]:
         """Return what each name of a filter can be, given the benchmark that is chosen."""
         choices = {"out": [output.label for output in self._outputs]}
-        for name in ("benchmark", "task", "setting", "category"):
-            where, parameters = ("benchmark = ?", [chosen.benchmark]) if chosen.benchmark else ("true", [])
-            if name == "benchmark":
-                where, parameters = "true", []
-            rows = self._index.rows(
-                f"SELECT DISTINCT {name} AS value FROM items WHERE {where} ORDER BY value",  # noqa: S608
-                parameters,
-            )
-            choices[name] = [row["value"] for row in rows if row["value"]]
-        rows = self._index.rows("SELECT DISTINCT model AS value FROM answers ORDER BY value")
-        return {**choices, "model": [row["value"] for row in rows]}
+        for name in ("benchmark", "task", "setting", "category", "model"):
+            within = [chosen.benchmark] if chosen.benchmark and name not in ("benchmark", "model") else []
+            source = "answers" if name == "model" else "items WHERE benchmark = ?" if within else "items"
+            query = f"SELECT DISTINCT {name} AS value FROM {source} ORDER BY value"  # noqa: S608 - constants alone
+            choices[name] = [row["value"] for row in self._index.rows(query, within) if row["value"]]
+        return choices
 
     def _where(self, chosen: Filter) -> tuple[str, list[Any]]:
         output = by_label(self._outputs).get(chosen.out) if chosen.out else None

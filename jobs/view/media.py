@@ -7,6 +7,7 @@ import io
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,7 @@ class MediaReader:
         self._decoder, self._lock = Decoder(timeout_s=30.0), threading.Lock()
         # Linux ends the decoding process with the thread that started it, and a server's threads come and go.
         self._thread = ThreadPoolExecutor(1)
-        self._clips: OrderedDict[tuple[str, int], Frames] = OrderedDict()
+        self._clips = lru_cache(maxsize=_MAX_CLIPS)(self._decode)
         self._fetched: OrderedDict[Path, int] = OrderedDict()
 
     def close(self) -> None:
@@ -116,20 +117,17 @@ class MediaReader:
         return buffer.getvalue()
 
     def _decoded(self, dataset: Dataset, ref: MediaRef, frames: int, change: str) -> Frames:
-        file = self.file(dataset, ref)
-        with self._lock:
-            key = (f"{ref.sha256}~{change}" if change else ref.sha256, frames)
-            if key not in self._clips:
-                media = Media(ref.kind, key[0], frames if ref.kind == "video" else 0)
-                limit = None if change and ref.kind == "image" else _FRAME_PIXELS  # which would hide the change
-                try:
-                    self._clips[key] = self._thread.submit(self._decoder.decode_file, file, media, limit).result()
-                except DecodeError as error:
-                    raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
-            self._clips.move_to_end(key)
-            while len(self._clips) > _MAX_CLIPS:
-                self._clips.popitem(last=False)
-            return self._clips[key]
+        file, source = self.file(dataset, ref), f"{ref.sha256}~{change}" if change else ref.sha256
+        media = Media(ref.kind, source, frames if ref.kind == "video" else 0)
+        limit = None if change and ref.kind == "image" else _FRAME_PIXELS  # which would hide the change
+        try:
+            with self._lock:
+                return self._clips(file, media, limit)
+        except DecodeError as error:
+            raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
+
+    def _decode(self, file: Path, media: Media, max_pixels: int | None) -> Frames:
+        return self._thread.submit(self._decoder.decode_file, file, media, max_pixels).result()
 
     def _fetch(self, dataset: Dataset, ref: MediaRef, path: str) -> Path:
         file = self._folder / f"{ref.sha256}{Path(path).suffix}"

@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
 from pipelines.report.measured import Measured
@@ -156,14 +155,10 @@ def _printed(definition: BenchmarkDefinition, metric: str) -> set[str]:
     return {metric, definition.printed_headline if metric == definition.headline else metric}
 
 
-def _levels(definition: BenchmarkDefinition) -> list[HumanLevel]:
-    return definition.human.reference_values(Results.of(definition.name, {}, definition.published))
-
-
 def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
     """Return what people reach, as published: one line, in all settings with which it is compared."""
     row = Row(model="People", origin="people")
-    for level in _levels(definition):
+    for level in definition.human.reference_values(Results.of(definition.name, {}, definition.published)):
         if level.metric not in _printed(definition, metric) or level.subset or level.category or level.value is None:
             continue
         for column in columns:

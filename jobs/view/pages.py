@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -88,7 +88,9 @@ class Pages:
         if item is None:
             read_on = "" if self._loader.loaded.is_set() else " The outputs are still being read: reload soon."
             raise HTTPException(404, f"The outputs hold no answer to this sample.{read_on}")
-        chosen = Filter.parse(_list_filter(query))
+        # The names of the filter of the list that the page came from begin with `in_`, unlike the item's own.
+        within = {name.removeprefix("in_"): value for name, value in query.items() if name.startswith("in_")}
+        chosen = Filter.parse(within)
         item.at = _number(request, "at")
         before, after = self._samples.neighbours(chosen, item.at) if "at" in query else (None, None)
         detail = load_detail(item, self._outputs, self._reader, self._index)
@@ -178,11 +180,6 @@ def _number(request: Request, name: str) -> int:
     """Return a number of the query string; 0 where it is none."""
     text = request.query_params.get(name, "")
     return min(int(text), _LIMITS[name]) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-
-def _list_filter(query: Mapping[str, str]) -> dict[str, str]:
-    """Return the filter of the list that a page came from: its names begin with `in_`, unlike the item's own."""
-    return {name.removeprefix("in_"): value for name, value in query.items() if name.startswith("in_")}
 
 
 def link(root: str, page: str, query: str = "", /, **values: Any) -> str:
