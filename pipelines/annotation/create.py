@@ -26,7 +26,7 @@ from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
-from pipelines.rendering.environment import environment, inline_file
+from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_cell
 from pipelines.score.rows import ScoringContext, iter_rows
 from pipelines.storage.parts import iter_parts, part_folder
@@ -174,19 +174,12 @@ def form_page(
     pictures: Mapping[str, str],
 ) -> str:
     """Return the page of one person; `pictures` holds a `data:` address by the hash of each picture."""
-    (css, css_source), (script, script_source) = (inline_file(name, _PACKAGE) for name in ("form.css", "form.js"))
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {css_source}; script-src {script_source}; base-uri 'none'; "
-        "form-action 'none'"
-    )
     head = {"benchmark": benchmark, "kind": form.kind, "annotator_column": form.annotator, "annotator": person}
     return (
         environment(_PACKAGE)
         .get_template("form.html.j2")
         .render(
-            policy=policy,
-            css=css,
-            script=script,
+            **page_head("form.css", "form.js", _PACKAGE, images="data:"),
             form=form,
             items=items,
             person=person,

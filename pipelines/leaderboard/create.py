@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +15,8 @@ from pipelines.leaderboard.conditions import Conflict, conflict_notes, find_conf
 from pipelines.leaderboard.reported import reported_rows
 from pipelines.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows
 from pipelines.plan.run_manifest import load_existing_runs
-from pipelines.rendering.environment import environment, inline_file
-from pipelines.rendering.escaping import csv_cell
+from pipelines.rendering.environment import environment, page_head
+from pipelines.rendering.escaping import csv_text
 from pipelines.storage.backend import short_labels
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
@@ -84,14 +82,9 @@ def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
 
 def leaderboard_csv(rows: Iterable[LeaderboardRow]) -> str:
     """Return one line a row, unrounded; text that a spreadsheet would run as a formula is preceded by an apostrophe."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for row in rows:
-        numbers = (row.value, row.unit, row.ci_low, row.ci_high, row.n, row.n_failed)
-        cells = (*row.board, row.rank, row.model, *numbers, row.origin, row.source, row.revision, "; ".join(row.notes))
-        writer.writerow(["" if cell is None else csv_cell(str(cell)) for cell in cells])
-    return text.getvalue()
+    names = COLUMNS[COLUMNS.index("rank") : -1]
+    cells = ((*row.board, *(getattr(row, name) for name in names), "; ".join(row.notes)) for row in rows)
+    return csv_text(COLUMNS, cells)
 
 
 def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> list[LeaderboardRow]:
@@ -137,20 +130,12 @@ _REVISION_LENGTH: Final = 12
 
 def leaderboard_page(rows: Sequence[LeaderboardRow], conflicts: Iterable[Conflict]) -> str:
     """Return the page of rows in their order; `conflicts` are shown as warnings."""
-    (css, css_source), (script, script_source) = (
-        inline_file(name, _PACKAGE) for name in ("leaderboard.css", "leaderboard.js")
-    )
-    policy = (
-        f"default-src 'none'; style-src {css_source}; script-src {script_source}; base-uri 'none'; form-action 'none'"
-    )
     names = dict.fromkeys(row.board[0] for row in rows)
     return (
         environment(_PACKAGE)
         .get_template("leaderboard.html.j2")
         .render(
-            policy=policy,
-            css=css,
-            script=script,
+            **page_head("leaderboard.css", "leaderboard.js", _PACKAGE),
             conflicts=[str(conflict) for conflict in conflicts],
             parts=[_part(name, [row for row in rows if row.board[0] == name]) for name in names],
             has_reported=any(row.origin == "reported" for row in rows),

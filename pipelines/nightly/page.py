@@ -10,7 +10,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.nightly.history import History, Pair, night_time
 from pipelines.nightly.regressions import Change
-from pipelines.rendering.environment import environment, inline_file
+from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.figures.canvas import Point, path
 from pipelines.report.measured import Measured
 
@@ -81,8 +81,6 @@ def history_page(history: History) -> str:
             if entry and row.is_whole and row.metric in benchmark(row.benchmark).main_metrics:
                 cell = entry.cells.setdefault((row.task, row.setting, row.metric), [])
                 cell += _measurement(night, row)
-    css, css_source = inline_file("history.css", _PACKAGE)
-    policy = f"default-src 'none'; style-src {css_source}; base-uri 'none'; form-action 'none'"
     last = nights[-1] if nights else ""
     content = {
         "nights": len(nights),
@@ -90,7 +88,8 @@ def history_page(history: History) -> str:
         "last_day": _day(last) if nights else "",
         "pairs": [_line(key, pairs[key], nights, last) for key in sorted(pairs, key=lambda key: (key[1], key[0]))],
     }
-    return environment(_PACKAGE).get_template("history.html.j2").render(policy=policy, css=css, **content)
+    template = environment(_PACKAGE).get_template("history.html.j2")
+    return template.render(**page_head("history.css", package=_PACKAGE), **content)
 
 
 def _measurement(night: str, row: Measured) -> Iterator[Measurement]:

@@ -56,19 +56,20 @@ def render_page(
     template: str, path: str, title: str, subtitle: str, links: Sequence[Mapping[str, str]], **content: Any
 ) -> str:
     """Return one page: its frame, and the template's content."""
-    (css, css_source), (script, script_source) = (inline_file(name) for name in ("report.css", "report.js"))
-    sources = f"style-src {css_source}; script-src {script_source}"
-    policy = f"default-src 'none'; img-src 'self'; {sources}; base-uri 'none'; form-action 'none'"
-    frame = {
-        "policy": policy,
-        "css": css,
-        "script": script,
-        "title": title,
-        "lead": subtitle,
-        "links": links,
-        "current": path,
-    }
-    return environment().get_template(template).render(**frame, **content)
+    frame = {**page_head("report.css", "report.js", images="'self'"), "title": title, "lead": subtitle}
+    return environment().get_template(template).render(**frame, links=links, current=path, **content)
+
+
+def page_head(
+    style: str, script: str = "", package: str = "pipelines.rendering", *, images: str = ""
+) -> dict[str, str]:
+    """Return style, script and policy of a page that holds both: nothing else may be loaded but images of a source."""
+    css, css_source = inline_file(style, package)
+    code, code_source = inline_file(script, package) if script else ("", "")
+    sources = {"img-src": images, "style-src": css_source, "script-src": code_source}
+    allowed = "".join(f"{kind} {source}; " for kind, source in sources.items() if source)
+    policy = f"default-src 'none'; {allowed}base-uri 'none'; form-action 'none'"
+    return {"policy": policy, "css": css, "script": code}
 
 
 MARK: Final = re.compile(r"<!-- view\?(?P<query>[^ <>]*) -->")

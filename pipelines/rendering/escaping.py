@@ -6,8 +6,11 @@ format has one more function here. HTML is escaped by the templates.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 from pipelines.clean_text import MARK, clean, one_line
 
@@ -92,11 +95,16 @@ def csv_cell(text: str) -> str:
     )
 
 
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a CSV file with escaped cells; those of None are empty."""
+    text = io.StringIO()
+    cells = (["" if cell is None else csv_cell(str(cell)) for cell in row] for row in (heads, *rows))
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    return text.getvalue()
+
+
 def _is_formula(field: str) -> bool:
     # Some programs drop invisible characters and quotes before they look for a formula.
-    visible = (char for char in unicodedata.normalize("NFKC", field) if not _is_invisible(char) and char != '"')
+    normal = unicodedata.normalize("NFKC", field)
+    visible = (char for char in normal if char.isprintable() and not char.isspace() and char != '"')
     return next(visible, "") in tuple("=+-@")
-
-
-def _is_invisible(char: str) -> bool:
-    return char.isspace() or not char.isprintable()

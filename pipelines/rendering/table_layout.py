@@ -74,7 +74,7 @@ class FormattedTable:
 
 def format_number(value: float, style: Style, *, signed: bool = False) -> str:
     """Format a number, rounded half up; an int is a count and gets thousands separators."""
-    if _is_count(value):
+    if isinstance(value, Integral):  # of Python or numpy
         return _sign(f"{abs(int(value)):,}", value, signed=signed)
     if math.isinf(value):
         return _sign("\N{INFINITY}", value, signed=signed)
@@ -155,11 +155,6 @@ def _headings_of_published(rows: Sequence[TableRow]) -> set[int]:
     return {index for index, below in origins.items() if below == {"published"}}
 
 
-def _is_count(value: object) -> bool:
-    """Return whether a number is an int, of Python or numpy."""
-    return isinstance(value, Integral)
-
-
 def _interval(cell: TableValue, style: Style) -> str:
     if cell.low is None or cell.high is None or math.isnan(cell.low) or math.isnan(cell.high):
         return ""
@@ -174,7 +169,7 @@ def _counts(cell: TableValue) -> str:
 
 
 def _heat(table: Table, value: float | None) -> int | None:
-    if table.heat is None or value is None or _is_count(value):
+    if table.heat is None or value is None or isinstance(value, Integral):
         return None
     low, high = table.heat
     share = (value - low) / (high - low) if high > low else 0.0
@@ -261,7 +256,7 @@ def _ranked(
 
 
 def _as_printed(value: float, style: Style) -> Decimal:
-    if style == "plain" or _is_count(value) or not abs(value) < _LARGE:
+    if style == "plain" or isinstance(value, Integral) or not abs(value) < _LARGE:
         return Decimal(f"{value:.6g}")
     return _rounded(value, style)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -22,8 +20,8 @@ from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
-from pipelines.rendering.environment import environment, inline_file
-from pipelines.rendering.escaping import csv_cell
+from pipelines.rendering.environment import environment, page_head
+from pipelines.rendering.escaping import csv_text
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
 from pipelines.storage.published_files import publish_files
@@ -54,6 +52,9 @@ class ItemRow:
     agreed_models: int = 0
     log_odds: float | None = None
     duplicate_of: str = ""  # the first item that asks the same about the same media
+
+
+_COLUMNS: Final = [field.name for field in fields(ItemRow)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,21 +160,11 @@ def write_items(reports: Sequence[ItemReport], to: Store) -> list[str]:
     """Write page, CSV and compact subset; return their addresses."""
     files = {
         "items.html": _page(reports),
-        "items.csv": _csv(row for report in reports for row in report.rows),
+        "items.csv": csv_text(_COLUMNS, (astuple(row) for report in reports for row in report.rows)),
         "compact.txt": "".join(map(_compact_text, reports)),
     }
     publish_files(to, {name: text.encode("utf-8", "backslashreplace") for name, text in files.items()})
     return [f"{to.uri}/{name}" for name in files]
-
-
-def _csv(rows: Iterator[ItemRow]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names := [field.name for field in fields(ItemRow)])
-    for row in rows:
-        cells = (getattr(row, name) for name in names)
-        writer.writerow(["" if cell is None else csv_cell(str(cell)) for cell in cells])
-    return text.getvalue()
 
 
 def _compact_text(report: ItemReport) -> str:
@@ -188,8 +179,6 @@ def _compact_text(report: ItemReport) -> str:
 
 
 def _page(reports: Sequence[ItemReport]) -> str:
-    css, source = inline_file("report.css")
-    policy = f"default-src 'none'; style-src {source}; base-uri 'none'; form-action 'none'"
     parts = [
         {
             "title": f"{benchmark(report.matrix.benchmark).title}: {report.matrix.task}, {report.matrix.setting}",
@@ -201,11 +190,8 @@ def _page(reports: Sequence[ItemReport]) -> str:
         }
         for report in reports
     ]
-    return (
-        environment("pipelines.decisions.items")
-        .get_template("items.html.j2")
-        .render(policy=policy, css=css, parts=parts, shown=SHOWN)
-    )
+    template = environment("pipelines.decisions.items").get_template("items.html.j2")
+    return template.render(**page_head("report.css"), parts=parts, shown=SHOWN)
 
 
 def _two_parts(rows: Sequence[ItemRow]) -> str:

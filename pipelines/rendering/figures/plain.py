@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pipelines.benchmarks.figures import Bars, Series
+from pipelines.benchmarks.figures import Bars
 from pipelines.clean_text import cut, one_line
+from pipelines.rendering.figures.axes import intervals
 from pipelines.rendering.table_layout import format_number
 
 _WIDTH: Final = 51  # characters of the axis from 0 to 100%: two points each
@@ -29,15 +30,10 @@ def _lines(figure: Bars, number: int) -> Iterator[str]:
     for series in figure.series:
         value = series.values[number]
         if value is not None:
-            ends = _ends(series, number)
+            ends = intervals(series)[number]
             text = format_number(value, "percent1")
             text += f" [{', '.join(format_number(end, 'percent1') for end in ends)}]" if ends else ""
             yield f"  {cut(one_line(series.label), _NAME):{_NAME}} {_drawn(value, ends)} {text}"
-
-
-def _ends(series: Series, number: int) -> tuple[float, float] | None:
-    low, high = (ends[number] if ends else None for ends in (series.low, series.high))
-    return None if low is None or high is None else (low, high)
 
 
 def _drawn(value: float, ends: tuple[float, float] | None) -> str:

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.rendering.environment import ITEMS, render_page
-from pipelines.rendering.escaping import csv_cell
+from pipelines.rendering.escaping import csv_text
 from pipelines.report.model import ModelItems
 
 SHOWN: Final = 10  # items of each list, model and setting on the page
 _COLUMNS: Final = (
-    "model",
-    "task",
-    "setting",
-    "sample_id",
-    "variant",
-    "category",
-    "question",
-    "expected",
-    "answer",
-    "detail",
+    *("model", "task", "setting", "sample_id", "variant", "category", "question", "expected", "answer", "detail"),
     "prompt_set",
 )
 
@@ -36,7 +25,7 @@ def item_files(lists: Sequence[ModelItems], links: Sequence[Mapping[str, str]]) 
         by_id.setdefault(entry.items.id, []).append(entry)
     if not by_id:
         return {}
-    contents = {f"report/items/{name}.csv": _csv(entries) for name, entries in by_id.items()}
+    contents = {f"report/items/{name}.csv": csv_text(_COLUMNS, _rows(of)).encode() for name, of in by_id.items()}
     return {**contents, f"report/{ITEMS}": _page(by_id, links).encode("utf-8", "replace")}
 
 
@@ -53,15 +42,10 @@ def _first(items: ItemList) -> Iterator[Any]:
             yield item
 
 
-def _csv(entries: Sequence[ModelItems]) -> bytes:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+def _rows(entries: Sequence[ModelItems]) -> Iterator[tuple[str, ...]]:
     for entry in entries:
         for item in entry.items.items:
-            cells = (entry.model, *(getattr(item, name) for name in _COLUMNS[1:-1]), entry.prompt_set)
-            writer.writerow([csv_cell(cell) for cell in cells])
-    return buffer.getvalue().encode("utf-8", "replace")
+            yield entry.model, *(getattr(item, name) for name in _COLUMNS[1:-1]), entry.prompt_set
 
 
 def _page(by_id: Mapping[str, Sequence[ModelItems]], links: Sequence[Mapping[str, str]]) -> str:
