@@ -34,10 +34,10 @@ class Evidence:
         if self.value == limit:
             return 0.0
         end = self.low if limit < self.value else self.high
-        if self._is_wilson:
+        if width := self._wilson_width:
             spread = limit * (1 - limit)
             distance = max(0.0, abs(self.value - limit) - (0.0 if continuous else 0.5 / self.n))
-            squared = distance**2 / spread / self._wilson_width if spread > 0 else math.inf
+            squared = distance**2 / spread / width if spread > 0 else math.inf
             return math.copysign(Z95 * math.sqrt(squared), self.value - limit)
         reach = abs(self.value - end)
         return math.copysign(math.inf, self.value - limit) if reach == 0 else Z95 * (self.value - limit) / reach
@@ -48,19 +48,17 @@ class Evidence:
         return (self.high - self.low) / 2 / Z95
 
     @property
-    def _wilson_width(self) -> float:
-        """Squared quantile by rows, which both ends of Wilson's interval solve (value - x)^2 / (x (1 - x)) for."""
-        end = self.low if self.low > 0 else self.high
-        return (self.value - end) ** 2 / (end * (1 - end))
+    def _wilson_width(self) -> float | None:
+        """Squared quantile by rows, which both ends of Wilson's interval solve (value - x)^2 / (x (1 - x)) for.
 
-    @property
-    def _is_wilson(self) -> bool:
+        None of another interval.
+        """
         ends = [end for end in (self.low, self.high) if 0 < end < 1 and end != self.value]
         if not 0 <= self.value <= 1 or not ends or not 0 <= self.low <= self.high <= 1:
-            return False
+            return None
         widths = [(self.value - end) ** 2 / (end * (1 - end)) for end in ends]
-        touches = self.value in (0.0, 1.0)
-        return touches or (len(ends) == 2 and math.isclose(*widths, rel_tol=_SAME))
+        is_wilson = self.value in (0.0, 1.0) or (len(ends) == 2 and math.isclose(*widths, rel_tol=_SAME))
+        return widths[0] if is_wilson else None
 
 
 def p_below(deviations: float) -> float:

@@ -183,8 +183,6 @@ def _entry(stores: Mapping[str, Store], uri: str, name: str, model: str) -> Scor
 
 
 def _rule(line: Line) -> str:
-    if line.at_least is not None:
-        return f"at least {line.at_least:g}"
-    return (
-        f"at most {line.at_most:g}" if line.at_most is not None else f"at most {line.margin:g} worse than the baseline"
-    )
+    limits = {"at least {:g}": line.at_least, "at most {:g}": line.at_most}
+    limits["at most {:g} worse than the baseline"] = line.margin
+    return next(text.format(limit) for text, limit in limits.items() if limit is not None)

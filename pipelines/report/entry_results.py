@@ -87,10 +87,7 @@ def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
                 task=str(task),
                 setting=str(setting),
                 requests=len(rows),
-                ok=by_status["ok"],
-                error=by_status["error"],
-                excluded=by_status["excluded"],
-                missing=by_status["missing"],
+                **{status: by_status[status] for status in ("ok", "error", "excluded", "missing")},
             )
         )
     return counts

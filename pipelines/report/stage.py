@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.people.comparison import agreement_table
 from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.tables import Table
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
@@ -165,17 +166,10 @@ def publish(
         stress=tuple(stressed),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
-            _with_prompt_tables(
-                _with_agreement(
-                    replace(
-                        _part(name, shown, human_files[name], marks[name], run),
-                        replaced=replaced,
-                        leader=leaders.get(name),
-                    ),
-                    human_files[name],
-                    reduced,
-                ),
-                reduced,
+            replace(
+                _part(name, shown, human_files[name], marks[name], run, reduced=reduced),
+                replaced=replaced,
+                leader=leaders.get(name),
             )
             for name in names
         ),
@@ -266,29 +260,26 @@ def _results(name: str, rows: Sequence[Measured], judge: str = "") -> Results:
     return Results.of(name, metrics, () if judge else benchmark(name).published)
 
 
-def _with_agreement(
-    section: BenchmarkSection, files: Mapping[str, str], reduced: Sequence[EntryResults]
-) -> BenchmarkSection:
-    """Add the table of agreement between people, of files and of predictions, on answers and on labels."""
-    human = benchmark(section.name).human
-    groups = human.labels(files)
+def _agreement(name: str, files: Mapping[str, str], reduced: Sequence[EntryResults]) -> Sequence[Table]:
+    """Return the table of agreement between people, of files and of predictions, on answers and on labels."""
+    groups = benchmark(name).human.labels(files)
     for results in reduced:
         for heading, answers in results.read_answers.items() if results.counts else ():
-            if results.counts[0].benchmark == section.name:
+            if results.counts[0].benchmark == name:
                 groups.setdefault(heading, {})[results.counts[0].model] = answers
-    return replace(section, tables=(*section.tables, *agreement_table(section.name, section.title, groups)))
+    return agreement_table(name, benchmark(name).title, groups)
 
 
-def _with_prompt_tables(section: BenchmarkSection, reduced: Sequence[EntryResults]) -> BenchmarkSection:
-    """Add the tables by set of prompts and captioner, where a model has several, of repeats and of logged verdicts."""
+def _prompt_tables(name: str, reduced: Sequence[EntryResults]) -> Iterator[Table]:
+    """Yield the tables by set of prompts and captioner, where a model has several, of repeats and logged verdicts."""
     tables = (
-        prompt_set_table(section.name, reduced),
-        captioner_table(section.name, reduced),
-        tries_table(section.name, [row for results in reduced for row in results.metrics]),
-        variance_table(section.name, [row for results in reduced for row in results.variance]),
-        verdict_table(section.name, [verdicts for results in reduced for verdicts in results.verdicts]),
+        prompt_set_table(name, reduced),
+        captioner_table(name, reduced),
+        tries_table(name, [row for results in reduced for row in results.metrics]),
+        variance_table(name, [row for results in reduced for row in results.variance]),
+        verdict_table(name, [verdicts for results in reduced for verdicts in results.verdicts]),
     )
-    return replace(section, tables=(*section.tables, *filter(None, tables)))
+    yield from filter(None, tables)
 
 
 def _part(
@@ -297,12 +288,16 @@ def _part(
     files: Mapping[str, str],
     marks: Mapping[str, Mapping[str, float]],
     run: RunManifest,
+    *,
+    reduced: Sequence[EntryResults],
 ) -> BenchmarkSection:
     definition, baselines = benchmark(name), run.baselines
     results = _results(name, rows)
     judges = dict.fromkeys(row.source.judge for row in rows if row.benchmark == name and row.source.judge)
     by_judge = {judge: _results(name, rows, judge) for judge in judges}
     tables, figures = definition.human.display(files, marks, results)
+    judged = judge_tables(results, by_judge, definition, run.models)
+    compared = (*definition.reporter.tables(results), *judged, *tables)
     return BenchmarkSection(
         name=name,
         title=definition.title,
@@ -310,13 +305,10 @@ def _part(
         headline=definition.headline,
         measure=definition.measure,
         settings=tuple(dict.fromkeys(setting for settings in definition.tasks.values() for setting in settings)),
-        tables=tuple(
-            mark_compared(table, baselines)
-            for table in (
-                *definition.reporter.tables(results),
-                *judge_tables(results, by_judge, definition, run.models),
-                *tables,
-            )
+        tables=(
+            *(mark_compared(table, baselines) for table in compared),
+            *_agreement(name, files, reduced),
+            *_prompt_tables(name, reduced),
         ),
         baselines=baselines,
         figures=(*definition.reporter.figures(results.without_people()), *figures),

@@ -6,7 +6,7 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import intern
 
 import numpy as np
@@ -176,49 +176,46 @@ def _fewer_frames(rows: pa.Table, keys: Sequence[str]) -> tuple[tuple[int, int, 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
     """Return a table with one row per model; None if the benchmark has no token counts."""
     models = [row for row in rows if row.benchmark == name]
-    if not models:
-        return None
-    has_sets = any(row.prompt_set for row in models)
-    return Table(
+    table = Table(
         id=f"{name}_efficiency",
         title=f"{title}: prompt tokens computed and their lower bound",
         columns=(
-            *(["Prompts"] if has_sets else []),
-            "Answers",
-            "Prompt tokens",
-            "Computed",
-            "Least possible",
-            "Computed / least",
-            "Computed / prompt",
+            *("Answers", "Prompt tokens", "Computed", "Least possible"),
+            *("Computed / least", "Computed / prompt"),
         ),
-        rows=tuple(
-            TableRow(label=row.model, cells=(*([row.prompt_set] if has_sets else []), *_cells(row))) for row in models
-        ),
-        notes=(_NOTE, *([_SETS_NOTE] if has_sets else []), *_frames_note(models)),
+        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in models),
+        notes=(_NOTE,),
     )
+    return _by_set(table, models, _frames_note(models))
 
 
 def cost_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
     """Return a table of what models read of pictures and clips, paid and from caches; None without any."""
     models = [(row, row.prefixes) for row in rows if row.benchmark == name and row.prefixes]
-    if not models:
-        return None
-    has_sets = any(row.prompt_set for row, _ in models)
-    return Table(
+    table = Table(
         id=f"{name}_cost",
         title=f"{title}: prompt tokens of pictures and clips, paid and cached",
-        columns=(*(["Prompts"] if has_sets else []), "Answers", "Prefix tokens needed", "Paid", "Cached"),
+        columns=("Answers", "Prefix tokens needed", "Paid", "Cached"),
         rows=tuple(
-            TableRow(
-                label=row.model,
-                cells=(
-                    *([row.prompt_set] if has_sets else []),
-                    *(row.answers, prefixes.needed, prefixes.paid, prefixes.cached),
-                ),
-            )
+            TableRow(label=row.model, cells=(row.answers, prefixes.needed, prefixes.paid, prefixes.cached))
             for row, prefixes in models
         ),
-        notes=(_COST_NOTE, *([_SETS_NOTE] if has_sets else [])),
+        notes=(_COST_NOTE,),
+    )
+    return _by_set(table, [row for row, _ in models])
+
+
+def _by_set(table: Table, models: Sequence[Efficiency], more_notes: Sequence[str] = ()) -> Table | None:
+    """Return a table with a column for the sets of prompts where there are several; None without rows."""
+    notes = (*table.notes, *more_notes)
+    if not any(row.prompt_set for row in models):
+        return replace(table, notes=notes) if models else None
+    lines = zip(models, table.rows, strict=True)
+    return replace(
+        table,
+        columns=("Prompts", *table.columns),
+        rows=tuple(replace(line, cells=(row.prompt_set, *line.cells)) for row, line in lines),
+        notes=(*table.notes, _SETS_NOTE, *more_notes),
     )
 
 

@@ -110,18 +110,13 @@ def _side(side: OutputSide, entry: ManifestEntry, store: PlanStore, label: str) 
 def explain_pair(a: Side, b: Side, selection: Selection) -> Iterator[ExplainedNumber]:
     """Yield the explanation of every number of a selection; UsageError for a metric that neither side has."""
     for key in _keys(a, b, selection):
-        key_b = replace_metric(key, selection.metrics[-1]) if len(selection.metrics) == 2 else None
+        key_b = key._replace(metric=selection.metrics[-1]) if len(selection.metrics) == 2 else None
         explanation = explain(a, b, key, key_b)
         readings = [
             tuple(other_readings(side, side_key, side.cell(key), selection.readings))
             for side, side_key in ((a, key), (b, key_b or key))
         ]
         yield ExplainedNumber(explanation, *readings)
-
-
-def replace_metric(key: MetricKey, metric: str) -> MetricKey:
-    """Return the key of another metric of the same rows."""
-    return key._replace(metric=metric)
 
 
 def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
@@ -144,7 +139,7 @@ def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
             raise UsageError(f"{side.label}: {unknown_name(f'metric of {side.name}', name, names)}")
     for metric in selection.metrics[:1] or a.definition.main_metrics:
         second = selection.metrics[-1] if selection.metrics else metric
-        keys = [key for key in selected[0] if key.metric == metric and replace_metric(key, second) in selected[1]]
+        keys = [key for key in selected[0] if key.metric == metric and key._replace(metric=second) in selected[1]]
         if keys:
             return keys
     metrics = " and ".join(selection.metrics) or "headline"

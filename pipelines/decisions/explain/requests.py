@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from models.messages import Generation, Media, Part, Step, Text
+from models.messages import Media, Part, Step, Text
 from pipelines.import_logs.matching import prompt_text, words
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.requests import ModelTarget
@@ -82,12 +82,12 @@ def iter_requests(plans: Sequence[EntryPlan]) -> Iterator[tuple[str, Key, Stored
 
 
 def _generation(target: ModelTarget, row: PlanRow) -> str:
-    return json.dumps([_settings(step) for step in target.generations(row)])
-
-
-def _settings(step: Generation) -> list[float]:
-    seeded = step.seed if step.temperature > 0 else 0  # a greedy answer does not depend on it
-    return [step.max_new_tokens, step.temperature, step.num_beams, seeded]
+    """Return the settings of all steps as JSON: a greedy answer does not depend on the seed, so 0 stands there."""
+    steps = [
+        [step.max_new_tokens, step.temperature, step.num_beams, step.seed if step.temperature > 0 else 0]
+        for step in target.generations(row)
+    ]
+    return json.dumps(steps)
 
 
 def same_weights(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> bool | None:
@@ -152,7 +152,8 @@ class Comparer:
         key = (side, request.prompt_sha256)
         if key not in self._parts:
             row = store.row(request)
-            self._parts[key] = _hash(_texts(row.steps)), _hash(_media(row.steps)), words(prompt_text(row))
+            media = [[part.kind, part.source, part.frames] for part in iter_media(row.steps)]
+            self._parts[key] = _hash(_texts(row.steps)), _hash(media), words(prompt_text(row))
         return self._parts[key]
 
 
@@ -163,11 +164,6 @@ def _texts(steps: Sequence[Step]) -> object:
 
 def _text(part: Part) -> str:
     return part.text if isinstance(part, Text) else "" if isinstance(part, Media) else repr(part)
-
-
-def _media(steps: Sequence[Step]) -> object:
-    media: Iterator[Media] = iter_media(steps)
-    return [[part.kind, part.source, part.frames] for part in media]
 
 
 def _hash(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,7 @@ KEY: Final = ["task", "setting", "sample_id", "variant"]
 JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
 _OF_SAMPLE: Final = ("subset", "category", "cluster")
 _READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
+_TEXTS: Final = frozenset((*KEY, *_OF_SAMPLE, *_READ, "request_id", "verdict_state"))  # all other columns are numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -119,26 +120,19 @@ def _read(columns: dict[str, list[Any]], index: int, row: Row, definition: Bench
     verdict = Verdict(state=verdict_state, accepted=any(value > 0 for value in accepted))
     reading = definition.grader.read_answer(replace(row, verdict=verdict))
     values = {
-        name: value for name, value in reading.values.items() if name not in JUDGED or _is_new(columns, name, index)
+        name: value
+        for name, value in reading.values.items()
+        if name not in JUDGED or name not in columns or np.isnan(columns[name][index])
     }
     for name, value in values.items():
         columns.setdefault(name, [np.nan] * len(columns["status"]))[index] = value
     if row.status != "ok":  # a failed request has no score but what its reader gives it
-        for name in _numbers(columns):
+        for name in columns.keys() - _TEXTS:
             columns[name][index] = values.get(name, np.nan)
     of_sample = {name: getattr(row.sample, name) for name in _OF_SAMPLE}
     texts = {"status": row.status, "answer": reading.answer, "rule": reading.rule, **of_sample}
     for name, value in {**texts, "flags": [*row.dropped, *reading.flags]}.items():
         columns[name][index] = value
-
-
-def _is_new(columns: Mapping[str, list[Any]], name: str, index: int) -> bool:
-    return name not in columns or np.isnan(columns[name][index])
-
-
-def _numbers(columns: Mapping[str, list[Any]]) -> Iterator[str]:
-    texts = {*KEY, *_OF_SAMPLE, *_READ, "request_id", "verdict_state"}
-    return (name for name in columns if name not in texts)
 
 
 def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str, judge: str = "") -> Side:

@@ -229,8 +229,8 @@ class _Common:
         statuses = [self.column(version, "status") for version in (_A_READ, _B_READ)]
         for index, key in enumerate(self.keys):
             first, second = statuses[0][index], statuses[1][index]
-            rows = self.a.rows.get(key), self.b.rows.get(key)
-            is_same = rows[0] is not None and rows[1] is not None and _reply(rows[0]) == _reply(rows[1])
+            a, b = self.a.rows.get(key), self.b.rows.get(key)
+            is_same = a is not None and b is not None and (a.output, a.status) == (b.output, b.status)
             if first != second:
                 self.labels[index] = "items" if "excluded" in (first, second) else "errors"
             elif is_same:
@@ -268,10 +268,6 @@ def _shared(first: Sequence[Key], second: Sequence[Key], *, whole_samples: bool)
 def _aligned(frame: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
     places = {key: index for index, key in enumerate(keys_of(frame))}
     return frame.take([places[key] for key in keys]).reset_index(drop=True)
-
-
-def _reply(row: object) -> tuple[object, ...]:
-    return tuple(getattr(row, name) for name in ("output", "status"))
 
 
 def _substitute(ledger: _Ledger, common: _Common) -> None:

@@ -215,11 +215,8 @@ def _model_change(model: str, rows: pd.DataFrame) -> ModelChange:
 def _moved(rows: pd.DataFrame) -> Term | None:
     with_options = rows[rows["chosen_before"].notna()]
     moved = np.asarray(with_options["chosen_before"] != with_options["chosen_after"], np.float64)
-    return _term(moved, with_options["cluster"].to_numpy(str)) if len(moved) else None
-
-
-def _term(values: FloatArray, clusters: NDArray[Any]) -> Term:
-    return Term(np.stack([values, np.ones(len(values))], axis=1), clusters)
+    columns = np.stack([moved, np.ones(len(moved))], axis=1)
+    return Term(columns, with_options["cluster"].to_numpy(str)) if len(moved) else None
 
 
 def _share(terms: Sequence[Term]) -> Estimate | None:
