@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import groupby
 from numbers import Integral
 from typing import Literal, TypeAlias
 
@@ -74,7 +75,7 @@ class FormattedTable:
 
 def format_number(value: float, style: Style, *, signed: bool = False) -> str:
     """Format a number, rounded half up; an int is a count and gets thousands separators."""
-    if isinstance(value, Integral):  # of Python or numpy
+    if _is_count(value):
         return _sign(f"{abs(int(value)):,}", value, signed=signed)
     if math.isinf(value):
         return _sign("\N{INFINITY}", value, signed=signed)
@@ -155,6 +156,11 @@ def _headings_of_published(rows: Sequence[TableRow]) -> set[int]:
     return {index for index, below in origins.items() if below == {"published"}}
 
 
+def _is_count(value: object) -> bool:
+    """Return whether a number is an int, of Python or numpy."""
+    return isinstance(value, Integral)
+
+
 def _interval(cell: TableValue, style: Style) -> str:
     if cell.low is None or cell.high is None or math.isnan(cell.low) or math.isnan(cell.high):
         return ""
@@ -169,7 +175,7 @@ def _counts(cell: TableValue) -> str:
 
 
 def _heat(table: Table, value: float | None) -> int | None:
-    if table.heat is None or value is None or isinstance(value, Integral):
+    if table.heat is None or value is None or _is_count(value):
         return None
     low, high = table.heat
     share = (value - low) / (high - low) if high > low else 0.0
@@ -231,14 +237,9 @@ def _is_clear(index: int, column: int, table: Table, compared: Collection[int]) 
 
 
 def _blocks(rows: Sequence[TableRow]) -> Iterator[list[tuple[int, TableRow]]]:
-    block: list[tuple[int, TableRow]] = []
-    for index, row in enumerate(rows):
-        if row.origin == "heading":
-            yield block
-            block = []
-        elif not row.baseline:
-            block.append((index, row))
-    yield block
+    for is_heading, block in groupby(enumerate(rows), lambda entry: entry[1].origin == "heading"):
+        if not is_heading:
+            yield [(index, row) for index, row in block if not row.baseline]
 
 
 def _ranked(
@@ -256,7 +257,7 @@ def _ranked(
 
 
 def _as_printed(value: float, style: Style) -> Decimal:
-    if style == "plain" or isinstance(value, Integral) or not abs(value) < _LARGE:
+    if style == "plain" or _is_count(value) or not abs(value) < _LARGE:
         return Decimal(f"{value:.6g}")
     return _rounded(value, style)
 

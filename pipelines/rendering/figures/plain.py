@@ -42,10 +42,8 @@ def _drawn(value: float, ends: tuple[float, float] | None) -> str:
     if ends:
         first, last = map(_cell, ends)
         cells[first : last + 1] = "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (last + 1 - first)
-        cells[first], cells[last] = (
-            "\N{BOX DRAWINGS LIGHT VERTICAL AND RIGHT}",
-            "\N{BOX DRAWINGS LIGHT VERTICAL AND LEFT}",
-        )
+        cells[first] = "\N{BOX DRAWINGS LIGHT VERTICAL AND RIGHT}"
+        cells[last] = "\N{BOX DRAWINGS LIGHT VERTICAL AND LEFT}"
     cells[_cell(value)] = "\N{BOX DRAWINGS HEAVY VERTICAL}" if ends else "\N{BOX DRAWINGS DOUBLE VERTICAL}"
     return "".join(cells)
 
