@@ -30,16 +30,7 @@ QWEN_TOKENS: Mapping[str, str] = {
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
 }
-QWEN_TEMPLATE: Final = (
-    "{% for turn in messages %}<|im_start|>{{ turn['role'] }}\n"
-    "{% if turn['content'] is string %}{{ turn['content'] }}{% else %}"
-    "{% for part in turn['content'] %}"
-    "{% if part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% elif part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
-    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
+QWEN_TEMPLATE: Final = (files("jobs.demo") / "data" / "chat_template.jinja").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +170,8 @@ def mrope_parameters(dimensions: Dimensions) -> dict[str, Any]:
 
 def qwen_token_ids(tokenizer: Any) -> dict[str, int]:
     """Return the ids of the tokens around and under pixels in the Qwen-VL family."""
-    return {
-        "image_token_id": tokenizer.convert_tokens_to_ids("<|image_pad|>"),
-        "video_token_id": tokenizer.convert_tokens_to_ids("<|video_pad|>"),
-        "vision_start_token_id": tokenizer.convert_tokens_to_ids("<|vision_start|>"),
-        "vision_end_token_id": tokenizer.convert_tokens_to_ids("<|vision_end|>"),
-    }
+    names = ("image_token", "video_token", "vision_start_token", "vision_end_token")
+    return {f"{name}_id": tokenizer.convert_tokens_to_ids(QWEN_TOKENS[name]) for name in names}
 
 
 def processor(tokenizer: Any, *, most_pixels: int = 28 * 28 * 1280) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from jobs.finetune.flags import FinetuneFlags
@@ -53,21 +54,8 @@ def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
 
 
 def _settings(flags: FinetuneFlags, variant: Variant) -> TrainingSettings:
-    return TrainingSettings(
-        epochs=flags.epochs or variant.epochs,
-        batch_size=flags.batch_size,
-        learning_rate=flags.learning_rate,
-        projector_learning_rate=flags.projector_learning_rate,
-        warmup_ratio=flags.warmup_ratio,
-        weight_decay=flags.weight_decay,
-        lora_rank=flags.lora_rank,
-        lora_alpha=flags.lora_alpha,
-        lora_dropout=flags.lora_dropout,
-        train_projector=flags.train_projector,
-        max_length=flags.max_length,
-        dtype=flags.dtype,
-        seed=flags.seed,
-    )
+    given = {field.name: getattr(flags, field.name) for field in fields(TrainingSettings) if hasattr(flags, field.name)}
+    return TrainingSettings(**{**given, "epochs": flags.epochs or variant.epochs})
 
 
 def _check_sources(flags: FinetuneFlags, variant: Variant) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from models.errors import TrainingStateError
@@ -43,7 +44,7 @@ def check_examples(out: Store, fingerprint: str) -> None:
 
 def save_checkpoint(out: Store, trainer: Trainer, history: History) -> None:
     """Write the state after the present step, whole or not at all, then delete older ones and weights it replaces."""
-    _put(out, f"{CHECKPOINTS}/step-{trainer.step:07}.safetensors", trainer.state(history.to_json()))
+    _put(out, f"{CHECKPOINTS}/step-{trainer.step:07}.safetensors", trainer.state(asdict(history)))
     for step, path in _states(out).items():
         if step < trainer.step:
             out.delete(path)

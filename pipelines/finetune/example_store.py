@@ -85,13 +85,8 @@ class ExampleWriter:
                 self.rejections.append(f"{row.file}: {row.row_id}: {problem}")
             else:
                 self._ids.add(row.row_id)
-                example = dict(
-                    zip(
-                        _COLUMNS,
-                        (row.row_id, row.instruction, row.answer, self._sources[row.picture]),
-                        strict=True,
-                    )
-                )
+                values = (row.row_id, row.instruction, row.answer, self._sources[row.picture])
+                example = dict(zip(_COLUMNS, values, strict=True))
                 self._digest.update(json.dumps(example).encode())
                 yield example
 

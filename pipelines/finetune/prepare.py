@@ -17,12 +17,8 @@ def prepare_examples(spec: FinetuneSpec, out: Store, listener: TrainingListener)
         SourceError: files are missing or unreadable, rows cannot be used, or none are left.
     """
     variant = spec.variant
-    identity = {
-        "variant": variant.name,
-        "data": spec.data,
-        "evil": spec.evil,
-        "skip_bad_rows": spec.skip_bad_rows,
-    }
+    sources = {"data": spec.data, "evil": spec.evil}
+    identity = {"variant": variant.name, **sources, "skip_bad_rows": spec.skip_bad_rows}
     if counts := stored_counts(out, identity):
         return counts
     delete_examples(out)

@@ -34,10 +34,13 @@ def train_on_ray(
         ModelUnavailableError: workers died repeatedly, or the cluster lacks their resources.
         ModelError, PipelineError: as of `train`.
     """
+    import ray
+
     for attempt in range(1, _TRIES + 1):
         try:
             with temporary_environment(_START):
-                return _Run(spec=spec, counts=counts, cluster=cluster, listener=listener, relay=_make_relay()).wait()
+                relay = ray.remote(num_cpus=0)(_Relay).remote()
+                return _Run(spec=spec, counts=counts, cluster=cluster, listener=listener, relay=relay).wait()
         except _WorkersDiedError as error:
             if attempt == _TRIES:
                 raise ModelUnavailableError(
@@ -128,14 +131,9 @@ def _train_worker(config: dict[str, Any]) -> None:
         ray.get(relay.add.remote(history))
 
 
-def _make_relay() -> Any:
-    """Start the actor that carries events from the first worker to the driver."""
-    import ray
-
-    return ray.remote(num_cpus=0)(_Relay).remote()
-
-
 class _Relay:
+    """The actor that carries events from the first worker to the driver."""
+
     def __init__(self) -> None:
         self._messages: list[TrainingEvent | History] = []
 

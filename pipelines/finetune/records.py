@@ -138,17 +138,8 @@ class History:
     best_step: int = 0
     best_loss: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return its fields as JSON."""
-        return {
-            "losses": self.losses,
-            "validation": self.validation,
-            "best_step": self.best_step,
-            "best_loss": self.best_loss,
-        }
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> History:
-        """Return what `to_json` stored."""
+        """Return the history of these fields, as JSON has them."""
         validation = [(int(step), float(loss)) for step, loss in fields["validation"]]
         return cls(**{**fields, "validation": validation})

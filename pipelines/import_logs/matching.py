@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -193,7 +193,8 @@ class _Sample:
 def _add(logs: _Logs, number: int, rank: int, sample: _Sample) -> None:
     """Add the requests of a sample that an answer fits, or why it fits none."""
     answer = logs.answers[number]
-    rows = [row for row in sample.rows if _is_cell(row, answer.cell)]
+    cell = (answer.cell or {}).items()
+    rows = [row for row in sample.rows if all(getattr(row, name) == value for name, value in cell)]
     problem = _difference(answer, sample, is_named=rank == _BY_ID)
     if problem is None and not rows:
         problem = "is of a task or setting that is not selected"
@@ -230,10 +231,6 @@ def _in_order(rows: list[PlanRow], answer: LoggedAnswer, sample: _Sample) -> lis
         return rows
     turns = [turn for turn in range(len(ours)) if rotated(ours, turn) == logged]
     return [row for row in rows if (int(row.variant or 0) if row.setting == CIRCULAR else 0) in turns]
-
-
-def _is_cell(row: PlanRow, cell: Mapping[str, str] | None) -> bool:
-    return all(getattr(row, name) == value for name, value in (cell or {}).items())
 
 
 def prompt_text(row: PlanRow) -> str:

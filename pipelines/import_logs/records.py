@@ -12,14 +12,9 @@ from pipelines.benchmarks.table.columns import OPTION_LETTERS, USUAL
 
 _CELL: Final = ("task", "setting", "variant")
 _VERDICTS: Final[Mapping[str, float]] = {
-    "C": 1.0,
-    "CORRECT": 1.0,
-    "TRUE": 1.0,
+    **dict.fromkeys(("C", "CORRECT", "TRUE"), 1.0),
     "P": 0.5,
-    "I": 0.0,
-    "N": 0.0,
-    "INCORRECT": 0.0,
-    "FALSE": 0.0,
+    **dict.fromkeys(("I", "N", "INCORRECT", "FALSE"), 0.0),
 }
 """Words that stand for a verdict: those of Inspect, and what spreadsheets make of a truth value."""
 

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
-READERS: Final[Mapping[str, str]] = {
-    "evalscope: acc": "takes the letter after `ANSWER:`, or the only one of yes and no",
-    "evalscope: accuracy": "takes the letter after `ANSWER:`, else the last capital letter of the reply",
-    "evalscope: relaxed_acc": "takes what follows `ANSWER:`, a number within 5%, a text as a whole",
-    "evalscope: vqa_score": "compares the whole reply without articles and punctuation, a third for each equal answer",
-    "inspect: choice": "takes the letter after `ANSWER:` alone",
-    "inspect: exact": "compares the whole reply, in lower case and without punctuation and articles",
-    "inspect: includes": "looks for the target anywhere in the reply",
-    "inspect: match": "looks for the target at the end of the reply, or at its beginning where it is configured so",
-    "inspect: pattern": "takes what a regular expression of the task finds",
-    "lm-eval: acc": "takes the option with the highest log-likelihood",
-    "lmms-eval: average": "takes a letter in one of ten forms, else the last of A to D anywhere in the reply",
-    "lmms-eval: exact_match": "compares the whole reply without articles and punctuation",
-    "lmms-eval: mme_perception_score": "takes yes or no from the first four characters",
-    "lmms-eval: relaxed_overall": "takes the whole reply as a number within 5%, else as a text",
-    "vlmevalkit: eval_score": "compares the whole reply, numbers within 5%",
-    "vlmevalkit: hit": "takes the only letter or text of an option in the reply, else asks a judge, else guesses",
-    "vlmevalkit: score": "takes yes or no where the reply holds one of them alone",
-}
+_FILE: Final = files("pipelines.import_logs") / "readers.csv"
+READERS: Final = {row["rule"]: row["reader"] for row in csv.DictReader(_FILE.read_text("utf-8").splitlines())}
 """How a reader takes an answer, by tool and name. What is not here is the user's own task."""
 _FAMILIES: Final = (
     ("lm-eval:", "compares what the task's filter takes from the reply"),

@@ -25,35 +25,17 @@ from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
 from pipelines.hashing import stable_json
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
+from pipelines.schemas import schema_of
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 
 SCHEMA_VERSION = 1
 ROW_GROUP = 128
 
-_MEDIA = pa.struct(
-    [
-        ("role", pa.string()),
-        ("kind", pa.string()),
-        ("sha256", pa.string()),
-        ("extension", pa.string()),
-        ("bytes", pa.int64()),
-        ("width", pa.int32()),
-        ("height", pa.int32()),
-        ("frames", pa.int32()),
-        ("fps", pa.float64()),
-    ]
-)
-SAMPLE_SCHEMA = pa.schema(
-    [
-        ("sample_id", pa.string()),
-        ("category", pa.string()),
-        ("subset", pa.string()),
-        ("cluster", pa.string()),
-        ("media", pa.list_(_MEDIA)),
-        ("data", pa.string()),  # JSON: the benchmark's own fields
-    ]
-)
+_SMALL = dict.fromkeys(("width", "height", "frames"), pa.int32())
+_MEDIA = pa.struct([*schema_of(MediaRef, {"kind": pa.string(), **_SMALL})])
+SAMPLE_SCHEMA = schema_of(Sample, {"media": pa.list_(_MEDIA), "data": pa.string()})
+"""`data` is JSON: the benchmark's own fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
