@@ -8,9 +8,8 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cluster.connection import connect
 from cluster.errors import ClusterError
@@ -92,11 +91,6 @@ def _with_hub(results: Sequence[CheckResult], models: Mapping[str, ModelSpec], u
         return [*results]
     detail = f"its files are not in this machine's cache, and the hub cannot be reached ({answer.problem})"
     return [replace(each, state=unable, detail=detail) if each.what in uncached else each for each in results]
-
-
-def to_dicts(results: Sequence[CheckResult]) -> list[dict[str, Any]]:
-    """Return the results as data for `--json`."""
-    return [asdict(result) for result in results]
 
 
 def _software() -> CheckResult:

@@ -11,6 +11,10 @@ from typer import Argument, Option
 from models.messages import DEFAULT_SEED
 
 DataUri = Annotated[str, Option("--data", help="Location of the ingested data: a folder or s3://bucket/key.")]
+OutUri = Annotated[str, Argument(help="The --out of a run.")]
+OutUris = Annotated[list[str], Argument(help="The --out of one run or of several: folders or s3://bucket/key.")]
+OtherData = Annotated[str, Option("--data", help="Location of the ingested data, if it is not where the run read it.")]
+OnlyBenchmarks = Annotated[str | None, Option("--benchmarks", help="Only these benchmarks.")]
 ModelsFiles = Annotated[
     list[Path] | None, Option("--models-file", help="YAML of models, added to the catalog; may be repeated.")
 ]

@@ -129,7 +129,8 @@ def _cell_row(cell: ReproductionCell) -> list[Any]:
 def headline(result: SweepResult) -> str:
     """Return the tables at the end of a run: headline metrics, and counts."""
     parts = []
-    if metrics := _headline_rows(result.metrics):
+    # Of the whole, with the metrics that a headline consists of.
+    if metrics := [n for n in result.metrics if n.is_whole and n.metric in benchmark(n.benchmark).main_metrics]:
         names = ("benchmark", "model", "task", "setting", "metric")
         rows = [[*(getattr(row, name) for name in names), format_value(row), row.n, row.n_failed] for row in metrics]
         parts.append(table(_METRIC_HEADERS, rows))
@@ -137,11 +138,6 @@ def headline(result: SweepResult) -> str:
     if result.report:
         parts.append(f"report: {result.report}")
     return "\n\n".join(parts)
-
-
-def _headline_rows(metrics: Sequence[Measured]) -> list[Measured]:
-    """Return the headline metrics of each benchmark over the whole, and the metrics that they consist of."""
-    return [row for row in metrics if row.is_whole and row.metric in benchmark(row.benchmark).main_metrics]
 
 
 def format_value(row: Measured) -> str:

@@ -113,11 +113,8 @@ def _checks(flags: SweepFlags) -> ModelChecks:
 
 def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
     catalog = trust_remote_code(load_models(flags.models_file or []), names(flags.trust_remote_code))
-    return {name: _in_batches(spec) for name, spec in catalog.items()} if flags.batch else catalog
-
-
-def _in_batches(spec: ModelSpec) -> ModelSpec:
-    return spec.model_copy(update={"batch": True}) if spec.has_batches else spec
+    batch = {name: spec.model_copy(update={"batch": True}) for name, spec in catalog.items() if spec.has_batches}
+    return {**catalog, **batch} if flags.batch else catalog
 
 
 def _spec(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from operator import attrgetter
+from typing import Annotated
 
 import typer
 
@@ -11,30 +12,27 @@ from jobs.flags import Json
 from jobs.output import print_json, print_line
 from jobs.tables import table
 
-if TYPE_CHECKING:
-    from pipelines.report.audit.paper import Finding
-
 
 def audit(
     paper: Annotated[str | None, typer.Argument(help="The benchmark of a paper; all papers without it.")] = None,
     json: Json = False,
 ) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
+    from pipelines.report.audit.cells import DIMENSIONS
     from pipelines.report.audit.papers import audit as audited
 
     findings, numbers = audited([paper] if paper else [])
     if json:
         print_json({"findings": [asdict(finding) for finding in findings], "numbers": numbers})
         return
-    rows = [(item.paper, item.table, _place(item), item.rule, item.printed, item.expected) for item in findings]
+    place = attrgetter(*DIMENSIONS)
+    rows = [
+        (item.paper, item.table, " ".join(filter(None, place(item))), item.rule, item.printed, item.expected)
+        for item in findings
+    ]
     if rows:
         print_line(table(("paper", "table", "number", "rule", "printed", "by the rule"), rows))
         print_line("Percent are shown as fractions. Of the numbers that a rule relates, one at least is wrong.")
     for name, count in numbers.items():
         contradictions = sum(finding.paper == name for finding in findings)
         print_line(f"{name}: {count:,} printed numbers, {contradictions} contradictions beyond rounding")
-
-
-def _place(finding: Finding) -> str:
-    names = (finding.model, finding.task, finding.setting, finding.subset, finding.category, finding.metric)
-    return " ".join(filter(None, names))

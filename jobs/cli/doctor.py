@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ def doctor(
     json: Json = False,
 ) -> int:
     """Report what this machine or cluster can run; exit code 3 if something requested cannot."""
-    from jobs.doctor import ok, run_checks, to_dicts
+    from jobs.doctor import ok, run_checks
     from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
 
@@ -41,7 +42,7 @@ def doctor(
     with results_only_on_stdout():
         results = run_checks(chosen, named=bool(models), locations=locations, address=address or ray_address())
     if json:
-        print_json({"ok": ok(results), "findings": to_dicts(results)})
+        print_json({"ok": ok(results), "findings": [asdict(result) for result in results]})
     else:
         shown = [result for result in results if models or verbose or result.what not in chosen]
         print_line("\n".join(f"{result.state:>4}  {result.what}: {result.detail}" for result in shown))
@@ -52,14 +53,14 @@ def doctor(
 
 
 def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
-    from jobs.eyes.run import HEADS, look, rows, to_dicts
+    from jobs.eyes.run import HEADS, look, rows
     from jobs.model_checks import checked_model
 
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():
         findings = look(name, spec)
     if as_json:
-        print_json({"model": name, "findings": to_dicts(findings)})
+        print_json({"model": name, "findings": [asdict(finding) for finding in findings]})
     else:
         print_line(table(HEADS, rows(findings)))
     return 0

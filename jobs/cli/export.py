@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OtherData
 from jobs.options import names, takes
 from jobs.output import print_json, print_line
 
@@ -24,9 +24,7 @@ class ExportFlags:
 
     out: Annotated[str, typer.Argument(help="The --out of a run: a folder or s3://bucket/key.")]
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A new local folder.")]
-    data: Annotated[
-        str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
-    ] = ""
+    data: OtherData = ""
     models: Annotated[str | None, typer.Option("--models", help="Only these models, comma-separated.")] = None
     benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks, comma-separated.")] = (
         None

@@ -82,16 +82,8 @@ def ingest(
             first.reason,
         )
     if json:
-        print_json(
-            {
-                "benchmark": benchmark,
-                "samples": manifest.samples,
-                "rejected": manifest.rejected,
-                "media": manifest.media,
-                "dataset_fingerprint": manifest.dataset_fingerprint,
-                "data": where,
-            }
-        )
+        names = ("benchmark", "samples", "rejected", "media", "dataset_fingerprint")
+        print_json({**{name: getattr(manifest, name) for name in names}, "data": where})
     else:
         print_line(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")
 

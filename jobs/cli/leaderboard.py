@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OnlyBenchmarks, OutUris
 from jobs.options import names
 from jobs.output import print_json, print_line
 
 
 def leaderboard(
-    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    out: OutUris,
     to: Annotated[
         str, typer.Option("--to", help="Folder or s3://bucket/key for leaderboard.html and leaderboard.csv.")
     ],
-    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks.")] = None,
+    benchmarks: OnlyBenchmarks = None,
     allow_mixed: Annotated[
         bool,
         typer.Option(

@@ -122,8 +122,8 @@ def _show_due(pairs: list[PlannedPair], questions: list[str], *, as_json: bool) 
         print_json({"pairs": [_planned_json(pair) for pair in pairs], "judge": questions})
         return
     rows = [
-        [pair.model, pair.benchmark, pair.why or "no: unchanged", str(pair.estimate) if pair.estimate else "-"]
-        for pair in pairs
+        [of.model, of.benchmark, pair.why or "no: unchanged", str(pair.estimate) if pair.estimate else "-"]
+        for pair, of in ((pair, pair.status) for pair in pairs)
     ]
     print_line(table(("model", "benchmark", "run", "about"), rows))
     for question in questions:
@@ -132,7 +132,7 @@ def _show_due(pairs: list[PlannedPair], questions: list[str], *, as_json: bool) 
 
 
 def _planned_json(pair: PlannedPair) -> dict[str, Any]:
-    fields = {"model": pair.model, "benchmark": pair.benchmark, "why": pair.why}
+    fields = {"model": pair.status.model, "benchmark": pair.status.benchmark, "why": pair.why}
     if pair.estimate is None:
         return fields
     return {**fields, "seconds": pair.estimate.seconds, "usd": pair.estimate.usd, "waits": pair.is_waiting}

@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OtherData, OutUris
 
 
 def view(
-    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    out: OutUris,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8001,
-    data: Annotated[
-        str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
-    ] = "",
+    data: OtherData = "",
     json: Json = False,
 ) -> int:
     """Show samples, answers and metrics of outputs in a browser on this machine, until interrupted; writes nothing."""

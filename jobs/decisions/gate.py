@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OutUri
 
 
 def gate(
-    out: Annotated[str, typer.Argument(help="The --out of a run.")],
+    out: OutUri,
     policy: Annotated[Path, typer.Option("--policy", help="YAML file: a list of lines that must hold, and `alpha`.")],
     baseline: Annotated[str | None, typer.Option("--baseline", help="The --out that models are compared with.")] = None,
     json: Json = False,
@@ -29,7 +29,7 @@ def gate(
 
 
 def power(
-    out: Annotated[str, typer.Argument(help="The --out of a run.")],
+    out: OutUri,
     difference: Annotated[float, typer.Option("--difference", help="The difference to be found, such as 0.02.")],
     metric: Annotated[str, typer.Option("--metric", help="Default: each benchmark's headline.")] = "",
     json: Json = False,

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OnlyBenchmarks, OutUris
 from jobs.options import names
 from jobs.output import print_json, print_line
 
 
 def items(
-    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    out: OutUris,
     to: Annotated[str, typer.Option("--to", help="Folder or s3://bucket/key for items.html, items.csv, compact.txt.")],
-    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks.")] = None,
+    benchmarks: OnlyBenchmarks = None,
     json: Json = False,
 ) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""

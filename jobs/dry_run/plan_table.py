@@ -38,17 +38,8 @@ def show_plan(
         names += [f"captions of {row['captioner']}"] if "captioner" in row else []
         row["benchmark"] += f" ({', '.join(names)})" if names else ""
     heads = (
-        "model",
-        "benchmark",
-        "requests",
-        "to do",
-        "calls",
-        "media groups",
-        "prompt tokens",
-        "computed at least",
-        "GPUs",
-        "GPU GB",
-        "price",
+        *("model", "benchmark", "requests", "to do", "calls", "media groups", "prompt tokens", "computed at least"),
+        *("GPUs", "GPU GB", "price"),
     )
     print_line(table(heads, [[_format(row[key]) for key in _PLAN_KEYS] for row in (*rows, *helper_plan_rows)]))
     cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
@@ -136,12 +127,8 @@ def _print_times(times: Mapping[str, Any]) -> None:
     heads = ("model", "GPUs per replica", "starts (min)", "ends (min)", "loads", "GPU hours")
     rows = [
         [
-            m["model"],
-            m["gpus_a_replica"],
-            f"{m['begins_s'] / 60:.0f}",
-            f"{m['ends_s'] / 60:.0f}",
-            m["loads"],
-            m["gpu_hours"],
+            *(m["model"], m["gpus_a_replica"], f"{m['begins_s'] / 60:.0f}", f"{m['ends_s'] / 60:.0f}"),
+            *(m["loads"], m["gpu_hours"]),
         ]
         for m in times["models"]
     ]

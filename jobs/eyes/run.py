@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from jobs.eyes.probes import (
     FRAMES,
@@ -150,17 +149,8 @@ def _sequence(reply: _Reply, what: str, *, is_legible: bool) -> list[Finding]:
 
 def rows(findings: Sequence[Finding]) -> list[list[str]]:
     """Return the rows of the table."""
+    counts = [f"{finding.read} of {finding.shown}" if finding.shown else "-" for finding in findings]
     return [
-        [
-            finding.what,
-            finding.finding,
-            f"{finding.read} of {finding.shown}" if finding.shown else "-",
-            str(finding.prompt_tokens or "-"),
-        ]
-        for finding in findings
+        [finding.what, finding.finding, count, str(finding.prompt_tokens or "-")]
+        for finding, count in zip(findings, counts, strict=True)
     ]
-
-
-def to_dicts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the findings as data for `--json`."""
-    return [asdict(finding) for finding in findings]

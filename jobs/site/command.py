@@ -6,17 +6,15 @@ from typing import Annotated
 
 import typer
 
-from jobs.flags import Json
+from jobs.flags import Json, OtherData, OutUris
 from jobs.options import names
 from jobs.output import print_json, print_line
 
 
 def site(
-    out: Annotated[list[str], typer.Argument(help="The --out of one run or of several: folders or s3://bucket/key.")],
+    out: OutUris,
     to: Annotated[str, typer.Option("--to", help="A new local folder, or one that `site` wrote.")],
-    data: Annotated[
-        str, typer.Option("--data", help="Location of the ingested data, if it is not where the run read it.")
-    ] = "",
+    data: OtherData = "",
     models: Annotated[str | None, typer.Option("--models", help="Only these models' answers, comma-separated.")] = None,
     benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks' samples.")] = None,
     media: Annotated[

@@ -77,16 +77,6 @@ class PlannedPair:
     is_too_large: bool = field(kw_only=True, default=False)  # for the whole budget
 
     @property
-    def model(self) -> str:
-        """Name of the model."""
-        return self.status.model
-
-    @property
-    def benchmark(self) -> str:
-        """Name of the benchmark."""
-        return self.status.benchmark
-
-    @property
     def why(self) -> str:
         """Why it is due, and what it waits for; '' if it is unchanged."""
         if not self.is_waiting:

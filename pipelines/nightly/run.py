@@ -143,8 +143,8 @@ class _Night:
         planned = plan_due(self.specs, due, self.joint.staging.uri, self.budget)
         self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
         ready = [pair for pair in planned if not pair.is_waiting]
-        for model in dict.fromkeys(pair.model for pair in ready):
-            of_model = [pair for pair in ready if pair.model == model]
+        for model in dict.fromkeys(pair.status.model for pair in ready):
+            of_model = [pair for pair in ready if pair.status.model == model]
             seconds = sum(pair.estimate.seconds for pair in of_model if pair.estimate)
             if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
                 self._run_model(model, [pair.status for pair in of_model])

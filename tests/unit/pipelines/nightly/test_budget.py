@@ -43,7 +43,7 @@ def test_pairs_wait_where_the_budget_is_spent_and_smaller_ones_follow(budget: Bu
     usd = {"a": 5.0, "b": 3.0, "c": 2.0, "free": None}
     estimates = {(name, "maia"): Estimate(seconds[name], usd[name]) for name in seconds}
     planned = budget.plan([status(name) for name in seconds], estimates)
-    assert [pair.model for pair in planned if pair.is_waiting] == waiting
+    assert [pair.status.model for pair in planned if pair.is_waiting] == waiting
     for pair in planned:
         assert ("waits for the budget" in pair.why) is pair.is_waiting
 
