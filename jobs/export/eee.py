@@ -179,12 +179,7 @@ def _sample(record: _Record, row: ExportRow, name: str) -> dict[str, Any]:
     answer = (row.scores or {}).get("answer")
     source = "output.raw" if is_single else f"messages[{len(messages) - 1}].content"
     metadata = {
-        "task": row.planned.task,
-        "setting": row.planned.setting,
-        "variant": row.planned.variant,
-        "category": row.sample.category,
-        "subset": row.sample.subset,
-        "prompt_set": row.prompt_set,
+        **row.named("task", "setting", "variant", "category", "subset", "prompt_set"),
         "score_name": name,
         **{f"score_{key}": str(value) for key, value in sorted(row.values.items())},
     }

@@ -93,18 +93,14 @@ def _schema(scores: Iterable[str]) -> pa.Schema:
 
 
 def _row(row: ExportRow) -> dict[str, Any]:
-    prediction, scores, sample = row.prediction, row.scores or {}, row.sample
+    prediction, scores = row.prediction, row.scores or {}
     messages = [
         {"role": role, "content": without_surrogates(text_of(parts))} for step in row.steps for role, parts in step
     ]
     messages += [{"role": "user", "content": without_surrogates(text)} for text in row.scored_texts]
     return {
-        "sample_id": sample.sample_id,
-        "task": row.planned.task,
-        "setting": row.planned.setting,
-        "variant": row.planned.variant,
-        "category": sample.category,
-        "subset": without_surrogates(sample.subset),
+        **row.named("sample_id", "task", "setting", "variant", "category"),
+        "subset": without_surrogates(row.sample.subset),
         **{name: prediction.get(name) for name in (*_PREDICTION, *_ANSWER, *_NUMBERS, "latency_s", "steps")},
         **{name: scores.get(name) for name in (*_SCORE, "flags")},
         "prompt_set": row.prompt_set,

@@ -162,14 +162,10 @@ def _sample(row: ExportRow, pictures: _Pictures | None) -> EvalSample:
 
 
 def _metadata(row: ExportRow) -> dict[str, Any]:
-    prediction, scores, sample = row.prediction, row.scores or {}, row.sample
+    prediction, scores = row.prediction, row.scores or {}
     names = ("status", "request_id", "prompt_version", "prompt_sha256", "captioner", "finish_reason", "frames_used")
     values: dict[str, Any] = {
-        "sample_id": sample.sample_id,
-        "setting": row.planned.setting,
-        "variant": row.planned.variant,
-        "category": sample.category,
-        "subset": sample.subset,
+        **row.named("sample_id", "setting", "variant", "category", "subset"),
         **{name: prediction.get(name) for name in names},
         "rule": scores.get("rule"),
         "flags": scores.get("flags"),

@@ -70,11 +70,7 @@ def _sample(row: ExportRow, number: int, media: list[str]) -> dict[str, Any]:
     prediction, scores = row.prediction, row.scores or {}
     prompts = ["\n".join(text_of(parts) for _, parts in step) for step in row.steps]
     document = {
-        "sample_id": row.sample.sample_id,
-        "variant": row.planned.variant,
-        "category": row.sample.category,
-        "subset": row.sample.subset,
-        "prompt_set": row.prompt_set,
+        **row.named("sample_id", "variant", "category", "subset", "prompt_set"),
         "data": dict(row.sample.data),
     }
     target = list(row.expected) if len(row.expected) > 1 else "".join(row.expected)

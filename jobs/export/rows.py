@@ -44,8 +44,13 @@ class ExportRow:
     @property
     def item_id(self) -> str:
         """The id within a model and a task."""
-        names = (self.sample.sample_id, self.planned.setting, self.planned.variant, self.prompt_set)
-        return " ".join(filter(None, names))
+        return " ".join(filter(None, self.named("sample_id", "setting", "variant", "prompt_set").values()))
+
+    def named(self, *names: str) -> dict[str, str]:
+        """Return some of what names the request and sorts its sample, in this order."""
+        values = {name: getattr(self.planned, name) for name in ("sample_id", "task", "setting", "variant")}
+        values |= {"category": self.sample.category, "subset": self.sample.subset, "prompt_set": self.prompt_set}
+        return {name: values[name] for name in names}
 
     @property
     def values(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
+from pipelines.leaderboard.create import format_value
 from pipelines.report.measured import Measured
 
 Column: TypeAlias = tuple[str, str]
@@ -113,17 +114,12 @@ def metric_cell(number: Measured) -> Cell:
     """Return a number as people read it: fractions in percent."""
     value, unit, low, high = number.value, number.unit, number.ci_low, number.ci_high
     return Cell(
-        text="" if value is None else format_value(value, unit),
+        text=format_value(value, unit),
         interval="" if low is None or high is None else f"{format_value(low, unit)}–{format_value(high, unit)}",
         n=number.n,
         n_failed=number.n_failed,
         note="not measured" if value is None else "",
     )
-
-
-def format_value(value: float, unit: str) -> str:
-    """Return a number: a fraction in percent with one digit, others with at most three."""
-    return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")
 
 
 def _ordered(columns: Iterable[Column], definition: BenchmarkDefinition) -> list[Column]:

@@ -153,7 +153,10 @@ def _part(name: str, rows: Sequence[LeaderboardRow]) -> dict[str, Any]:
         "name": name,
         "title": definition.title,
         "measure": definition.measure,
-        "boards": [(str(number), _board_title(board)) for number, board in enumerate(boards)],
+        "boards": [
+            (str(number), f"{metric_label(metric)}: {', '.join(filter(None, parts))}")
+            for number, (_, metric, *parts) in enumerate(boards)
+        ],
         "main": str(boards.index(_main_board(rows, definition))),
         "rows": [_line(row, boards.index(row.board)) for row in rows],
     }
@@ -168,31 +171,22 @@ def _main_board(rows: Sequence[LeaderboardRow], definition: BenchmarkDefinition)
     )
 
 
-def _board_title(board: Board) -> str:
-    _, metric, task, setting, subset = board
-    return f"{metric_label(metric)}: {', '.join(filter(None, (task, setting, subset)))}"
-
-
 def _line(row: LeaderboardRow, board: int) -> dict[str, Any]:
-    has_interval = row.ci_low is not None and row.ci_high is not None
-    is_share = row.unit == "fraction" and all(
-        0 <= v <= 1 for v in (row.value, row.ci_low, row.ci_high) if v is not None
-    )
+    numbers = (row.value, row.ci_low, row.ci_high)
+    value, low, high = (format_value(number, row.unit) for number in numbers)
+    is_share = row.unit == "fraction" and all(0 <= number <= 1 for number in numbers if number is not None)
     return {
         "row": row,
         "board": str(board),
-        "value": _text(row.value, row.unit),
-        "interval": f"{_text(row.ci_low, row.unit)}\N{EN DASH}{_text(row.ci_high, row.unit)}" if has_interval else "",
+        "value": value,
+        "interval": f"{low}\N{EN DASH}{high}" if low and high else "",
         "revision": row.revision[:_REVISION_LENGTH],
-        "percent": [_percent(value) for value in (row.value, row.ci_low, row.ci_high)] if is_share else None,
+        "percent": ["" if n is None else f"{100 * n:.2f}" for n in numbers] if is_share else None,
     }
 
 
-def _text(value: float | None, unit: str) -> str:
+def format_value(value: float | None, unit: str) -> str:
+    """Return a number: a fraction in percent with one digit, others with at most three; '' for none."""
     if value is None:
         return ""
     return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f}"

@@ -84,10 +84,6 @@ def night_name(now: datetime) -> str:
     return now.strftime(_NIGHT)
 
 
-def _is_night(path: str) -> bool:
-    return is_owned(f"pairs/{posixpath.basename(path).removesuffix('.json')}.parquet")
-
-
 def night_time(name: str) -> datetime:
     """Return when a night started."""
     return datetime.strptime(name, _NIGHT).replace(tzinfo=UTC)
@@ -140,7 +136,9 @@ class History:
             if self.items(night) or self._changes(night).get("items_sha256", _NO_ITEMS) != _NO_ITEMS:
                 compared.add(f"items/{night}.parquet")
         files = {info.path for kind in ("changes", "items", "metrics") for info in self.store.list(kind)}
-        begun = [path for path in sorted(files) if f"changes/{last}.json" < path < "items/" and _is_night(path)]
+        later = [path for path in sorted(files) if f"changes/{last}.json" < path < "items/"]
+        names = {path: posixpath.basename(path).removesuffix(".json") for path in later}
+        begun = [path for path, name in names.items() if is_owned(f"pairs/{name}.parquet")]
         return [
             *(f"{self.store.uri}/{path} is missing: nothing is compared with it" for path in sorted(compared - files)),
             *(f"{self.store.uri}/{path} is of an incomplete night, which does not count" for path in begun),

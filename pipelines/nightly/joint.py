@@ -67,7 +67,8 @@ class JointOutput:
                 for kind in _SHARED:
                     _copy(self.staging, self.out, f"{kind}/benchmark={status.benchmark}")
                 for kind in _ANSWERS:
-                    _mirror(self.staging, self.out, part_folder(kind, status.benchmark, status.model))
+                    folder = part_folder(kind, status.benchmark, status.model)
+                    self.out.delete_all(folder, _copy(self.staging, self.out, folder))
             self._record()
 
     def clear(self, statuses: Iterable[PairStatus]) -> None:
@@ -131,7 +132,3 @@ def _copy(source: Store, target: Store, folder: str, *, again: bool = True) -> s
     for path in sorted(paths - existing):
         target.put(path, source.get(path))
     return paths
-
-
-def _mirror(source: Store, target: Store, folder: str) -> None:
-    target.delete_all(folder, _copy(source, target, folder))

@@ -114,7 +114,7 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
         "main": cells[0] if cells else None,
         "cells": cells,
         "measured": _day(record.measured) if record.measured else "",
-        "changed": _changed(runs[-1]) if runs else "",
+        "changed": runs[-1].why.removeprefix("changed: ").partition(";")[0] if runs else "",
         "state": state,
         "why": record.why if state in ("failed", "waiting") else "",
         "alarm": next((_describe(change) for night, change in entry.changes if night == last and change.is_alarm), ""),
@@ -138,10 +138,6 @@ def _cell_order(name: str, cells: Iterable[_CellName]) -> Callable[[_CellName], 
             for names, part in ((tasks, cell[0]), (settings, cell[1]))
         ),
     )
-
-
-def _changed(run: Pair) -> str:
-    return run.why.removeprefix("changed: ").partition(";")[0]
 
 
 def _describe(change: Change) -> str:

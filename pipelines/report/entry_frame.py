@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from models.messages import Step, Text
 from pipelines.benchmarks.records import Sample
+from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry
@@ -142,7 +143,7 @@ class EntryScores:
         frame["status"] = frame["status"].where(indices.is_valid().to_numpy(zero_copy_only=False), "missing")
         frame["verdict_state"] = frame["verdict_state"].fillna("absent")
         frame["flags"] = pd.Series(_lists(scores["flags"]), dtype=object)
-        return pd.DataFrame({**frame, **dict(_values(scores["values"]))})
+        return pd.DataFrame({**frame, **dict(value_columns(scores["values"]))})
 
     def prediction_parts(self, request_ids: Sequence[str]) -> set[str]:
         """Return the prediction parts that may hold these requests."""
@@ -166,10 +167,8 @@ def _lists(column: pa.ChunkedArray) -> list[list[str] | None]:
     return [lists.setdefault(repr(each), each) for rows in slices for each in rows]
 
 
-def _values(column: pa.ChunkedArray) -> Iterator[tuple[str, pd.Series[float]]]:
+def value_columns(column: pa.ChunkedArray) -> Iterator[tuple[str, FloatArray]]:
     """Yield each named value as a column, NaN where a row has none."""
-    import pandas as pd
-
     maps = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     rows = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
     names, items = maps.keys, maps.items.to_numpy(zero_copy_only=False)
@@ -177,4 +176,4 @@ def _values(column: pa.ChunkedArray) -> Iterator[tuple[str, pd.Series[float]]]:
         values = np.full(len(maps), np.nan)
         is_named = pc.equal(names, name).to_numpy(zero_copy_only=False)
         values[rows[is_named]] = items[is_named]
-        yield name, pd.Series(values)
+        yield name, values

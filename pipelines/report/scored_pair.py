@@ -19,6 +19,8 @@ from pipelines.benchmarks.records import split_variant
 from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.entry_frame import value_columns
+from pipelines.schemas import SCORES
 from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
 
@@ -46,9 +48,10 @@ class ScoreRows:
         """
         folder = part_folder("scores", entry.benchmark, entry.model)
         parts = [_part(out, entry, info.path) for info in list_parts(out, folder)]
-        texts = {name: _objects([text for part in parts for text in _texts(part, name)]) for name in _TEXTS}
+        table = pa.concat_tables([SCORES.empty_table(), *parts], promote_options="default")
+        texts = {name: _objects(table[name].to_pylist()) for name in _TEXTS}
         texts["cluster"] = np.where(texts["cluster"].astype(bool), texts["cluster"], texts["sample_id"])
-        values = _values(parts, len(texts["task"]))
+        values = dict(value_columns(table["values"]))
         if setting:
             selected = texts["setting"] == setting
             texts, values = ({name: column[selected] for name, column in of.items()} for of in (texts, values))
@@ -65,29 +68,10 @@ def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
     return part.filter(pa.array([request_id not in other_set_ids for request_id in part["request_id"].to_pylist()]))
 
 
-def _texts(part: pa.Table, name: str) -> list[Any]:
-    return list(part[name].to_pylist()) if name in part.column_names else [None] * part.num_rows
-
-
 def _objects(items: list[Any]) -> NDArray[Any]:
     array = np.empty(len(items), dtype=object)
     array[:] = items
     return array
-
-
-def _values(parts: list[pa.Table], rows: int) -> dict[str, FloatArray]:
-    columns: dict[str, FloatArray] = {}
-    start = 0
-    for part in parts:
-        values = part["values"].combine_chunks()
-        rows_of = start + np.repeat(np.arange(part.num_rows), np.diff(values.offsets.to_numpy()))
-        names = _objects(values.keys.to_pylist())
-        numbers = values.items.to_numpy(zero_copy_only=False).astype(np.float64)
-        for name in dict.fromkeys(names):
-            column = columns.setdefault(name, np.full(rows, np.nan))
-            column[rows_of[names == name]] = numbers[names == name]
-        start += part.num_rows
-    return columns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -39,6 +39,7 @@ def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
     """Return the page; none without a stress test."""
     if not cells:
         return ()
+    conditions = dict.fromkeys(cell.condition for cell in cells)
     conclusions = Table(
         id="stress",
         title="Conclusions that flip under other orders, letters and media",
@@ -49,7 +50,7 @@ def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
         ),
         rows=tuple(TableRow(label=benchmark(cell.benchmark).title, cells=_conclusion(cell)) for cell in cells),
         style="percent1",
-        notes=(_PAIRED, _OUTCOMES, _LIMITS, *_conditions(cells)),
+        notes=(_PAIRED, _OUTCOMES, _LIMITS, *(f"{name}: {Condition.parse(name).text}." for name in conditions)),
     )
     models = Table(
         id="stress_models",
@@ -117,8 +118,3 @@ def _outcome(pair: PairChange) -> str:
 
 def _value(estimate: Estimate | None) -> TableValue | None:
     return TableValue(value=estimate.value, low=estimate.ci_low, high=estimate.ci_high) if estimate else None
-
-
-def _conditions(cells: Sequence[StressedCell]) -> Iterator[str]:
-    for name in dict.fromkeys(cell.condition for cell in cells):
-        yield f"{name}: {Condition.parse(name).text}."
