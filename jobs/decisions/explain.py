@@ -54,7 +54,9 @@ def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
         **{name: getattr(explanation.key, name) for name in ("task", "setting", "metric")},
         "a": explanation.label_a,
         "b": explanation.label_b,
-        **{name: getattr(explanation, name) for name in ("value_a", "value_b", "difference", "n_a", "n_b")},
+        **{name: getattr(explanation, name) for name in ("value_a", "value_b", "difference")},
+        "n_a": explanation.n_a,
+        "n_b": explanation.n_b,
     }
     for stage in explanation.stages:
         rows = [dict(zip(("task", "setting", "sample_id", "variant"), key, strict=True)) for key in stage.rows]
