@@ -19,7 +19,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.prompt_templates import load_yaml
-from pipelines.benchmarks.results import Key, Results, Source, count_of, section, without_interval
+from pipelines.benchmarks.results import Key, Results, Source, count_of, section, with_interval, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 
 BOTH: Final[Sequence[Source]] = ("published", "ours")
@@ -139,13 +139,14 @@ class TableDef:
         rows = tuple(row for block in self.rows for row in self._block(block, results))
         gaps = tuple(self.coverage(results))
         notes = (line for note in self.notes for line in ([note] if isinstance(note, str) else note(results, rows)))
-        better = (self.better,) * len(self._columns) if self.better == "higher" else self.better or ()
+        better = (self.better,) * len(self.heads) if self.better == "higher" else self.better or ()
         given: dict[str, Any] = {name.name: getattr(self, name.name) for name in fields(Table)}
-        given |= {"columns": tuple(head for head, _ in self._columns), "rows": rows, "notes": (*notes, *gaps)}
+        given |= {"columns": tuple(head for head, _ in self.heads), "rows": rows, "notes": (*notes, *gaps)}
         return Table(**{**given, "better": () if gaps else better})
 
     @property
-    def _columns(self) -> Sequence[tuple[str, Column]]:
+    def heads(self) -> Sequence[tuple[str, Column]]:
+        """The heads with their columns."""
         return tuple(self.columns.items()) if isinstance(self.columns, Mapping) else self.columns
 
     def _block(self, block: Rows | Fixed | Lines, results: Results) -> Iterable[TableRow]:
@@ -168,7 +169,7 @@ class TableDef:
     def _row(self, label: str, view: View, block: Rows = Rows()) -> TableRow | None:
         """Return a row; None where it has no number."""
         cells, numbers = list[TableCell](), list[TableValue | None]()
-        for column in block.columns or [column for _, column in self._columns]:
+        for column in block.columns or [column for _, column in self.heads]:
             cell, number = _cell(column, view, block.show or self.show)
             cells.append(cell)
             numbers.append(number)
@@ -208,7 +209,7 @@ def table_def(
     name: str,
     rows: Sequence[Rows | Fixed | Lines],
     *,
-    functions: Mapping[str, Callable[..., TableCell]] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
     notes: Sequence[Note] = (),
     **fields: Any,
 ) -> TableDef:
@@ -219,15 +220,18 @@ def table_def(
         name: id of the table.
         rows: all rows; where a head of the file has no column, they bring its cells.
         functions: what the file's columns may name, by name: `show`, from a number to its cell, and `cell`, from the
-            row's view and the key of the column. `count` shows a number as a count.
+            row's view and the key of the column; and its notes by `call`. `count` shows a number as a count, `value`
+            without more, `n` its rows, `interval` with its interval.
         notes: further ones, behind those of the file.
         fields: further ones, or other ones than in the file.
     """
     entry: dict[str, Any] = {key: _frozen(value) for key, value in _entries(package)[name].items()}
     heads = entry.pop("columns", {})
     pairs = heads.items() if isinstance(heads, Mapping) else [(h, None) if isinstance(h, str) else h for h in heads]
-    columns = [(head, _column(column, {"count": count_of, **(functions or {})})) for head, column in pairs]
-    entry |= {"id": name, "columns": columns, "notes": (*entry.get("notes", ()), *notes)}
+    callables = {**_SHOWN, **(functions or {})}
+    columns = [(head, _column(column, callables)) for head, column in pairs]
+    of_file = (_note(note, callables) for note in entry.get("notes", ()))
+    entry |= {"id": name, "columns": columns, "notes": (*of_file, *notes)}
     return TableDef(rows=rows, **{**entry, **fields})
 
 
@@ -239,6 +243,24 @@ def _entries(package: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+_SHOWN: Final[Mapping[str, Show]] = {
+    "count": count_of,
+    "value": lambda number: number and number.value,
+    "n": lambda number: number and number.n,
+    "interval": with_interval,
+}
+
+
+def _note(entry: Any, functions: Mapping[str, Callable[..., Any]]) -> Note:
+    """Read a note: a text, `call` with a function's name, or texts under `if_ours` or `if_published`."""
+    if isinstance(entry, str):
+        return entry
+    ((kind, value),) = entry.items()
+    if kind == "if_published":
+        return lambda results, _rows: value if results.published else ()
+    return if_ours(*value) if kind == "if_ours" else functions[value]
 
 
 def _column(entry: Any, functions: Mapping[str, Callable[..., TableCell]]) -> Column:

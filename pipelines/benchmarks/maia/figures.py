@@ -15,7 +15,6 @@ from pipelines.benchmarks.maia.facts import (
     STATEMENTS,
     subset_notes,
 )
-from pipelines.benchmarks.maia.tables import TITLES
 from pipelines.benchmarks.results import Key, Results, Source
 
 _FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
@@ -24,6 +23,11 @@ _FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
     OEVQA: ("3c", 8, "oevqa"),
 }
 """Figure of the model shown in the paper's text, figure of the others, name in the ids of ours."""
+_TITLES: Final[Mapping[Key, str]] = {
+    STATEMENTS: "statement accuracy",
+    POOLS: "pool accuracy",
+    OEVQA: "accuracy of open answers",
+}
 _SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
 
 
@@ -61,7 +65,7 @@ def _radar(results: Results, source: Source, key: Key, *, figure: tuple[str, str
     ]
     yield Radar(
         id=figure[0],
-        title=f"MAIA{figure[1]}: {key.model}, {TITLES[key.of('', '')]}",
+        title=f"MAIA{figure[1]}: {key.model}, {_TITLES[key.of('', '')]}",
         axes=CATEGORY_HEADS,
         series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
         notes=(*doubts, *(subset_notes(results) if source == "ours" else ())),

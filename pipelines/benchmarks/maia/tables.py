@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.layout import BOTH, Column, Rows, Shown, TableDef, View, if_ours
+from pipelines.benchmarks.layout import BOTH, Column, Rows, Shown, TableDef, View, table_def
 from pipelines.benchmarks.maia.facts import (
     AGG,
     ALL_HEADS,
@@ -15,7 +16,6 @@ from pipelines.benchmarks.maia.facts import (
     FULL,
     MEASURES,
     OEVQA,
-    POOL_SIZE,
     POOLS,
     SETTING_HEADS,
     STATEMENTS,
@@ -25,18 +25,9 @@ from pipelines.benchmarks.maia.facts import (
 from pipelines.benchmarks.results import Key, Results, Source, mean_of, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 
-TITLES: Final[Mapping[Key, str]] = {
-    STATEMENTS: "statement accuracy",
-    POOLS: "pool accuracy",
-    OEVQA: "accuracy of open answers",
-    AGG: "aggregate accuracy, pool right and answer accepted",
-}
-_SIMILARITY: Final = {"ROUGE": "rouge", "BERTScore": "bertscore", "BLEU": "bleu", "METEOR": "meteor", "CIDEr": "cider"}
 _AUTHORS_SIMILARITY: Final = [
     Key(metric, "oevqa") for metric in ("rouge1", "bertscore", "bleu_shortest", "meteor_wordnet", "cider_ptb")
 ]
-_AVERAGE = "Avg. is the mean over questions; in brackets its 95% interval over videos."
-_HUMAN = "Human accuracy: not published."
 
 
 def make_tables(results: Results) -> list[Table]:
@@ -62,45 +53,50 @@ def _reasons(view: View) -> str:
     return "; ".join(filter(None, dict.fromkeys(n.note for n in numbers if n is not None and n.value is None)))
 
 
+def _published_notes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
+    """Yield what the paper says on its similarities."""
+    numbers = dict.fromkeys(number.note for number in results.index("published", "Table 4").values())
+    return (f"Published: {note}." for note in numbers if note)
+
+
+def _clashes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
+    notes = (number.note for key, number in results.ours.items() if key.metric == "contradictory_pools")
+    return (f"Contradictory pools, kept: {note}." for note in dict.fromkeys(notes) if note)
+
+
+def _kappa(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
+    for source in reversed(BOTH):
+        for key, number in results.index(source).items():
+            if key.metric == "fleiss_kappa" and number.value is not None:
+                yield f"Fleiss' kappa of the judge and human raters, {source}: {number.value:.2f}."
+
+
+_define: Final = partial(
+    table_def, __package__, functions={"published": _published_notes, "clashes": _clashes, "kappa": _kappa}
+)
+
+
 def _category_table(number: int, key: Key) -> TableDef:
     columns: dict[str, Column] = dict(CATEGORIES)
     columns["Avg."] = Shown(CATEGORIES["Avg."], _average)
     settings = {"": "unimodal", **{heading: setting for setting, heading in ALL_HEADS.items()}}
-    return TableDef(
-        id=f"maia_table{number}",
-        title=f"MAIA Table {number}: {TITLES[key]}",
+    return _define(
+        f"maia_table{number}",
+        [Rows(heading, [key.of("", name)], sources=BOTH, note=_reasons) for heading, name in settings.items()],
         columns=columns,
-        rows=[Rows(heading, [key.of("", name)], sources=BOTH, note=_reasons) for heading, name in settings.items()],
         show=_measured,
-        better="higher",
-        best_of="block",
-        notes=(if_ours(_AVERAGE), _HUMAN),
         coverage=subset_notes,
     )
 
 
-def _published_notes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
-    numbers = (number for key, number in results.published.items() if key.metric in _SIMILARITY.values())
-    return (f"Published: {note}." for note in dict.fromkeys(number.note for number in numbers) if note)
-
-
 # The paper does not name its input; ours are of 32 frames.
-_TABLE_4: Final = TableDef(
-    id="maia_table4",
-    title="MAIA Table 4: open answers at 32 frames compared with human answers",
-    columns={head: Key(metric, "oevqa") for head, metric in _SIMILARITY.items()},
-    rows=[
+_TABLE_4: Final = _define(
+    "maia_table4",
+    [
         Rows(sources=["published"], table="Table 4"),
         Rows("As the authors' scripts compute them", [Key(setting="32-frames")], columns=_AUTHORS_SIMILARITY),
         Rows("Variants of our own", [Key(setting="32-frames")]),
     ],
-    better="higher",
-    notes=(
-        _published_notes,
-        "The scripts: ROUGE-1, corpus BLEU with the shortest reference's length, English METEOR with WordNet, CIDEr-D.",
-        "Our own: ROUGE-L, BLEU with the closest length, METEOR with Italian stems, CIDEr-D on words.",
-        "CIDEr-D depends on the set of questions.",
-    ),
     coverage=subset_notes,
 )
 
@@ -120,29 +116,15 @@ _PUBLISHED_DELTAS: Final = (
 
 def extra_tables(results: Results) -> list[Table]:
     """Return the tables that have any row of ours."""
-    laid_out = (table.lay_out(results) for table in (_GAINS, _READING, _POOLS, _CONTINGENCY))
-    return with_our_rows([_deltas(results), *laid_out])
+    return with_our_rows(table.lay_out(results) for table in (_DELTAS, _GAINS, _READING, _POOLS, _CONTINGENCY))
 
 
-def _deltas(results: Results) -> Table:
+def _deltas(results: Results) -> Iterator[TableRow]:
     models = [key.model for key in results.published if key.of("", "") == POOLS and key.setting in SETTING_HEADS]
     published = {model: [_published_delta(results, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
     ours = {model: [_without_counts(results.find(key.of(model))) for key in _OUR_DELTAS] for model in results.models()}
     ours = {model: cells for model, cells in ours.items() if any(cell is not None for cell in cells)}
-    kappa = [
-        f"Fleiss' kappa of the judge and human raters, {source}: {number.value:.2f}."
-        for source in reversed(BOTH)
-        for key, number in results.index(source).items()
-        if key.metric == "fleiss_kappa" and number.value is not None
-    ]
-    return Table(
-        id="maia_deltas",
-        title="MAIA: differences between inputs and between tasks",
-        columns=("32-Frames \N{MINUS SIGN} 1-Frame", *SETTING_HEADS.values(), *SETTING_HEADS.values()),
-        groups=(("Pool", 1), ("Statement \N{MINUS SIGN} pool", 3), ("Open answer \N{MINUS SIGN} pool", 3)),
-        rows=(*_delta_rows("published", published), *_delta_rows("ours", ours)),
-        notes=("Ours with the 95% interval of the paired difference over videos.", *kappa, *subset_notes(results)),
-    )
+    yield from (*_delta_rows("published", published), *_delta_rows("ours", ours))
 
 
 def _delta_rows(source: Source, cells_by_model: Mapping[str, Sequence[TableValue | None]]) -> Iterator[TableRow]:
@@ -165,69 +147,26 @@ def _without_counts(number: TableValue | None) -> TableValue | None:
     return number and replace(number, n=None, n_failed=None)
 
 
-def _clashes(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
-    notes = (number.note for key, number in results.ours.items() if key.metric == "contradictory_pools")
-    return (f"Contradictory pools, kept: {note}." for note in dict.fromkeys(notes) if note)
-
-
 _BY_SETTING: Final = [
     Rows(heading, [Key(setting=setting)]) for setting, heading in {**ALL_HEADS, "unimodal": "Unimodal"}.items()
 ]
-_GAINS: Final = TableDef(
-    id="maia_category_deltas",
-    title="MAIA: differences between inputs by category",
-    columns=CATEGORIES,
-    rows=[
+_DELTAS: Final = _define("maia_deltas", [_deltas], coverage=subset_notes)
+_GAINS: Final = _define(
+    "maia_category_deltas",
+    [
         Rows(f"{label}: {SETTING_HEADS[FULL]} \N{MINUS SIGN} {SETTING_HEADS[baseline]}", [gain_key(measure, baseline)])
         for baseline in BASELINES
         for measure, (_, label) in MEASURES.items()
     ],
+    columns=CATEGORIES,
     show=lambda number: number,
-    notes=("With the 95% interval of the paired difference over videos.",),
     coverage=subset_notes,
 )
-_READING: Final = TableDef(
-    id="maia_reading",
-    title="MAIA: parsing of answers",
-    columns={
-        "None rate": Key("none_rate", "vsv"),
-        "Accuracy, true at A": Key("accuracy_ts_a", "vsv"),
-        "Accuracy, true at B": Key("accuracy_ts_b", "vsv"),
-        "As the authors read": Key("statement_accuracy_authors", "vsv"),
-        "Readings differ": Key("readings_differ", "vsv"),
-        "By elimination": Key("elimination_count", "vsv"),
-        "By echo": Key("echo_count", "vsv"),
-        "Failed pairs": Key("errors", "vsv"),
-        "Judge errors": Key("judge_error_count", "oevqa"),
-        "Truncated": Key("truncated_count", "oevqa"),
-        "Failed answers": Key("errors", "oevqa"),
-        "Contradictory pools": Key("contradictory_pools", "vsv"),
-    },
-    rows=_BY_SETTING,
-    style="fraction3",
-    notes=(
-        "None: neither letter could be parsed, which is wrong. True at A or B: place of the true statement.",
-        "As the authors read: statement accuracy by the first capital A or B that is a word of its own.",
-        _clashes,
-    ),
-)
-_POOLS: Final = TableDef(
-    id="maia_pools",
-    title="MAIA: questions by number of correct statement pairs, of eight",
-    columns={str(right): Key(f"pool_right_{right}", "vsv") for right in range(POOL_SIZE + 1)},
-    rows=_BY_SETTING,
-)
-_CONTINGENCY: Final = TableDef(
-    id="maia_contingency",
-    title="MAIA: questions by correct pool and accepted open answer",
-    label_head="Category",
-    columns={
-        "Both right": Key("agg_both"),
-        "Pool only": Key("agg_pool_only"),
-        "Open answer only": Key("agg_judge_only"),
-        "Neither": Key("agg_neither"),
-    },
-    rows=[
+_READING: Final = _define("maia_reading", _BY_SETTING)
+_POOLS: Final = _define("maia_pools", _BY_SETTING)
+_CONTINGENCY: Final = _define(
+    "maia_contingency",
+    [
         Rows(
             keys=[AGG.of("", setting) for setting in SETTING_HEADS],
             label=lambda view: f"{view.key.model}, {SETTING_HEADS[view.key.setting]}",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from pipelines.benchmarks.layout import EACH_SETTING, Column, Note, Rows, Shown, TableDef, View, if_ours
-from pipelines.benchmarks.mate.metrics import COORDS_ONLY, HEADS, LINK_TYPES
+from pipelines.benchmarks.layout import EACH_SETTING, Rows, TableDef, View, table_def
+from pipelines.benchmarks.mate.metrics import HEADS, LINK_TYPES
 from pipelines.benchmarks.mate.results import (
     CLOSED_MODELS,
     PAPER_SETTING,
@@ -21,22 +21,11 @@ from pipelines.benchmarks.mate.results import (
     label,
     object_counts,
 )
-from pipelines.benchmarks.mate.rows import COT
-from pipelines.benchmarks.results import (
-    Key,
-    Results,
-    count_of,
-    filled,
-    mean_of,
-    with_interval,
-    with_our_rows,
-    without_interval,
-)
+from pipelines.benchmarks.mate.rows import COT, SETTINGS
+from pipelines.benchmarks.mate.scene import CROSSMODAL
+from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 
-_INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
-_RANDOM: Final = "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
-_MOLMO: Final = "Molmo is 7B-D by the paper's own numbers, whatever its footnote says."
 _TABLE_5: Final = (
     "The paper does not name the model. It prints Color+Size twice: by the order of its rows the first is taken for"
     " Material+Size. Its 3dc contradicts the 52.0 of its Figure 5."
@@ -44,33 +33,24 @@ _TABLE_5: Final = (
 _LINK_HEADS: Final = ("Shape", "Material", "Color", "Size")
 # By the order of columns, the first of the two rows printed alike is Material+Size.
 _PRINTED_LINKS: Final[Mapping[str, str]] = {"Material+Size": "Color+Size", "Color+Size": "Color+Size (2nd row)"}
-
-_TABLE_1: Final = [("Img2Txt", accuracy("img2txt")), ("Txt2Img", accuracy("txt2img")), ("Avg.", accuracy("crossmodal"))]
-_TABLE_3: Final = [("Img2Img", accuracy("img2img")), ("Txt2Txt", accuracy("txt2txt")), ("Avg.", accuracy("unimodal"))]
-_TABLE_2: Final = [
-    ("Shape", accuracy("txt2img", "Shape")),
-    ("Color", accuracy("txt2img", "Color")),
-    ("Name", accuracy("img2txt", "Name")),
-    ("Coords", accuracy("img2txt", "Coords")),
-    ("Rotation", accuracy("img2txt", "Rotation")),
-    ("Size", accuracy("img2txt", "Size")),
-    ("OSE", Key("ose", "crossmodal")),
-]
+_TASKS: Final = {"img2txt": "Img2Txt", "txt2img": "Txt2Img", "img2img": "Img2Img", "txt2txt": "Txt2Txt"}
 
 
 def make_tables(results: Results) -> list[Table]:
-    """Lay out Tables 1 to 5, 8 and 9 of the paper, then those that the paper does not have."""
+    """Lay out Tables 1 to 5, 8 and 9 of the paper, then those that the paper does not have and ours has numbers of."""
     results = results.without_published() if is_generated(results) else results
     best = in_best_setting(results)
+    notes = tuple(data_notes(results))
     tables = [
-        *(table.lay_out(best) for table in (_ACCURACY, _BY_TARGET, _UNIMODAL)),
+        *(_two_shot(number).lay_out(best) for number in (1, 2, 3)),
         _COT.lay_out(results),
         _link_table(best),
-        _ALL_MODELS.lay_out(best),
+        _two_shot(8).lay_out(best),
         _SHOTS.lay_out(results),
     ]
-    notes = tuple(data_notes(results))
-    return [replace(table, notes=(*table.notes, *notes)) for table in tables] + _extra_tables(results, best, notes)
+    coords = replace(_COORDS, notes=(*_COORDS.notes, *notes))
+    further = (_READING.lay_out(results), coords.lay_out(best), _SHOWING.lay_out(results), _POINTERS.lay_out(best))
+    return [replace(table, notes=(*table.notes, *notes)) for table in tables] + with_our_rows(further)
 
 
 def _printed(number: TableValue | None) -> TableCell:
@@ -78,12 +58,8 @@ def _printed(number: TableValue | None) -> TableCell:
     return None if number is None or (number.value is None and not number.doubtful) else without_interval(number)
 
 
-def _where_published(*texts: str) -> Note:
-    return lambda results, _rows: texts if results.published else ()
-
-
-def _published_rows(number: int, key: Key, columns: Sequence[Column] = ()) -> list[Rows]:
-    rows = Rows("Open", [key], sources=["published"], table=f"Table {number}", columns=columns, show=_printed)
+def _published_rows(number: int, key: Key) -> list[Rows]:
+    rows = Rows("Open", [key], sources=["published"], table=f"Table {number}", show=_printed)
     return [
         replace(rows, where=lambda view: view.key.model not in {*CLOSED_MODELS, "Human", "Random"}),
         replace(rows, heading="Closed", models=CLOSED_MODELS),
@@ -110,60 +86,16 @@ def _chance(results: Results, keys: Sequence[Key]) -> list[TableRow]:
     return filled([TableRow(label="Random, this data", cells=cells, baseline=True)])
 
 
-def _two_shot(
-    number: int,
-    subject: str,
-    columns: Sequence[tuple[str, Key]],
-    *notes: Note,
-    groups: tuple[tuple[str, int], ...] = (),
-) -> TableDef:
-    setting = Key(setting=PAPER_SETTING)
-    keys = [key.within(setting) for _, key in columns]
-    runs, ours = _ours(setting, show=with_interval)
-    return TableDef(
-        id=f"mate_table{number}",
-        title=f"MATE Table {number}: accuracy, {subject}",
-        columns=columns,
-        rows=[*_people(number, keys), partial(_chance, keys=keys), runs, *_published_rows(number, setting), ours],
-        style="percent1",
-        groups=groups,
-        better=tuple("lower" if key.metric == "ose" else "higher" for key in keys),
-        notes=(if_ours(_INTERVALS, _RANDOM), *notes),
-    )
-
-
-_ACCURACY: Final = _two_shot(1, "from image to text and back, 2-shot", _TABLE_1, _where_published(_MOLMO))
-_BY_TARGET: Final = _two_shot(
-    2,
-    "by target attribute, and errors out of scene, 2-shot",
-    _TABLE_2,
-    "OSE: share of errors that name nothing in the scene, including those without JSON; lower is better.",
-    _where_published("The published human OSE is a constant, not a measurement.", _MOLMO),
-    groups=(("Txt2Img", 2), ("Img2Txt", 4), ("Errors", 1)),
-)
-_UNIMODAL: Final = _two_shot(3, "both in one modality, 2-shot", _TABLE_3, _where_published(_MOLMO))
-_ALL_MODELS: Final = _two_shot(
-    8,
-    "all models, 2-shot",
-    [*_TABLE_3, *_TABLE_1],
-    _where_published("Gemini's published unimodal average is a slip for 97.95."),
-    groups=(("Unimodal", 3), ("Crossmodal", 3)),
-)
-
-
-def _printed_change(view: View, category: str) -> TableCell:
-    change = view.find(Key("cot_delta", category=category))
-    return without_interval(
-        view.find(Key("exact_match", category=category)), change and replace(change, doubtful=False)
-    )
-
-
-def _our_change(view: View, category: str) -> TableCell:
-    """Show an accuracy with its change against 2-shot; the whole is the mean over object counts."""
+def _change(view: View, key: Key) -> TableCell:
+    """Show an accuracy with its change against 2-shot; of ours the whole is the mean over object counts."""
+    category, change = key.category, view.find(key._replace(metric="cot_delta"))
+    if view.source == "published":
+        number = view.find(key._replace(metric="exact_match"))
+        return without_interval(number, change and replace(change, doubtful=False))
     categories = [category] if category else [f"{n} objects" for n in object_counts(view.results, "crossmodal", COT)]
     parts = [view.find(Key("exact_match", category=name)) for name in categories]
-    number = parts[0] if category else _mean(parts)
-    return number and replace(number, delta=view.value(Key("cot_delta", category=category)), n_failed=None)
+    whole = parts[0] if category else _mean(parts)
+    return whole and replace(whole, delta=None if change is None else change.value, n_failed=None)
 
 
 def _mean(parts: Sequence[TableValue | None]) -> TableValue | None:
@@ -172,40 +104,59 @@ def _mean(parts: Sequence[TableValue | None]) -> TableValue | None:
     return TableValue(value=mean_of(parts), n=n) if is_measured else None
 
 
-_COT_RUNS, _COT_MODELS = _ours(Key("", "crossmodal", COT))
-_COT_CATEGORIES: Final = {"All": "", "10 Obj.": "10 objects"}
-_COT: Final = TableDef(
-    id="mate_table4",
-    title="MATE Table 4: accuracy with reasoning steps (2-shot-cot), and its change against 2-shot",
-    columns={head: partial(_our_change, category=name) for head, name in _COT_CATEGORIES.items()},
-    rows=[
-        *_people(4, [accuracy("crossmodal", name) for name in _COT_CATEGORIES.values()]),
-        lambda results: _chance(
-            in_best_setting(results), [accuracy("crossmodal", name, PAPER_SETTING) for name in _COT_CATEGORIES.values()]
-        ),
-        _COT_RUNS,
-        *_published_rows(
-            4,
-            Key("", "crossmodal", COT),
-            [partial(_printed_change, category=name) for name in _COT_CATEGORIES.values()],
-        ),
-        _COT_MODELS,
-    ],
-    style="percent1",
-    better="higher",
-    notes=(
-        "In round brackets the change against 2-shot; people and chance have none.",
-        "All: the unweighted mean over object counts; Table 1 has the mean over tasks, up to 0.1 apart.",
-        _where_published(_MOLMO),
-    ),
+def _share_without_like(view: View, _key: Key) -> TableCell:
+    keys = (Key("alone_of_its_overlap", "crossmodal", category=f"overlap={name}") for name in ("2", "1", "0"))
+    parts = [number for key in keys if (number := view.find(key))]
+    n = sum(part.n or 0 for part in parts)
+    return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
+
+
+def _at_pointer(view: View, target: Key) -> TableCell:
+    return view.value(Key(category=f"{view.key.category} target={target.category}"))
+
+
+def _note_on_links(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
+    return [_TABLE_5] if results.index("published", "Table 5") else []
+
+
+_define: Final = partial(
+    table_def,
+    __package__,
+    functions={
+        "change": _change,
+        "share without like": _share_without_like,
+        "at pointer": _at_pointer,
+        "printed links": _note_on_links,
+    },
 )
 
 
-def _link_table(results: Results) -> Table:
-    """Lay out Table 5: one row per linking type, the published model and ours in columns."""
+def _two_shot(number: int) -> TableDef:
+    setting, table = Key(setting=PAPER_SETTING), _define(f"mate_table{number}", [])
+    keys = [key.within(setting) for _, key in table.heads if isinstance(key, Key)]
+    runs, ours = _ours(setting, show=with_interval)
+    chance_row = partial(_chance, keys=keys)
+    return replace(table, rows=[*_people(number, keys), chance_row, runs, *_published_rows(number, setting), ours])
+
+
+_COT_RUNS, _COT_MODELS = _ours(Key("", "crossmodal", COT))
+_COT_KEYS: Final = [accuracy("crossmodal", name, PAPER_SETTING) for name in ("", "10 objects")]
+_COT: Final = _define(
+    "mate_table4",
+    [
+        *_people(4, _COT_KEYS),
+        lambda results: _chance(in_best_setting(results), _COT_KEYS),
+        _COT_RUNS,
+        *_published_rows(4, Key("", "crossmodal", COT)),
+        _COT_MODELS,
+    ],
+)
+
+
+def _link_rows(results: Results) -> Iterator[TableRow]:
+    """Yield one row per linking type, the published model and ours in columns."""
     printed_links = {key.category: number for key, number in results.index("published", "Table 5").items()}
     models = results.models()
-    rows: list[TableRow] = []
     for link in LINK_TYPES:
         names = [] if link == LINK_TYPES[0] else link.split("+")
         marks: tuple[TableCell, ...] = tuple(head in names for head in _LINK_HEADS)
@@ -213,152 +164,67 @@ def _link_table(results: Results) -> Table:
         keys = (accuracy("crossmodal", link, PAPER_SETTING).of(model) for model in models)
         ours = (with_interval(results.find(key)) for key in keys)
         origin: Origin = "ours" if models else "published"
-        rows.append(TableRow(label=str(len(names) or "3dc"), cells=(*marks, *published, *ours), origin=origin))
-    labels = (*(["Qwen2.5-VL, published"] if printed_links else []), *models)
-    return Table(
-        id="mate_table5",
-        title="MATE Table 5: accuracy by the attributes that link the object, 2-shot, cross-modal",
-        label_head="N attr.",
-        columns=(*_LINK_HEADS, *labels),
-        rows=tuple(rows),
-        style="percent1",
+        yield TableRow(label=str(len(names) or "3dc"), cells=(*marks, *published, *ours), origin=origin)
+
+
+def _link_table(results: Results) -> Table:
+    """Lay out Table 5, whose columns are models."""
+    is_printed = bool(results.index("published", "Table 5"))
+    labels = (*(["Qwen2.5-VL, published"] if is_printed else []), *results.models())
+    table = _define(
+        "mate_table5",
+        [_link_rows],
+        columns=[(head, None) for head in (*_LINK_HEADS, *labels)],
         groups=(("Linking attributes", 4), ("Acc.", len(labels))) if labels else (),
-        notes=(
-            "Only questions with exactly one smallest combination of attributes; 3dc: none, only 3D coordinates link.",
-            *([_TABLE_5] if printed_links else []),
-        ),
     )
+    return table.lay_out(results)
 
 
-_BY_SHOTS: Final = [
-    (str(shots), accuracy(task, setting=f"{shots}-shot")) for task in ("img2txt", "txt2img") for shots in (0, 1, 2)
-]
 _SHOTS_RUNS, _SHOTS_MODELS = _ours(Key(), label=lambda view: label(view.results, view.key.model), show=with_interval)
-_SHOTS: Final = TableDef(
-    id="mate_table9",
-    title="MATE Table 9: accuracy by number of solved examples",
-    columns=_BY_SHOTS,
-    rows=[partial(_chance, keys=[key for _, key in _BY_SHOTS]), _SHOTS_RUNS, *_published_rows(9, Key()), _SHOTS_MODELS],
-    style="percent1",
-    groups=(("Image2Text", 3), ("Text2Image", 3)),
-    better="higher",
-    notes=("The questions differ between 0, 1 and 2 examples: each file draws its own pointers.", if_ours(_INTERVALS)),
+_SHOTS: Final = _define(
+    "mate_table9",
+    [
+        partial(_chance, keys=[accuracy(task, setting=name) for task in CROSSMODAL for name in SETTINGS[:3]]),
+        _SHOTS_RUNS,
+        *_published_rows(9, Key()),
+        _SHOTS_MODELS,
+    ],
 )
-
-
-_TASKS: Final = {"img2txt": "Img2Txt", "txt2img": "Txt2Img", "img2img": "Img2Img", "txt2txt": "Txt2Txt"}
-_COORDS_SECTION: Final = "Section 6.2"
-
-
-def _extra_tables(results: Results, best: Results, notes: Sequence[str]) -> list[Table]:
-    """Lay out the tables for which there is any number of ours; `best` has each model's in its best setting."""
-    coords = replace(_COORDS, notes=(*_COORDS.notes, *notes))
-    tables = (_READING.lay_out(results), coords.lay_out(best), _SHOWING.lay_out(results), _POINTERS.lay_out(best))
-    return with_our_rows(tables)
 
 
 def _with_setting(view: View) -> str:
     return f"{view.key.model}, {view.key.setting}"
 
 
-def _value(number: TableValue | None) -> TableCell:
-    return number and number.value
-
-
-def _share_without_like(view: View) -> TableCell:
-    keys = (Key("alone_of_its_overlap", "crossmodal", category=f"overlap={name}") for name in ("2", "1", "0"))
-    parts = [number for key in keys if (number := view.find(key))]
-    n = sum(part.n or 0 for part in parts)
-    return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
-
-
-def _at_pointer(view: View, target: str) -> TableCell:
-    return view.value(Key(category=f"{view.key.category} target={target}"))
-
-
-_READING: Final = TableDef(
-    id="mate_reading",
-    title="MATE: parsing of answers",
-    columns={
-        "Strict": Shown(Key("exact_match"), _value),
-        "Lenient": Shown(Key("exact_match_lenient"), _value),
-        "JSON read": Shown(Key("format_ok"), _value),
-        "Failures as wrong": Shown(Key("exact_match_failures_wrong"), _value),
-        "Failed": Shown(Key("errors"), count_of),
-        "No JSON": Shown(Key("no_json_count"), count_of),
-        "Cut": Shown(Key("truncated_count"), count_of),
-        "Answers": Shown(Key("exact_match"), lambda number: number and number.n),
-    },
-    rows=[Rows(head, [Key("", task, EACH_SETTING)], label=_with_setting) for task, head in _TASKS.items()],
-    style="percent1",
-    notes=(
-        (
-            "Strict is the benchmark's own parser and the headline. Lenient accepts other quotes, spacing, case, a"
-            " missing brace and other last digits of a number; no other table uses it."
-        ),
-        "Failed requests are not in the denominator; the fourth column counts them as wrong.",
-    ),
+_READING: Final = _define(
+    "mate_reading", [Rows(head, [Key("", task, EACH_SETTING)], label=_with_setting) for task, head in _TASKS.items()]
 )
-_COORDS_COLUMNS: Final[Mapping[str, Key]] = {
-    "Right among all alike but for coordinates": Key("pct_correct_given_noncoord_match", category=COORDS_ONLY),
-    "Differs in more than coordinates": Key("pct_noncoord_mismatch", category=COORDS_ONLY),
-    "Nearer than its like": Key("pct_closer_than_average", category=COORDS_ONLY),
-}
 _COORDS_KEYS: Final = [Key("", "crossmodal", PAPER_SETTING)]
-# What is answered where only coordinates link the object.
-_COORDS: Final = TableDef(
-    id="mate_coords_only",
-    title="MATE section 6.2: answers where only coordinates link the object",
-    columns={
-        **_COORDS_COLUMNS,
-        "Without a like": _share_without_like,
-        "In scene, no object": Shown(Key("in_scene_without_object"), count_of),
-    },
-    rows=[
+_COORDS: Final = _define(
+    "mate_coords_only",
+    [
         Rows(
             keys=_COORDS_KEYS,
             sources=["published"],
-            table=_COORDS_SECTION,
+            table="Section 6.2",
             label=lambda view: f"{view.key.model}, published",
-            columns=[*_COORDS_COLUMNS.values(), None, None],
             show=_printed,
         ),
         Rows(keys=_COORDS_KEYS),
     ],
     show=with_interval,
-    style="percent1",
-    notes=(
-        (
-            "Nearer than its like: wrong answers that share at most two attributes with the target object and are"
-            " no farther from it than the mean of all objects that share as many. Ties count, and so do objects"
-            " without such a comparison; the next column has their share."
-        ),
-        (
-            "In scene, no object: wrong answers that some object has as text and none as a typed value, such as a"
-            " number in quotes; OSE counts them as in the scene, Figure 5 as no object."
-        ),
-    ),
 )
-# Accuracy with and without a solved example on the very object of the question.
-_SHOWING: Final = TableDef(
-    id="mate_shots",
-    title="MATE: accuracy where a solved example is about the target object",
-    columns={"It is": Key(category="shot_shows_target=true"), "It is not": Key(category="shot_shows_target=false")},
-    rows=[
+_SHOWING: Final = _define(
+    "mate_shots",
+    [
         Rows(_TASKS[task], [accuracy(task, setting=EACH_SETTING)], label=_with_setting)
         for task in ("txt2img", "txt2txt")
     ],
     show=with_interval,
-    style="percent1",
-    notes=("Such examples show the target attribute itself; they occur where the pointer is in the text.",),
 )
-_TARGET_COLUMNS: Final[Mapping[str, Column]] = {head: partial(_at_pointer, target=head) for head in HEADS.values()}
-_POINTERS: Final = TableDef(
-    id="mate_pointers",
-    title="MATE: accuracy by pointer (rows) and target attribute (columns)",
-    label_head="Pointer",
-    columns={**_TARGET_COLUMNS, "All": Shown(Key(), with_interval)},
-    rows=[
+_POINTERS: Final = _define(
+    "mate_pointers",
+    [
         Rows(
             keys=[accuracy(task, setting=PAPER_SETTING) for task in _TASKS],
             label=lambda view: f"{view.key.model}, {_TASKS[view.key.task]}",
@@ -366,6 +232,4 @@ _POINTERS: Final = TableDef(
             by_model=True,
         )
     ],
-    style="percent1",
-    heat=(0.0, 1.0),
 )

@@ -107,14 +107,7 @@ def _whole(view: View, key: Key) -> TableCell:
 _define: Final = partial(
     table_def,
     __package__,
-    functions={
-        "type": _type,
-        "inputs": _inputs,
-        "meteor": _meteor,
-        "whole": _whole,
-        "n": lambda number: number and number.n,
-        "value": lambda number: number and number.value,
-    },
+    functions={"type": _type, "inputs": _inputs, "meteor": _meteor, "whole": _whole},
 )
 _TABLE_4: Final = _define(
     "unpie_table4",
