@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from models.messages import Step
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.people.annotation import AnnotationForm
-from pipelines.benchmarks.prompt_templates import PromptTexts
+from pipelines.benchmarks.prompt_templates import PromptTexts, load_facts
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import (
     JudgeRequest,
@@ -266,3 +266,34 @@ class BenchmarkDefinition:
     def main_metrics(self) -> tuple[str, ...]:
         """The headline, and the metrics shown with it."""
         return self.headline, *self.secondary_metrics
+
+
+_FURTHER_PARTS: Final = ("similarity", "expected", "options", "permuted", "captions")
+
+
+def packaged_definition(package: str, parts: Any, **fields: Any) -> BenchmarkDefinition:
+    """Return the definition in `benchmark.yaml` of a benchmark's package.
+
+    The file has the definition's fields that are words and numbers, the `publication`, and under `parts` what is
+    imported on first use, as `module:attribute` of the package.
+
+    Args:
+        package: with the file, and with the modules of `PackageReporter`.
+        parts: source, prompter and grader, judge where it asks one, and by their names the further parts it has.
+        fields: further ones.
+    """
+    entry: dict[str, Any] = load_facts(package, "benchmark.yaml")
+    printed = entry.pop("publication")
+    judges = {(task, metric): name for task, by in printed.pop("judges", {}).items() for metric, name in by.items()}
+    return BenchmarkDefinition(
+        source=parts,
+        prompter=parts,
+        grader=parts,
+        judge=parts if hasattr(parts, "judge_request") else None,
+        reporter=PackageReporter(package),
+        publication=Publication(**printed, judges=judges),
+        **{name: getattr(parts, name) for name in _FURTHER_PARTS if hasattr(parts, name)},
+        **{name: lazy_part(f"{package}.{reference}") for name, reference in entry.pop("parts").items()},
+        **entry,
+        **fields,
+    )

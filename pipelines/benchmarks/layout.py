@@ -18,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.prompt_templates import load_yaml
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.results import Key, Results, Source, count_of, section, with_interval, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 
@@ -225,7 +225,7 @@ def table_def(
         notes: further ones, behind those of the file.
         fields: further ones, or other ones than in the file.
     """
-    entry: dict[str, Any] = {key: _frozen(value) for key, value in _entries(package)[name].items()}
+    entry: dict[str, Any] = dict(_entries(package)[name])
     heads = entry.pop("columns", {})
     pairs = heads.items() if isinstance(heads, Mapping) else [(h, None) if isinstance(h, str) else h for h in heads]
     callables = {**_SHOWN, **(functions or {})}
@@ -237,12 +237,8 @@ def table_def(
 
 @cache
 def _entries(package: str) -> Mapping[str, Mapping[str, Any]]:
-    entries: Mapping[str, Mapping[str, Any]] = load_yaml(package, "tables.yaml")
+    entries: Mapping[str, Mapping[str, Any]] = load_facts(package, "tables.yaml")
     return entries
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 _SHOWN: Final[Mapping[str, Show]] = {

@@ -20,6 +20,17 @@ def load_yaml(package: str, name: str) -> Any:
     return yaml.load(files(package).joinpath(name).read_bytes(), Loader=loader)  # noqa: S506 - both are safe
 
 
+def load_facts(package: str, name: str) -> Any:
+    """Read a data file of a benchmark's package, with tuples in place of lists."""
+    return _frozen(load_yaml(package, name))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
 def load_texts(package: str) -> Mapping[str, str]:
     """Read the wording of a benchmark's prompts by version: its package's `prompts.yaml`."""
     texts: Mapping[str, str] = load_yaml(package, "prompts.yaml")

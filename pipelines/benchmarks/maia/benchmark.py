@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from models.messages import logprobs_from_text
-from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
+from pipelines.benchmarks.base import PromptInput, packaged_definition
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, read_verdict_as_authors, unimodal_choice
-from pipelines.benchmarks.maia.facts import BLACK_FRAME, LEAVE_ONE_OUT
+from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT
 from pipelines.benchmarks.maia.letters import read_letter, read_letter_as_authors
 from pipelines.benchmarks.maia.prompts import (
     AUTHORS_SET,
@@ -29,7 +29,6 @@ from pipelines.benchmarks.records import (
     JudgeRequest,
     Notice,
     Prompt,
-    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -146,51 +145,9 @@ def _read_oevqa(row: Row) -> Reading:
     return Reading(answer=text, rule="text" if text else "empty", flags=tuple(flags), values=values)
 
 
-_PARTS: Final = _Maia()
-BENCHMARK: Final = BenchmarkDefinition(
-    name="maia",
-    version="2",
-    title="MAIA",
-    citation="arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment",
-    tasks={
-        "vsv": ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal"),
-        "oevqa": ("black-video", BLACK_FRAME, "1-frame", "32-frames", LEAVE_ONE_OUT),
-    },
-    explicit_settings=("unimodal", BLACK_FRAME),
-    ensemble_settings=("unimodal",),
-    people_settings=(LEAVE_ONE_OUT,),
-    derived_tasks={"aggregate": ("vsv", "oevqa")},
-    publication=Publication(
-        settings={"": "32-frames"},  # Table 4 names none
-        requests={"vsv": 19_200, "oevqa": 2_400},
-        joint={"best of 5 text models": "Unimodal"},
-        judges={("oevqa", "oevqa_accuracy"): "gpt-4o", ("aggregate", "agg_acc"): "gpt-4o"},
-        same_settings={"black-video": (BLACK_FRAME,)},
-        metrics={"rouge": "rouge1", "bleu": "bleu_shortest", "meteor": "meteor_wordnet", "cider": "cider_ptb"},
-        scorers={"bertscore": ("bertscore",)},
-    ),
-    headline="agg_acc",
-    headline_at=("aggregate", "32-frames"),
-    measure="Share of questions about clips of which a model judges all eight statement pairs rightly and whose "
-    "open answer is accepted too, in one setting. Higher is better.",
-    secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
+BENCHMARK: Final = packaged_definition(
+    __package__,
+    _Maia(),
     prompt_texts=PROMPT_TEXTS,
     prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}, "authors": AUTHORS_SET},
-    descriptive_values=("ts_at_a", "true_logprob", "false_logprob"),
-    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
-    source=_PARTS,
-    prompter=_PARTS,
-    grader=_PARTS,
-    reporter=PackageReporter(__package__),
-    judge=_PARTS,
-    judged_tasks=("oevqa",),
-    judged_metrics=("oevqa_accuracy", "agg_acc", "human_leave_one_out"),
-    similarity=_PARTS.similarity,
-    expected=_PARTS.expected,
-    options=_PARTS.options,
-    ensemble=lazy_part("pipelines.benchmarks.maia.metrics:reduce_unimodal"),
-    paired_metrics=lazy_part("pipelines.benchmarks.maia.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.maia.people:HUMAN_BASELINE"),
-    item_lists=lazy_part("pipelines.benchmarks.maia.item_lists:item_lists"),
-    annotation_form=lazy_part("pipelines.benchmarks.maia.people:annotation_form"),
 )

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from models.messages import Generation, Media, Step, blank, user
-from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
+from pipelines.benchmarks.base import PromptInput, packaged_definition
 from pipelines.benchmarks.mate.answers import gold_json, judge
 from pipelines.benchmarks.mate.error_analysis import Overlap, in_scene, overlap
 from pipelines.benchmarks.mate.prompts import PROMPT_VERSION, Wording, build_prompt
-from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row, question_of, shots_of
-from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, SHAPES, TASKS, UNIMODAL, linking, parse_scene
+from pipelines.benchmarks.mate.rows import COT, find_row, question_of, shots_of
+from pipelines.benchmarks.mate.scene import COLORS, CROSSMODAL, SHAPES, linking, parse_scene
 from pipelines.benchmarks.mate.source import PICTURE, WHITE, read_mate
-from pipelines.benchmarks.records import Notice, Prompt, Publication, RawSample, Reading, Rejection, Row, Sample, Source
+from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample, Source
 from pipelines.errors import DatasetError
 
 WHITE_PICTURE = blank("FFFFFF", 480, 320)  # stands for the data's own white picture where that is absent
@@ -113,42 +113,4 @@ def _overlap_values(result: Overlap) -> dict[str, float]:
     return values
 
 
-_PARTS: Final = _Mate()
-BENCHMARK: Final = BenchmarkDefinition(
-    name="mate",
-    version="1",
-    title="MATE",
-    citation="arXiv 2503.03854; huggingface.co/datasets/HiTZ/MATE",
-    tasks={"img2txt": SETTINGS, "txt2img": SETTINGS, "img2img": SETTINGS[:3], "txt2txt": SETTINGS[:3]},
-    derived_tasks={"crossmodal": CROSSMODAL, "unimodal": UNIMODAL},
-    publication=Publication(
-        settings={"": "2-shot"},  # people and chance
-        requests=dict.fromkeys(TASKS, 2_750),
-        foreign_items={"generated": "generated scenes"},
-        other_prompts=(_BUILT, *_BLACK.values()),
-        averaged={"random, mean of 10 runs": "Random"},
-    ),
-    headline="exact_match",
-    headline_at=("crossmodal", "2-shot"),
-    measure="Share of questions about a scene of objects whose answer equals the expected one, read strictly. "
-    "Higher is better.",
-    secondary_metrics=("ose",),
-    lower_is_better=("ose",),
-    descriptive_values=("overlap", "closer", "closer_alone", "closer_depth", "closer_horizontal"),
-    prompt_texts={_AS_DISTRIBUTED: "{input_str}", _BUILT: "{prompt}", _PAPER: "{prompt}"}
-    | {_BLACK[_AS_DISTRIBUTED]: "{input_str}", _BLACK[_BUILT]: "{prompt}"},
-    prompt_sets={"paper": {_BUILT: _PAPER}, "black": _BLACK},
-    source=_PARTS,
-    prompter=_PARTS,
-    grader=_PARTS,
-    expected=_PARTS.expected,
-    reporter=PackageReporter(__package__),
-    ensemble=lazy_part("pipelines.benchmarks.mate.people:mean_of_runs"),
-    is_ensemble_member=lazy_part("pipelines.benchmarks.mate.people:is_run"),
-    ensemble_replaces_members=True,
-    predictions_reader=lazy_part("pipelines.benchmarks.mate.people:READER"),
-    paired_metrics=lazy_part("pipelines.benchmarks.mate.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.mate.people:HUMAN_BASELINE"),
-    item_lists=lazy_part("pipelines.benchmarks.mate.error_analysis:item_lists"),
-    annotation_form=lazy_part("pipelines.benchmarks.mate.people:annotation_form"),
-)
+BENCHMARK: Final = packaged_definition(__package__, _Mate())

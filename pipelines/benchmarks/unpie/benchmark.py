@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import Final, Literal, cast
 
 from models.messages import Generation, Step, user
-from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
+from pipelines.benchmarks.base import PromptInput, packaged_definition
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,
     Notice,
     Prompt,
-    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -37,7 +36,6 @@ from pipelines.benchmarks.unpie.answers import (
     verdict,
 )
 from pipelines.benchmarks.unpie.column_map import MAP_NAMES
-from pipelines.benchmarks.unpie.facts import ALL
 from pipelines.benchmarks.unpie.prompts import (
     JUDGE,
     PROMPT_SETS,
@@ -225,49 +223,6 @@ def _wordnet() -> Synonyms | None:
     return find_wordnet()
 
 
-_PARTS: Final = _Unpie()
-BENCHMARK: Final = BenchmarkDefinition(
-    name="unpie",
-    version="1",
-    title="UNPIE",
-    citation="arXiv 2410.01023; huggingface.co/datasets/jiwan-chung/VisualPun_UNPIE",
-    tasks={
-        "grounding": ("lm", "sm", "vlm"),
-        "disambiguation": ("sm", "vlm"),
-        "reconstruction": ("lm", "sm", "vlm"),
-    },
-    publication=Publication(
-        settings={"": "vlm"},  # chance
-        requests={"grounding": 1_000, "disambiguation": 6_000, "reconstruction": 6_000},
-        judges={("reconstruction", metric): "gpt-4-0613" for metric in ("correct_pct", "delta_vs_lm")},
-        captioners={"sm": "blip2-opt-2.7b"},
-        scorers={"accuracy": ("bertscore",)},
-        unnamed_scorers=("bleu4", "meteor"),
-    ),
-    headline="exact_match",
-    headline_at=("grounding", "vlm"),
-    measure="Share of sentences whose punning phrase a model names exactly, apart from case and punctuation. "
-    "Higher is better.",
-    secondary_metrics=("accuracy", "correct_pct"),
-    prompt_texts=PROMPT_TEXTS,
-    whole_category=ALL,
-    prompt_sets=PROMPT_SETS,
-    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
-    content_field="content_sha",
-    column_map_names=MAP_NAMES,
-    source=_PARTS,
-    prompter=_PARTS,
-    grader=_PARTS,
-    reporter=PackageReporter(__package__),
-    judge=_PARTS,
-    judged_tasks=("reconstruction",),
-    judged_metrics=("correct_pct",),
-    descriptive_values=("gpteval", "human"),
-    similarity=_PARTS.similarity,
-    expected=_PARTS.expected,
-    captions=_PARTS.captions,
-    captioned_settings=("sm",),
-    paired_metrics=lazy_part("pipelines.benchmarks.unpie.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.unpie.people.human:HUMAN_BASELINE"),
-    annotation_form=lazy_part("pipelines.benchmarks.unpie.people.annotation:annotation_form"),
+BENCHMARK: Final = packaged_definition(
+    __package__, _Unpie(), prompt_texts=PROMPT_TEXTS, prompt_sets=PROMPT_SETS, column_map_names=MAP_NAMES
 )

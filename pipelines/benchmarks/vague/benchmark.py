@@ -14,12 +14,11 @@ from dataclasses import replace
 from typing import Final
 
 from models.messages import Generation, Step
-from pipelines.benchmarks.base import BenchmarkDefinition, PackageReporter, PromptInput, lazy_part
+from pipelines.benchmarks.base import PromptInput, packaged_definition
 from pipelines.benchmarks.records import (
     MediaFile,
     Notice,
     Prompt,
-    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -34,8 +33,6 @@ from pipelines.benchmarks.vague.facts import (
     HUMAN_APPROXIMATE,
     HUMAN_ITEMS,
     HUMAN_LISTED,
-    SETTINGS,
-    SIZES,
     SUBSETS,
 )
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
@@ -232,37 +229,4 @@ def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
     )
 
 
-_PARTS: Final = _Vague()
-BENCHMARK: Final = BenchmarkDefinition(
-    name="vague",
-    version="1",
-    title="VAGUE",
-    citation="arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0",
-    tasks={"mcq": (*SETTINGS, CAPTIONED), "freeform": SETTINGS},
-    explicit_settings=(CAPTIONED,),
-    publication=Publication(
-        requests=dict.fromkeys(("mcq", "freeform"), SIZES[""]),
-        unnamed_scorers=("bert_f1", "bleu1"),
-    ),
-    headline="accuracy",
-    headline_at=("mcq", "vlm"),
-    measure="Share of ambiguous utterances for which a model chooses the meaning that the picture gives them, "
-    "out of four. Higher is better.",
-    secondary_metrics=("delta_vs_lm", "cot_delta", "caption_delta", "bleu1", "bert_f1"),
-    prompt_texts=PROMPT_TEXTS,
-    default_scorers={"bertscore": "roberta-large:17"},
-    source=_PARTS,
-    prompter=_PARTS,
-    grader=_PARTS,
-    reporter=PackageReporter(__package__),
-    similarity=_PARTS.similarity,
-    expected=_PARTS.expected,
-    options=_PARTS.options,
-    permuted=_PARTS.permuted,
-    captions=_PARTS.captions,
-    captioned_settings=(CAPTIONED,),
-    paired_metrics=lazy_part("pipelines.benchmarks.vague.metrics:paired_metrics"),
-    human=lazy_part("pipelines.benchmarks.vague.people.human:HUMAN_BASELINE"),
-    item_lists=lazy_part("pipelines.benchmarks.vague.item_lists:item_lists"),
-    annotation_form=lazy_part("pipelines.benchmarks.vague.people.annotation:annotation_form"),
-)
+BENCHMARK: Final = packaged_definition(__package__, _Vague(), prompt_texts=PROMPT_TEXTS)

@@ -15,12 +15,6 @@ ROBUST: Final = "_robust"  # ending of the values and metrics of the second pars
 SETTINGS: Final = ("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only")  # in the order of tables
 TUNED_FOR: Final = ("label-only fine-tuning", "label + explanation multi-task fine-tuning")
 """Settings of the paper's appendix J."""
-PUBLISHED_SETTINGS: Final[Mapping[str, str]] = {
-    "fine-tuned": "zero-shot",
-    "fine-tuned (-Image)": "no-image",
-    **dict(zip(TUNED_FOR, ("label-only", "zero-shot"), strict=True)),
-}
-"""Setting of a fine-tuned checkpoint as published -> ours with the same requests."""
 LABELS: Final[Mapping[str, int]] = {"entailment": 1, "contradiction": 0}
 LENGTH_BINS: Final[Mapping[str, tuple[int, int]]] = {"caption": (20, 12), "explanation": (100, 10)}
 """Text -> width of a bin in characters, number of bins; the last one has no upper end."""

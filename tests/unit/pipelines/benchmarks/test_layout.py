@@ -152,20 +152,25 @@ def test_words_of_a_table_come_from_the_packages_file(monkeypatch: pytest.Monkey
         },
         "groups": [["", 1], ["Others", 2]],
         "better": ["higher", "", ""],
-        "notes": ["first"],
+        "notes": ["first", {"if_ours": ["of ours"]}, {"if_published": ["of the paper"]}, {"call": "rows"}],
     }
     files = {"t": entry, "heads": {"title": "H", "columns": ["Accuracy"]}}
-    monkeypatch.setattr("pipelines.benchmarks.layout.load_yaml", lambda _package, _name: files)
-    table = table_def(
+    monkeypatch.setattr("pipelines.benchmarks.prompt_templates.load_yaml", lambda _package, _name: files)
+    definition = table_def(
         "package of this test",
         "t",
         [Rows(keys=[Key("", "choice", "two")], models=["x"])],
-        functions={"setting": lambda view, key: f"{view.key.setting}, {key.category}"},
+        functions={
+            "setting": lambda view, key: f"{view.key.setting}, {key.category}",
+            "rows": lambda _results, rows: [f"{len(rows)} row"],
+        },
         notes=["second"],
         style="percent1",
-    ).lay_out(RESULTS)
+    )
+    assert "of the paper" not in definition.lay_out(RESULTS.without_published()).notes
+    table = definition.lay_out(RESULTS)
     assert cells(table) == [("x", (TableValue(value=0.75, delta=0.25), 3, "two, c"))]
     assert (table.id, table.groups, table.better) == ("t", (("", 1), ("Others", 2)), ("higher", "", ""))
-    assert (table.style, table.notes) == ("percent1", ("first", "second"))
+    assert (table.style, table.notes) == ("percent1", ("first", "of ours", "of the paper", "1 row", "second"))
     rows = table_def("package of this test", "heads", [lambda _results: [TableRow(label="r", cells=(1.0,))]])
     assert cells(rows.lay_out(RESULTS)) == [("r", (1.0,))]

@@ -7,7 +7,6 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.published import load_dataset_facts, load_published, parse_published
-from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS
 from tests.support.published_frames import COLUMNS, dataset_facts, doubtful, published, published_benchmarks
 
 ROWS = {"maia": 798, "vague": 803, "vflute": 83, "mate": 416, "unpie": 494}
@@ -22,7 +21,10 @@ TASKS = {
 SETTINGS = {
     "maia": {"black-video", "1-frame", "32-frames", "unimodal"},
     "vague": {"lm", "sm", "vlm", "sm-cot", "vlm-cot"},
-    "vflute": {"zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only", *PUBLISHED_SETTINGS},
+    "vflute": {
+        *("zero-shot", "5-shot", "10-shot", "scene-graph", "no-image", "label-only"),
+        *filter(None, benchmark("vflute").publication.settings),
+    },
     "mate": {"0-shot", "1-shot", "2-shot", "2-shot-cot"},
     "unpie": {"lm", "sm", "vlm"},
 }

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.vflute.facts import PUBLISHED_SETTINGS, SETTINGS, SUBSETS
+from pipelines.benchmarks.vflute.facts import SETTINGS, SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
 from pipelines.metrics.f1 import all_entailment_f1, chance_f1, koehn_p
 from tests.support.f1_oracle import drawn_macro_f1, f1_at_k, macro_f1
@@ -146,7 +147,8 @@ def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     ours = {(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics}
     printed = published("vflute")
     printed = printed[printed["setting"].ne("") & ~printed["metric"].isin(["adequacy", "preference"])]
-    printed = printed.assign(setting=[PUBLISHED_SETTINGS.get(name, name) for name in printed["setting"]])
+    of_ours = benchmark("vflute").publication.settings
+    printed = printed.assign(setting=[of_ours.get(name, name) for name in printed["setting"]])
     keys = printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
     assert {tuple(key) for key in keys} <= ours
     names = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
