@@ -9,11 +9,13 @@ import csv
 import io
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample, person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
@@ -81,6 +83,19 @@ class HumanKind:
             if row[column] not in (*values, last):
                 raise ValueError(f"{column} is {row[column]!r}, expected {', '.join(values)} or {last}")
         return row
+
+
+def human_kind(package: str, name: str, **fields: Any) -> HumanKind:
+    """Return a kind of file of a package's `people.yaml`, which has the fields of `HumanKind` that are words.
+
+    There `sample` names the column with the sample's id, and texts of `answer` have places for columns.
+    """
+    entry: dict[str, Any] = load_facts(package, "people.yaml")["kinds"][name]
+    if "sample" in entry:
+        entry["sample"] = itemgetter(entry["sample"])
+    if answer := entry.pop("answer", None):
+        fields = {"answer": lambda row: {name: text.format_map(row) for name, text in answer.items()}, **fields}
+    return HumanKind(name=name, **entry, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

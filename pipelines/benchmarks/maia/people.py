@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
     HumanInputs,
-    HumanKind,
     HumanLevel,
     HumanRow,
     OutputKey,
     csv_text,
+    human_kind,
     human_prediction,
 )
 from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
@@ -82,39 +89,7 @@ def judge_kappa(text: str) -> Metric:
     )
 
 
-_ANSWERS: Final = HumanKind(
-    name="answers",
-    columns=("question_id", "annotator", "answer"),
-    about="A person's own words on an open question, such as video7/Incertezza_B; judged like a model's.",
-    item=("question_id",),
-    sample=lambda row: row["question_id"],
-    sample_noun="question",
-    answer=lambda row: {"task": "oevqa", "setting": _SETTING, "output": row["answer"]},
-)
-_LETTERS: Final = HumanKind(
-    name="letters",
-    columns=("pair_id", "annotator", "letter"),
-    about=(
-        "A person's choice, A or B, between two statements in the order drawn for the sweep's seed; the pair is"
-        " the question and a number, such as video7/Incertezza_B/3."
-    ),
-    item=("pair_id",),
-    read=_pair,
-    sample=lambda row: row["question"],
-    sample_noun="question",
-    answer=lambda row: {"task": "vsv", "setting": _SETTING, "variant": row["index"], "output": row["letter"]},
-)
-_RATINGS: Final = HumanKind(
-    name="ratings",
-    columns=("item_id", "rater", "correct"),
-    about="A rater's 0 or 1 on an answer; the judge is a rater among others, all rate every item.",
-    item=("item_id",),
-    person="rater",
-    values={"correct": ("0", "1")},
-    check_whole=judge_kappa,
-    label=_rated_output,
-    label_column="correct",
-)
+_RATINGS: Final = human_kind(__package__, "ratings", check_whole=judge_kappa, label=_rated_output)
 
 
 class MaiaHumanBaseline(FileBaseline):
@@ -122,7 +97,7 @@ class MaiaHumanBaseline(FileBaseline):
 
     name = "maia"
     title = "MAIA"
-    kinds = (_ANSWERS, _LETTERS, _RATINGS)
+    kinds = (human_kind(__package__, "answers"), human_kind(__package__, "letters", read=_pair), _RATINGS)
     pseudo_people = (OF_PEOPLE.model,)
     agreement_headings: ClassVar = {"vsv": "Statements"}
     measures: ClassVar = {STATEMENTS: "correct", OEVQA: "accepted"}
@@ -257,14 +232,7 @@ def _as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
     """Return a form with one item per open answer; its answers are `ratings`, which the judge joins as a rater."""
-    return AnnotationForm(
-        kind="ratings",
-        annotator="rater",
-        title="MAIA: is the open answer correct?",
-        instructions=("Correct is what agrees in meaning with at least one reference; the words do not matter.",),
-        items=[_item(row) for row in rows if row.task == "oevqa"],
-        default_strata=("category", "setting"),
-    )
+    return packaged_form(__package__, [_item(row) for row in rows if row.task == "oevqa"])
 
 
 def _item(row: Row) -> AnnotationItem:

@@ -15,13 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text
+from pipelines.benchmarks.human import HumanInputs, HumanLevel, HumanRow, csv_text, human_kind
 from pipelines.benchmarks.mate.metrics import KINDS, reduce_scores
 from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task, parse_scene
 from pipelines.benchmarks.mate.source import PICTURE
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import (
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics, paired_metrics, shared_rows
 from pipelines.benchmarks.records import Metric, Row, Sample, is_person, person, person_name
@@ -123,19 +129,10 @@ def _in_our_names(row: HumanRow) -> HumanRow:
     return {**row, "task": canonical_task(row["task"])}
 
 
-_PREDICTIONS: Final = HumanKind(
-    name="predictions",
-    columns=("example_id", "task", "setting", "evaluator", "prediction"),
-    about=(
-        "A person's answer to the question of a scene in a task and setting, bare or as the JSON object that "
-        "the question demands. The authors' `predictions/<file>_human.jsonl` is read as it is."
-    ),
-    item=("example_id", "task", "setting"),
-    person="evaluator",
-    may_be_empty=("prediction",),
-    values={"setting": SETTINGS},
+_PREDICTIONS: Final = human_kind(
+    __package__,
+    "predictions",
     read=_in_our_names,
-    sample=lambda row: row["example_id"],
     answer=lambda row: {"task": row["task"], "setting": row["setting"], "output": typed_answer(row["prediction"])},
 )
 
@@ -240,19 +237,9 @@ def mean_of_runs(frames: Mapping[str, pd.DataFrame], samples: Mapping[str, Sampl
 
 def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
     """Return a form with one item per question; its answers are `predictions`, bare or as a JSON object."""
-    return AnnotationForm(
-        kind="predictions",
-        annotator="evaluator",
-        title="MATE: which object, and what is it like?",
-        instructions=(
-            "Read the text, look at the picture where there is one, and type the answer to the last question.",
-            "The bare value is enough, such as red, Object_3, 0.35 or [1.5, -0.2, 0.7]; numbers as in the text.",
-        ),
-        items=[
-            _item(sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT
-        ],  # with steps the questions are those of two examples
-        default_strata=("task", "objects"),
-    )
+    # With steps the questions are those of two examples.
+    asked = ((sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT)
+    return packaged_form(__package__, [_item(sample, row) for sample, row in asked])
 
 
 def _item(sample: Sample, row: Mapping[str, Any]) -> AnnotationItem:

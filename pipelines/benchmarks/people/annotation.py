@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import MediaRef
 
 YES_NO: Final = (("1", "Yes"), ("0", "No"))
@@ -52,3 +53,9 @@ class AnnotationForm:
     items: Sequence[AnnotationItem]
     default_strata: Sequence[str]
     preferred: str = ""  # column that is 1 for the best part of an item and else 0, where that is asked
+
+
+def packaged_form(package: str, items: Sequence[AnnotationItem]) -> AnnotationForm:
+    """Return the form of a package, whose words are in its `people.yaml`."""
+    words: dict[str, Any] = load_facts(package, "people.yaml")["form"]
+    return AnnotationForm(items=items, **words)

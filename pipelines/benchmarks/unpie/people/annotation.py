@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
@@ -18,14 +25,7 @@ _QUESTIONS: Final = {
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
     """Return a form with one item per output of `disambiguation` and `reconstruction`; its answers are `labels`."""
-    return AnnotationForm(
-        kind="labels",
-        annotator="annotator",
-        title="UNPIE: match or no match?",
-        instructions=("Judge the meaning of the candidate, not its style.",),
-        items=[_item(row) for row in rows if row.task in _QUESTIONS],
-        default_strata=("task", "language"),
-    )
+    return packaged_form(__package__, [_item(row) for row in rows if row.task in _QUESTIONS])
 
 
 def _item(row: Row) -> AnnotationItem:

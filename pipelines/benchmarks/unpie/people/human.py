@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from pipelines.benchmarks.human import HumanKind, HumanLevel, HumanRow, OutputKey
+from pipelines.benchmarks.human import HumanLevel, HumanRow, OutputKey, human_kind
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics
 from pipelines.benchmarks.records import Metric
@@ -65,38 +65,8 @@ class UnpieHumanBaseline(FileBaseline):
     title = "UNPIE"
     label_kind = "labels"
     kinds = (
-        HumanKind(
-            name="labels",
-            columns=("sample_id", "variant", "model", "setting", "human"),
-            optional=("task", "annotator"),
-            about=(
-                "A person's 0 or 1 on one output of a model: the right translation (task disambiguation), or the same"
-                " pun (task reconstruction). The column task may be left out where the setting is lm, the column"
-                " annotator where one person labels."
-            ),
-            item=("task", "setting", "sample_id", "variant", "model"),
-            values={"human": ("0", "1")},
-            read=_label,
-            sample=lambda row: row["sample_id"],
-            label=_output_key,
-            label_column="human",
-        ),
-        HumanKind(
-            name="answers",
-            columns=("sample_id", "task", "variant", "annotator", "answer"),
-            about="A person's own answer to a task with its picture, scored like a model's.",
-            item=("sample_id", "task", "variant"),
-            may_be_empty=("variant",),
-            values={"task": tuple(_TABLES)},
-            read=_answer,
-            sample=lambda row: row["sample_id"],
-            answer=lambda row: {
-                "task": row["task"],
-                "setting": _SETTING,
-                "variant": row["variant"],
-                "output": row["answer"],
-            },
-        ),
+        human_kind(__package__, "labels", read=_label, label=_output_key),
+        human_kind(__package__, "answers", read=_answer),
     )
     agreement_headings: ClassVar = {"grounding": "Grounding"}  # no two free translations are equal
     measures: ClassVar = _MEASURES

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import (
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.vague.prompts import readings_by_letter
 
 
 def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
     """Return a form with one item per sample; its answers are `choices`."""
-    return AnnotationForm(
-        kind="choices",
-        annotator="annotator",
-        title="VAGUE: what does the speaker want?",
-        instructions=("The speaker, who is not in the picture, says this to somebody in it. Choose what is meant.",),
-        items=[_item(sample) for sample in samples],
-        default_strata=("subset",),
-    )
+    return packaged_form(__package__, [_item(sample) for sample in samples])
 
 
 def _item(sample: Sample) -> AnnotationItem:

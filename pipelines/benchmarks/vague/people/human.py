@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from pipelines.benchmarks.human import HumanKind, HumanLevel
+from pipelines.benchmarks.human import HumanLevel, human_kind
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vague.facts import ERRORS, HUMAN, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
-from pipelines.benchmarks.vague.prompts import LETTERS
 
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture
@@ -20,18 +19,7 @@ class VagueHumanBaseline(FileBaseline):
 
     name = "vague"
     title = "VAGUE"
-    kinds = (
-        HumanKind(
-            name="choices",
-            columns=("image_name", "annotator", "letter"),
-            about="A person's choice, A to D, among the readings of an item in the order as distributed.",
-            item=("image_name",),
-            values={"letter": LETTERS},
-            sample=lambda row: row["image_name"],
-            sample_noun="item",
-            answer=lambda row: {"task": _TASK, "setting": _SETTING, "output": row["letter"]},
-        ),
-    )
+    kinds = (human_kind(__package__, "choices"),)
     agreement_headings: ClassVar = {_TASK: "Choices"}
     measures: ClassVar = {_ACCURACY: "correct"}
     compared_settings = SETTINGS

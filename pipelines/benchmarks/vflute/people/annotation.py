@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.people.annotation import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.vflute.answers import parse_as_authors
 
@@ -23,18 +30,7 @@ def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> Annot
     for row in rows:
         if row.setting != "label-only":
             by_sample.setdefault(row.sample.sample_id, []).append(row)
-    return AnnotationForm(
-        kind="judgements",
-        annotator="annotator",
-        title="V-FLUTE: are the explanations adequate?",
-        instructions=(
-            "An adequate explanation tells correctly and completely why the picture entails or contradicts it.",
-            "Systems are not named, and their order changes from item to item.",
-        ),
-        items=[_item(rows) for rows in by_sample.values()],
-        default_strata=("subset", "label"),
-        preferred="preferred",
-    )
+    return packaged_form(__package__, [_item(rows) for rows in by_sample.values()])
 
 
 def _item(rows: Sequence[Row]) -> AnnotationItem:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanKind, HumanLevel, Reduce, gap_metric, human_metric
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanLevel, Reduce, gap_metric, human_kind, human_metric
 from pipelines.benchmarks.metrics_kernel.definitions import mean_of, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.people.baseline import FileBaseline
@@ -39,19 +39,7 @@ class VfluteHumanBaseline(FileBaseline):
 
     name = "vflute"
     title = "V-FLUTE"
-    kinds = (
-        HumanKind(
-            name="labels",
-            columns=("id", "annotator", "label"),
-            about="A person's label of a row: entailment or contradiction.",
-            item=("id",),
-            values={"label": tuple(LABELS)},
-            sample=lambda row: row["id"],
-            sample_noun="row",
-            answer=lambda row: {"task": TASK, "setting": "label-only", "output": row["label"]},
-        ),
-        JUDGEMENTS,
-    )
+    kinds = (human_kind(__package__, "labels"), JUDGEMENTS)
     agreement_headings: ClassVar = {TASK: "Labels"}
     people_columns: ClassVar = {"F1@0": Key(_F1, TASK), "Accuracy": Key("accuracy", TASK)}
     people_settings = SETTINGS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.human import HumanKind, HumanRow
+from pipelines.benchmarks.human import HumanRow, human_kind
 from pipelines.benchmarks.layout import table_def
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
@@ -146,22 +146,7 @@ def _judgement(row: HumanRow) -> HumanRow:
     return row
 
 
-JUDGEMENTS: Final = HumanKind(
-    name="judgements",
-    columns=("id", "system", "annotator", "adequate", "error_type", "preferred"),
-    about=(
-        "A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
-        " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge"
-        " every explanation. The system is a model's name, or model/setting."
-    ),
-    item=("id", "system"),
-    may_be_empty=("error_type",),
-    values={"adequate": ("0", "1"), "preferred": ("0", "1")},
-    read=_judgement,
-    sample=lambda row: row["id"],
-    sample_noun="row",
-    check_whole=parse_study,
-)
+JUDGEMENTS: Final = human_kind(__package__, "judgements", read=_judgement, check_whole=parse_study)
 
 
 def study_tables(study: Study) -> list[Table]:
