@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pipelines.errors import SourceError
@@ -98,3 +98,9 @@ def _fitting(file: pq.ParquetFile, groups: Sequence[int]) -> int:
     """
     sizes = (int(file.metadata.row_group(group).total_byte_size) for group in groups)
     return max(1, _AT_ONCE // max([1, *sizes]))
+
+
+def picture_bytes(cell: Any) -> bytes:
+    """Return the bytes of a picture's cell, alone or as `{"bytes": ..}`; b"" where it is empty."""
+    content = cell.get("bytes") if isinstance(cell, Mapping) else cell
+    return content if isinstance(content, bytes) else b""

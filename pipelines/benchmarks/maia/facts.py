@@ -8,27 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from pipelines.benchmarks.layout import coverage_notes
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import person
 from pipelines.benchmarks.results import Key, Results
 
 POOL_SIZE: Final = 8  # statement pairs of a question, and human answers to it
 FULL_SET: Final = 2400  # questions behind the published numbers
 
-COLUMN_OF_CATEGORY: Final = {
-    "CausaleEsplicita": "Causal",
-    "CausaleImplicita": "Causal",
-    "Controfattuale": "Counterfactual",
-    "OutofScope": "Out-of-Scope",
-    "Pianificazione": "Planning",
-    "Sentiment": "Sentiment",
-    "Incertezza": "Uncertainty",
-    "ImplicitoParziale": "Implicit-Partial",
-    "ImplicitoTot": "Implicit-Total",
-    "SpazialeParziale": "Spatial-Partial",
-    "SpazialeTotale": "Spatial-Total",
-    "TemporaleDurata": "Temporal-Duration",
-    "TemporaleParziale": "Temporal-Partial",
-}
+COLUMN_OF_CATEGORY: Final[Mapping[str, str]] = load_facts(__package__, "facts.yaml")["columns"]
 COLUMNS: Final = tuple(dict.fromkeys(COLUMN_OF_CATEGORY.values()))  # in the order of the paper's tables
 CATEGORY_HEADS: Final = tuple(name if name == "Out-of-Scope" else name.replace("-", " ") for name in COLUMNS)
 CATEGORIES: Final = {

@@ -7,25 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
 from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT, POOL_SIZE
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Sample
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_BOTH_TASKS: Final = "Column {0} of the table of questions by correct pool and accepted open answer."
-_WRONG_SHARE: Final = "The column {0} of Table 2 is one minus their share of the questions of the category."
-_LISTS: Final = {
-    "maia_pool_only": ("MAIA: all eight statements right, open answer wrong", _BOTH_TASKS.format("Pool only")),
-    "maia_judge_only": ("MAIA: open answer right, not all eight statements", _BOTH_TASKS.format("Open answer only")),
-    "maia_out_of_scope": (
-        "MAIA: wrong open answers about what the clip does not show",
-        _WRONG_SHARE.format("Out-of-Scope"),
-    ),
-    "maia_uncertainty": (
-        "MAIA: wrong open answers about what the clip leaves open",
-        _WRONG_SHARE.format("Uncertainty"),
-    ),
-}
+_LISTS: Final[Mapping[str, tuple[str, str]]] = load_facts(__package__, "facts.yaml")["lists"]
 
 
 def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:

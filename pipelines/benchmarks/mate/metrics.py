@@ -33,6 +33,7 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 )
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.intervals import FloatArray
 
@@ -40,30 +41,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COORDS_ONLY: Final = "3D coords only"
-HEADS: Final[Mapping[str, str]] = {
-    "color": "Color",
-    "shape": "Shape",
-    "name": "Name",
-    "3d_coords": "Coords",
-    "rotation": "Rotation",
-    "size": "Size",
-}
+_FACTS: Final[Mapping[str, Any]] = load_facts(__package__, "facts.yaml")
+HEADS: Final[Mapping[str, str]] = _FACTS["heads"]
 """Attributes as the paper's tables name them."""
-LINK_TYPES: Final = (
-    COORDS_ONLY,
-    "Shape",
-    "Material",
-    "Color",
-    "Size",
-    "Shape+Material",
-    "Shape+Size",
-    "Material+Color",
-    "Material+Size",
-    "Color+Size",
-    "Shape+Material+Size",
-    "Material+Color+Size",
-)
-"""Rows of the table by linking type; shape and color never meet, for one of them is always hidden."""
+LINK_TYPES: Final[tuple[str, ...]] = _FACTS["link_types"]
+"""Rows of the table by linking type."""
 
 
 def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:

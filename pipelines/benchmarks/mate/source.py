@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, MateRow, derived_rows, read_row, row_id
 from pipelines.benchmarks.mate.scene import CROSSMODAL, FILE_KINDS, TASKS, Scene
-from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import (
+    MAX_PICTURE_BYTES,
+    MAX_TEXT_BYTES,
+    open_parquet,
+    parquet_rows,
+    picture_bytes,
+)
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.errors import SourceError
 
@@ -290,7 +296,7 @@ def _with_pictures(
         waiting = {name for name in names if collection.scenes[name].pictured}
         for path in paths:
             for _, raw in _records(source, path, with_picture=True) if waiting else ():
-                name, content = raw["id"], _content(raw)
+                name, content = raw["id"], picture_bytes(raw.get("image"))
                 if name in waiting and content and not _is_text_only(raw):
                     waiting.remove(name)
                     picture = MediaFile(role=PICTURE, kind="image", path=f"{path}:{name}.png", content=content)
@@ -304,19 +310,13 @@ def _white(source: Source, paths: list[str]) -> MediaFile | None:
     """Return the first picture of a `txt2txt` row; it stands for all of them."""
     for path in paths:
         for _, raw in _records(source, path, with_picture=True):
-            if _is_text_only(raw) and (content := _content(raw)):
+            if _is_text_only(raw) and (content := picture_bytes(raw.get("image"))):
                 return MediaFile(role=WHITE, kind="image", path=f"{path}:{WHITE_NAME}", content=content)
     return None
 
 
 def _is_text_only(raw: Mapping[str, Any]) -> bool:
     return str(raw["task"]).strip() in ("txt2txt", "data2data")
-
-
-def _content(raw: Mapping[str, Any]) -> bytes | None:
-    picture = raw.get("image")
-    content = picture.get("bytes") if isinstance(picture, Mapping) else picture
-    return content if isinstance(content, bytes) and content else None
 
 
 def _records(source: Source, path: str, *, with_picture: bool) -> Iterator[tuple[str, dict[str, Any]]]:

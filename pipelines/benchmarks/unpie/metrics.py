@@ -30,9 +30,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, Bools, ScoredRows, aligned, coverage_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.unpie.agreement import agreement, translation_agreement
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.facts import ALL, KINDS
-from pipelines.benchmarks.unpie.people.agreement import agreement, translation_agreement
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 
 if TYPE_CHECKING:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
-from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import (
+    MAX_PICTURE_BYTES,
+    MAX_TEXT_BYTES,
+    open_parquet,
+    parquet_rows,
+    picture_bytes,
+)
 from pipelines.benchmarks.records import MediaFile, Rejection, Source
 from pipelines.benchmarks.vague.person_tags import Box
 from pipelines.benchmarks.validation import format_validation_error
@@ -108,7 +114,7 @@ class SourceFile:
         by_index = {item.index: item for item in selected}
         for index, row in _parquet_rows(open_parquet(self.content, self._uri), [_IMAGE], self._uri):
             if item := by_index.get(index):
-                content = _image_bytes(row[_IMAGE])
+                content = picture_bytes(row[_IMAGE])
                 path = f"{item.name}.{'jpg' if content.startswith(_JPEG_MAGIC) else 'png'}"
                 yield item, MediaFile(role="picture", kind="image", path=path, content=content)
 
@@ -235,9 +241,3 @@ def _parquet_file(source: Source, path: str) -> SourceFile:
 def _parquet_rows(parquet: ParquetFile, columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
     max_bytes = MAX_PICTURE_BYTES if _IMAGE in columns else MAX_TEXT_BYTES
     return enumerate(parquet_rows(parquet, columns, rows=_BATCH_ROWS, max_bytes=max_bytes, where=uri))
-
-
-def _image_bytes(cell: Any) -> bytes:
-    """Return the bytes of an image cell, b"" where it is empty."""
-    content = cell.get("bytes") if isinstance(cell, dict) else cell
-    return content if isinstance(content, bytes) else b""

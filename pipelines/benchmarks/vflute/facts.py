@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pipelines.benchmarks.layout import View, coverage_notes
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Key, Results
 
@@ -35,15 +36,8 @@ class Subset:
     figurative: str  # the figurative part: image, caption or both
 
 
-_METAPHOR: Final = (("metaphor", "simile"), "Metaphor/Simile")
-SUBSETS: Final = (
-    Subset("HAIVMET", "vismet", *_METAPHOR, "Generated illustration", "Image"),
-    Subset("IRFL (metaphor/simile)", "irfl", *_METAPHOR, "Photo", "Caption"),
-    Subset("IRFL (idiom)", "irfl", ("idiom",), "Idiom", "Photo", "Caption"),
-    Subset("MuSE", "muse", ("sarcasm",), "Sarcasm", "Social media image", "Caption"),
-    Subset("MemeCap", "memecap", ("humor",), "Humor", "Meme", "Image"),
-    Subset("NYCartoons", "nycartoons", ("humor",), "Humor", "Cartoon", "Image and caption"),
-)
+FACTS: Final[Mapping[str, Any]] = load_facts(__package__, "facts.yaml")
+SUBSETS: Final = tuple(Subset(**fields) for fields in FACTS["subsets"])
 GROUPS: Final = (*((subset.name, subset.category) for subset in SUBSETS), ("", ""))
 """Subset and category of each row of the paper's tables by subset, the whole last."""
 SOURCES: Final = tuple(dict.fromkeys(subset.source for subset in SUBSETS))

@@ -8,8 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, batches, open_parquet, parquet_rows
+from pipelines.benchmarks.parquet_source import (
+    MAX_PICTURE_BYTES,
+    MAX_TEXT_BYTES,
+    batches,
+    open_parquet,
+    parquet_rows,
+    picture_bytes,
+)
 from pipelines.benchmarks.records import Rejection, Source
+from pipelines.benchmarks.vflute.facts import FACTS
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
 
@@ -17,18 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-EXEMPLARS: Final[tuple[tuple[str, str], ...]] = (
-    ("vismet", "contradiction"),
-    ("irfl", "entailment"),
-    ("muse", "contradiction"),
-    ("memecap", "entailment"),
-    ("nycartoons", "entailment"),
-    ("vismet", "entailment"),
-    ("irfl", "contradiction"),
-    ("muse", "entailment"),
-    ("memecap", "contradiction"),
-    ("nycartoons", "entailment"),
-)
+EXEMPLARS: Final[tuple[tuple[str, str], ...]] = FACTS["exemplars"]
 """Source and label of each exemplar in prompt order; five shots are the first five."""
 
 _TEXT_COLUMNS: Final = ("claim", "label", "explanation", "phenomenon", "source_dataset")
@@ -211,8 +208,7 @@ def _row(fields: Mapping[str, Any], index: int, split: str, path: str) -> HubRow
     if isinstance(row, Rejection):
         return row
     image = fields.get("image")
-    content = image.get("bytes") if isinstance(image, Mapping) else image
-    if not isinstance(content, bytes) or not content:
+    if not (content := picture_bytes(image)):
         return Rejection(file=path, item=item, reason="the row has no picture")
     file_name = image.get("path") if isinstance(image, Mapping) else None
     file_name = file_name if isinstance(file_name, str) else ""

@@ -7,7 +7,7 @@ are in `tables.yaml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from statistics import mean, stdev
 from typing import Final
@@ -19,6 +19,7 @@ from pipelines.benchmarks.results import Key, Results, section, with_interval, w
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import (
     EXPLAINED,
+    FACTS,
     GROUPS,
     HUMAN,
     SETTINGS,
@@ -37,21 +38,7 @@ _F1: Final = tuple(map(Key, ("f1_at_0", "f1_at_53", "f1_at_60")))
 _JUDGED_ITEMS: Final = ("95 test instances", "")
 _JUDGEMENTS: Final = ("adequacy judgements", "")
 _PREDICTOR: Final = ("pr_auc", "average_precision", "max_f1", "threshold_at_max_f1", "threshold_balanced")
-_BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "": ("Random",),
-    "Fine-tuned": ("LLaVA-7B-VF", "LLaVA-7B-eViL", "LLaVA-7B-eViL+VF"),
-    "Open, off the shelf": ("LLaVA-ZS-7B", "LLaVA-ZS-34B"),
-    "API": ("Gemini-1.5-Pro", "Claude-3 Opus", "GPT-4"),
-}
 _BY_TEMPLATE: Final = ("accuracy_by_template", "f1_at_0_by_template")
-_TESTS: Final = (
-    ("LLaVA-7B-eViL+VF", "GPT-4, 5-shot", "< 0.03"),
-    ("LLaVA-7B-VF", "LLaVA-7B-VF \N{MINUS SIGN} Image", "< 0.002"),
-    ("Human, annotator 1", "LLaVA-7B-eViL+VF", "< 0.05"),
-    ("Human, annotator 2", "LLaVA-7B-eViL+VF", "< 0.07"),
-    ("Labels and explanations", "Labels only", "< 0.1"),
-)
-"""Better, worse, and p as printed."""
 _PERSON: Final = re.compile(r"p_(?P<person>.+)_is_better")
 _ALL_SETTINGS: Final = [Key("", TASK, setting) for setting in SETTINGS]
 
@@ -142,7 +129,7 @@ def _published_f1(table: str, heading: str = "", models: Collection[str] = ()) -
 _TABLE_4: Final = _define(
     "vflute_table4",
     [
-        *(_published_f1("Table 4", heading, models) for heading, models in _BLOCKS.items()),
+        *(_published_f1("Table 4", heading, models) for heading, models in FACTS["models"].items()),
         Rows("This sweep", [Key("", TASK, setting) for setting in EXPLAINED], label=entry_label),
     ],
     coverage=subset_notes,
@@ -257,7 +244,7 @@ _LABEL_ONLY: Final = _define(
 
 
 def _tests(results: Results) -> Iterator[TableRow]:
-    for better, worse, p in _TESTS:
+    for better, worse, p in FACTS["tests"]:
         origin: Origin = "human" if better.startswith("Human") else "published"
         yield TableRow(label=better, cells=(worse, p, None), origin=origin)
     for entry in our_entries(results):

@@ -13,15 +13,11 @@ from pipelines.benchmarks.people.annotation import (
     Question,
     packaged_form,
 )
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.vflute.answers import parse_as_authors
 
-_ERRORS: Final = (
-    ("hallucination", "Hallucination: it names what is not in the picture"),
-    ("unsound", "Unsound: its reasons do not support the label"),
-    ("incomplete", "Incomplete: it misses what matters"),
-    ("verbosity", "Verbosity: it says much more than is needed"),
-)
+_ERRORS: Final = tuple(load_facts(__package__, "people.yaml")["errors"].items())
 
 
 def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:

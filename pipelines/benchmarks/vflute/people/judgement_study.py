@@ -14,12 +14,13 @@ from typing import Any, Final
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.human import HumanRow, human_kind
 from pipelines.benchmarks.layout import table_def
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall
 
-ERRORS: Final = ("hallucination", "unsound", "incomplete", "verbosity")
+ERRORS: Final[tuple[str, ...]] = tuple(load_facts(__package__, "people.yaml")["errors"])
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _DEFINITIONS: Final = (
     "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both."

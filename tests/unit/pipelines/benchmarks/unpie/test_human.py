@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.people.comparison import agreement_table
-from pipelines.benchmarks.unpie.people.human import HUMAN_BASELINE as UNPIE
+from pipelines.benchmarks.unpie.people import HUMAN_BASELINE as UNPIE
 from tests.support import unpie_rows
 from tests.support.people_results import values
 from tests.support.unpie_rows import samples as puns

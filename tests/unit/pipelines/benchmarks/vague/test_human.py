@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.people.comparison import agreement_table, parsed_answers
-from pipelines.benchmarks.vague.people.human import HUMAN_BASELINE as VAGUE
+from pipelines.benchmarks.vague.people import HUMAN_BASELINE as VAGUE
 from tests.support import vague_rows
 from tests.support.people_results import values
 

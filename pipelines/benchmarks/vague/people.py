@@ -1,13 +1,23 @@
-"""Human baseline of VAGUE: the published one (one person, 400 unnamed items), and files with people's choices."""
+"""People's work on VAGUE: the published baseline (one person, 400 unnamed items), files of choices, and the form."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from pipelines.benchmarks.human import HumanLevel, human_kind
+from pipelines.benchmarks.people.annotation import (
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    Question,
+    packaged_form,
+)
 from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vague.facts import ERRORS, HUMAN, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
+from pipelines.benchmarks.vague.prompts import readings_by_letter
 
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture
@@ -55,3 +65,26 @@ class VagueHumanBaseline(FileBaseline):
 
 
 HUMAN_BASELINE: Final = VagueHumanBaseline()
+
+
+def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
+    """Return a form with one item per sample; its answers are `choices`."""
+    return packaged_form(__package__, [_item(sample) for sample in samples])
+
+
+def _item(sample: Sample) -> AnnotationItem:
+    readings = sorted(readings_by_letter(sample).items())
+    options = [(letter, f"{letter}: {reading}") for letter, reading in readings]
+    rating = sample.data.get("rating") or {}
+    return AnnotationItem(
+        item_id=sample.sample_id,
+        strata={"subset": sample.subset, "rating": f"{rating.get('direct', '')}/{rating.get('indirect', '')}"},
+        texts=(("The speaker says", str(sample.data["indirect"])),),
+        picture=sample.ref("picture"),
+        parts=(
+            AnnotationPart(
+                fields={"image_name": sample.sample_id},
+                questions=(Question(column="letter", label="The speaker's intention", options=options),),
+            ),
+        ),
+    )
