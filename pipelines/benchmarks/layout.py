@@ -207,7 +207,7 @@ def coverage_notes(sizes: Iterable[int], full: int, words: str) -> tuple[str, ..
 def table_def(
     package: str,
     name: str,
-    rows: Sequence[Rows | Fixed | Lines],
+    rows: Sequence[Rows | Fixed | Lines] = (),
     *,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     notes: Sequence[Note] = (),
@@ -218,7 +218,7 @@ def table_def(
     Args:
         package: with the file.
         name: id of the table.
-        rows: all rows; where a head of the file has no column, they bring its cells.
+        rows: all rows but those `printed` in the file; where a head of the file has no column, they bring its cells.
         functions: what the file's columns may name, by name: `show`, from a number to its cell, and `cell`, from the
             row's view and the key of the column; and its notes by `call`. `count` shows a number as a count, `value`
             without more, `n` its rows, `interval` with its interval.
@@ -228,6 +228,8 @@ def table_def(
     entry: dict[str, Any] = dict(_entries(package)[name])
     heads = entry.pop("columns", {})
     pairs = heads.items() if isinstance(heads, Mapping) else [(h, None) if isinstance(h, str) else h for h in heads]
+    if printed := entry.pop("printed", None):
+        rows = [Fixed({label: Key(**key) for label, key in printed.items()}, "published"), *rows]
     callables = {**_SHOWN, **(functions or {})}
     columns = [(head, _column(column, callables)) for head, column in pairs]
     of_file = (_note(note, callables) for note in entry.get("notes", ()))

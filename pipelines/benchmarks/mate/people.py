@@ -238,8 +238,8 @@ def mean_of_runs(frames: Mapping[str, pd.DataFrame], samples: Mapping[str, Sampl
 def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
     """Return a form with one item per question; its answers are `predictions`, bare or as a JSON object."""
     # With steps the questions are those of two examples.
-    asked = ((sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT)
-    return packaged_form(__package__, [_item(sample, row) for sample, row in asked])
+    questions = ((sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT)
+    return packaged_form(__package__, [_item(sample, row) for sample, row in questions])
 
 
 def _item(sample: Sample, row: Mapping[str, Any]) -> AnnotationItem:

@@ -7,19 +7,10 @@ from string import ascii_uppercase
 from typing import Final
 
 from models.errors import suggest
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.errors import SourceError
 
-USUAL: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id", "index", "question_id", "sample_id"),
-    "question": ("question", "prompt", "text", "query"),
-    "media": ("image", "image_path", "images", "picture", "video", "video_path", "media"),
-    "options": ("options", "choices"),
-    "answer": ("answer", "answers", "label", "target", "gold"),
-    "category": ("category",),
-    "subset": ("l2-category",),
-    "hint": ("hint", "context"),
-    "split": ("split",),
-}
+USUAL: Final[Mapping[str, tuple[str, ...]]] = load_facts(__package__, "kinds.yaml")["columns"]
 SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answers": "answer"}
 """Names that a columns file may use for ours."""
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")

@@ -10,7 +10,8 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from models.errors import suggest
-from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.errors import SourceError
 
 DEFAULT, NO_IMAGE, CIRCULAR = "default", "no-image", "circular"
@@ -32,59 +33,9 @@ class KindFacts:
     measure: str
 
 
-_RIGHT: Final = "Share of questions that are answered rightly"
-KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {
-    "choice": KindFacts(
-        text="{hint}{question}\n{options}\nAnswer with the letter of the right option alone.",
-        max_new_tokens=32,
-        secondary=("circular_accuracy", "accuracy_macro", "unreadable"),
-        needs_options=True,
-        measure=f"{_RIGHT} by the letter of an option. Higher is better.",
-    ),
-    "yes-no": KindFacts(
-        text="{hint}{question}\nAnswer yes or no.",
-        max_new_tokens=32,
-        secondary=("f1", "yes_share", "unreadable"),
-        further=("precision", "recall", "accuracy_macro"),
-        measure=f"{_RIGHT} by yes or no. Higher is better.",
-    ),
-    "label": KindFacts(
-        text="{hint}{question}\nAnswer with one of these alone: {labels}.",
-        max_new_tokens=32,
-        measure=f"{_RIGHT} by a word of a closed set. Higher is better.",
-    ),
-    "text": KindFacts(
-        text="{hint}{question}\nAnswer with a word or a short phrase.",
-        max_new_tokens=64,
-        secondary=("anls", "vqa_accuracy", "unreadable"),
-        further=("accuracy_macro",),
-        measure=f"{_RIGHT}: the answer equals a reference except for case, articles, punctuation, number words and "
-        "Unicode form. Higher is better.",
-    ),
-    "number": KindFacts(
-        text="{hint}{question}\nAnswer with a number alone.",
-        max_new_tokens=32,
-        secondary=("exact", "unreadable"),
-        further=("accuracy_macro",),
-        measure=f"{_RIGHT}: the number is within a relative tolerance, or equal for years and whole numbers below 10. "
-        "Higher is better.",
-    ),
-    "open": KindFacts(
-        text="{hint}{question}",
-        max_new_tokens=256,
-        headline="judged_accuracy",
-        secondary=("rouge", "bleu", "meteor"),
-        further=("unreadable",),
-        measure="Share of answers that the judge accepts. Higher is better.",
-    ),
-}
-JUDGE_TEXT: Final = (
-    "A question, answers that are right, and a reply to be judged.\n"
-    "Question: {question}\n"
-    "Right answers: {answers}\n"
-    "Reply: {reply}\n"
-    "Does the reply give one of the right answers, in whatever words? Answer yes or no."
-)
+_WORDS: Final[Mapping[str, Any]] = load_facts(__package__, "kinds.yaml")
+KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {kind: KindFacts(**_WORDS["kinds"][kind]) for kind in KINDS}
+JUDGE_TEXT: Final[str] = _WORDS["judge"]
 
 
 CORPUS_METRICS: Final = ("precision", "recall", "f1", "bleu", "accuracy_macro")
