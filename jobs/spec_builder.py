@@ -100,10 +100,9 @@ def external_spec(flags: SweepFlags) -> RunSpec:
 def report_spec(flags: SweepFlags) -> RunSpec:
     """Build the spec for a report of all that an output holds: data, seed and benchmarks are those of its runs."""
     run = load_existing_run(Store(checked_location(flags.out, "--out")))
-    benchmarks = names(flags.benchmarks) or sorted({entry.benchmark for entry in run.entries} & {*benchmark_names()})
     data = flags.data or run.sweep.data
     flags = replace(flags, data=data, seed=run.sweep.seed, captioner=None, **_UNUSED[Stage.REPORT])
-    return _spec(flags, {}, benchmarks, _catalog(flags))
+    return _spec(flags, {}, sorted({entry.benchmark for entry in run.entries} & {*benchmark_names()}), _catalog(flags))
 
 
 def _checks(flags: SweepFlags) -> ModelChecks:

@@ -69,6 +69,15 @@ def report(flags: ReportFlags) -> int:
         raise UsageError("report: name the output, as in `vlmsweep report OUT`")
     if flags.models:
         return _run_stages(flags, "report")
+    selections = {
+        "benchmarks": flags.benchmarks,
+        "tasks": flags.tasks,
+        "settings": flags.settings,
+        "limit": flags.limit,
+    }
+    if unused := [f"--{flag}" for flag, value in {**selections, "sample-id": flags.sample_ids}.items() if value]:
+        text = "%s: without effect, because a report without --models is of all that OUT holds"
+        logging.getLogger("vlmsweep").warning(text, ", ".join(unused))
     from jobs.spec_builder import report_spec
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import report_again

@@ -266,6 +266,14 @@ def test_usage_errors_end_with_2_and_one_message(
     assert "Traceback" not in shown
 
 
+def test_selections_of_a_report_of_everything_are_said_to_have_no_effect(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(["report", str(tmp_path), "--tasks", "mcq", "--limit", "2"]) == 2  # no run.json there
+    message = "--tasks, --limit: without effect, because a report without --models is of all that OUT holds"
+    assert message in caplog.messages
+
+
 def test_list_commands_print_their_lists(capsys: pytest.CaptureFixture[str]) -> None:
     for what, listed_name in (("benchmarks", "maia"), ("settings", "32-frames"), ("models", "gpt-4o")):
         assert run(["list", what]) == 0
