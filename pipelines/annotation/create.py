@@ -28,8 +28,8 @@ from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_cell
-from pipelines.score.rows import ScoringContext, iter_rows
-from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.storage.parts import iter_parts, part_folder, read_part
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
@@ -98,7 +98,7 @@ def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     cells = {(cell.task, cell.setting) for cell in entry.prompts.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
         other_set_ids = ids_of_other_prompt_sets(out, entry, path)
-        for row in iter_rows(out, path, context):
+        for row in rows_of(read_part(out, path), context):
             is_shown = row.status == "ok" and not row.repeat and row.request_id not in other_set_ids
             if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
                 yield row

@@ -25,10 +25,10 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.stopping.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
-from pipelines.score.rows import ScoringContext, iter_rows
+from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import open_part, score_path, to_parquet
+from pipelines.storage.parts import open_part, read_part, score_path, to_parquet
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -90,11 +90,9 @@ class PartScorer:
             DamagedPartError: the part is damaged.
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
-        rows = list(iter_rows(self._out, part, self._context))
+        rows = list(rows_of(read_part(self._out, part), self._context))
         verdicts = {row.request_id: of_row for row in rows if (of_row := self._verdicts(row))}
-        rows = [
-            replace(row, verdict=verdicts[row.request_id][0]) if row.request_id in verdicts else row for row in rows
-        ]
+        rows = [replace(row, verdict=given[0]) if (given := verdicts.get(row.request_id)) else row for row in rows]
         by_judge = {
             row.request_id: values
             for row in rows
@@ -213,8 +211,7 @@ class PartScorer:
             for request in self._benchmark.similarity(row)
             if request.column not in row.given
         ]
-        columns: dict[int, dict[str, float]] = {}
-        missing = []
+        columns, missing = dict[int, dict[str, float]](), list[str]()
         for kind in sorted({request.scorer for _, request in requests}):
             scorer = self._scorer(kind)
             if scorer is None:

@@ -18,8 +18,6 @@ from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.stopping.until import STOPPED
 from pipelines.plan.stress.conditions import asked_sample
-from pipelines.storage.backend import FileInfo
-from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 
 
@@ -53,13 +51,8 @@ class ScoringContext:
         return {sample.sample_id: sample for sample in self.dataset.samples()}
 
 
-def iter_rows(out: Store, part: str | FileInfo, context: ScoringContext) -> Iterator[Row]:
-    """Yield the rows of one prediction part that are about the dataset as it is now."""
-    return rows_of(read_part(out, part), context)
-
-
 def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
-    """Yield the rows of a prediction part that was read, as `iter_rows`."""
+    """Yield the rows of a prediction part that are about the dataset as it is now."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
     return (row_of(raw, context) for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint)
 

@@ -144,6 +144,15 @@ def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[FileIn
     return parts
 
 
+def unscored_notes(entries: Sequence[ManifestEntry], out: Store) -> list[str]:
+    """Return which entries have answers without scores, a sentence each, from listings alone."""
+    return [
+        f"{entry.model} on {entry.benchmark}: answers without scores count as never run; `vlmsweep score` scores them"
+        for entry in entries
+        if not all(_parts_to_score([entry], out).values())
+    ]
+
+
 class _ScorerActor:
     def __init__(self, spec: ScoringSpec, judges: Any) -> None:
         self._spec, self._judges = spec, judges

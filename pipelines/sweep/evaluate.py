@@ -19,7 +19,7 @@ from pipelines.predict.beside import JudgesBeside, RunJobs
 from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.report.stage import Remarks, publish, reduce_all
-from pipelines.score.stage import judge_rounds, score_parts
+from pipelines.score.stage import judge_rounds, score_parts, unscored_notes
 from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
@@ -35,8 +35,7 @@ def score_and_report(
     The report shows the `warnings`, and why models, judges too, are `unavailable`. Raises UsageError, before it, for
     labels of `--human` whose answers no judge has judged.
     """
-    notes = list(warnings)
-    missing = list(unavailable)
+    notes, missing = list(warnings), list(unavailable)
     result = SweepResult(warnings=notes, unavailable=missing, spending=sweep.costs)
     if not {Stage.SCORE, Stage.REPORT} & sweep.stages:
         notes += run.with_warnings(sweep.costs.warnings).notes()
@@ -52,6 +51,7 @@ def score_and_report(
     if Stage.REPORT in sweep.stages:
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)
+        notes += [] if Stage.SCORE in sweep.stages else unscored_notes(entries, context.out)
         context.progress.phase("report", len(entries))
         reduced = reduce_all(context, entries, sweep.cluster)
         remarks, explain = Remarks([*notes, *missing], problems), partial(with_own_rows, context.out, run)

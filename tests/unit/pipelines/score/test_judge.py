@@ -26,8 +26,8 @@ from pipelines.score.judge import (
     open_questions,
     plan_questions,
 )
-from pipelines.score.rows import ScoringContext, iter_rows
-from pipelines.storage.parts import part_folder, to_parquet
+from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 
 SPEC = ModelSpec(engine="random")
@@ -137,7 +137,7 @@ def test_loader_reads_the_questions_of_the_judge_plan(
     ]
     part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
-    questions = list(open_questions(judge(), iter_rows(out, part, scoring), scoring, set()))
+    questions = list(open_questions(judge(), rows_of(read_part(out, part), scoring), scoring, set()))
     plan = ModelPlan(target)
     plan_questions(judge(), questions, scoring, out, plan)
     (unit,) = plan.units

@@ -22,7 +22,7 @@ from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
 from pipelines.score.judge import JudgeReplies, open_questions
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.score.rows import ScoringContext, iter_rows
+from pipelines.score.rows import ScoringContext, rows_of
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import build_requests, target_of
@@ -100,7 +100,9 @@ def replies(maia_data: str, out: Store, name: str, *texts: str) -> JudgeReplies:
     """Return a judge that answered the open questions of the part in this order, in the first attempt."""
     judge = JudgeReplies(name=name, spec=ModelSpec(engine="random"))
     context = ScoringContext.open(maia_data, make_target(maia_data).prompts)
-    questions = [request for request, _ in open_questions(judge, iter_rows(out, PART, context), context, set())]
+    questions = [
+        request for request, _ in open_questions(judge, rows_of(read_part(out, PART), context), context, set())
+    ]
     judge.replies.update({question.request_id: text for question, text in zip(questions, texts, strict=True)})
     return judge
 

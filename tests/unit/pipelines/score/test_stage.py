@@ -14,7 +14,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.plan.selection import Limit
-from pipelines.score.stage import score_parts
+from pipelines.score.stage import score_parts, unscored_notes
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
 
@@ -73,6 +73,18 @@ def test_store_that_is_away_for_a_while_does_not_end_scoring(spec: RunSpec, monk
     monkeypatch.setattr("pipelines.storage.retry.TRANSIENT_PAUSES_S", (0.01,))
     assert score(spec) == [path.name for path in predictions(spec)]
     assert not next(failures, None)
+
+
+def test_report_alone_says_which_answers_have_no_scores(spec: RunSpec) -> None:
+    (warning,) = run_sweep(spec, stages=[Stage.REPORT]).warnings
+    assert warning == "m on maia: answers without scores count as never run; `vlmsweep score` scores them"
+    assert "answers without scores" in Path(spec.out, "report", "report.md").read_text()
+    out = Store(spec.out)
+    entries = load_run(out).entries
+    score(spec)
+    assert not unscored_notes(entries, out)
+    next(Path(spec.out).glob("scores/*/*/*.parquet")).unlink()
+    assert unscored_notes(entries, out) == [warning]
 
 
 def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
