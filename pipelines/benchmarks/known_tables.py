@@ -32,7 +32,7 @@ class TableDefinition:
     max_new_tokens: int = 0  # 0: those of the kind
     tolerance: float = DEFAULT_TOLERANCE  # of numbers, relative
     labels: tuple[str, ...] = ()  # the closed set of `label`
-    first_index: int = 0  # of answers that are indices of options
+    first_index: int | None = 0  # of answers that are indices of options; None: digits are the text of an option
     has_media: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # our name -> those of the source
     published: tuple[PublishedValue, ...] = ()

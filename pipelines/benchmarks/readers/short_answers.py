@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -23,6 +23,7 @@ _COMPOUND = re.compile(rf"\b({'|'.join(_TENS)})(?:[- ]({'|'.join(list(_NUMBER_WO
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NO_WORD = re.compile(r"(?:(?<!\d)[.]|[.](?!\d)|[^\w\s.])+")
+_HYPHEN = re.compile(r"(?<=\w)[-_](?=\w)")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _CUE = re.compile(
     r"\b(?:answer|verdict|result)\b(?:\s*+(?:is|was|would\s++be|should\s++be)\b)?+\s*+[:=]?+\s*+", re.IGNORECASE
@@ -57,7 +58,7 @@ def normalized(text: str) -> str:
     text = _COMPOUND.sub(lambda match: str(_TENS[match[1]] + int(_NUMBER_WORDS.get(match[2] or "", "0"))), text)
     words = [_NUMBER_WORDS.get(word, word) for word in _NO_WORD.sub(" ", text).replace("_", " ").split()]
     content = [word for word in words if word not in _ARTICLES]
-    return " ".join(content or words)
+    return " ".join(content or words) or collapsed(text)  # signs alone
 
 
 def read_yes_no(reply: str) -> str | None:
@@ -80,18 +81,31 @@ def _as_yes_no(word: str) -> str:
     return {"true": "yes", "false": "no"}.get(word, word)
 
 
+@lru_cache(1 << 14)
+def spelled(text: str) -> str:
+    """Return a label for comparison where signs count, as in `C` and `C++`: not case, hyphens, quotes and stops."""
+    text = straight_quotes(unicodedata.normalize("NFKC", text)).casefold()
+    return " ".join(word.strip("\"'.,;:()") or word for word in _HYPHEN.sub(" ", text).split())
+
+
+def label_form(labels: Sequence[str]) -> Callable[[str], str]:
+    """Return how labels are compared: as phrases, or as spelled where two would be one phrase."""
+    return normalized if len({*map(normalized, labels)}) == len(labels) else spelled
+
+
 def read_label(reply: str, labels: Sequence[str]) -> str | None:
     """Return the label that a reply is, or the only one that it names."""
-    by_form = {normalized(label): label for label in labels}
-    answer = normalized(phrase(reply))
+    form_of = label_form(labels)
+    by_form = {form_of(label): label for label in labels}
+    answer = form_of(phrase(reply))
     if answer in by_form:
         return by_form[answer]
     if cues := list(_CUE.finditer(reply)):
-        after = normalized(reply[cues[-1].end() :])
+        after = form_of(reply[cues[-1].end() :])
         begun = [form for form in by_form if form and f"{after} ".startswith(f"{form} ")]
         if begun:
             return by_form[max(begun, key=len)]
-    rest, named = f" {normalized(reply)} ", set[str]()
+    rest, named = f" {form_of(reply)} ", set[str]()
     for form in sorted(by_form, key=len, reverse=True):  # a label may be part of a longer one
         if form and f" {form} " in rest:
             named.add(by_form[form])

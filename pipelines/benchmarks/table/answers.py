@@ -7,7 +7,7 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
-from pipelines.benchmarks.readers.option_letters import letter_reader
+from pipelines.benchmarks.readers.option_letters import letter_reader, valid
 from pipelines.benchmarks.readers.short_answers import (
     TEN_ANSWERS,
     anls,
@@ -55,7 +55,12 @@ def _choice(_definition: TableDefinition, row: Row) -> Reading:
     data = row.sample.data
     texts = rotated(data["options"], int(row.variant or 0))
     options = dict(zip(ascii_uppercase, texts, strict=False))
-    choice = letter_reader(len(texts)).read(row.output or "", options)
+    reply = phrase(row.output or "").casefold()
+    equal = [letter for letter, option in options.items() if reply and phrase(option).casefold() == reply]
+    if len(equal) == 1 and reply.upper() not in options:  # as it is: a reader of letters takes `C++` for a C
+        choice = valid(equal[0], "R5")
+    else:
+        choice = letter_reader(len(texts)).read(row.output or "", options)
     correct = float(choice.letter == gold_letter(data, row.variant))
     return _reading(choice.letter, choice.rule or str(choice.invalid_reason), {"correct": correct})
 

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
 from pipelines.benchmarks.readers.option_letters import MAX_OPTIONS
-from pipelines.benchmarks.readers.short_answers import normalized, parse_number
+from pipelines.benchmarks.readers.short_answers import label_form, normalized, parse_number
 from pipelines.benchmarks.records import RawSample, Rejection
 from pipelines.benchmarks.table.media import is_empty, media_files
 from pipelines.benchmarks.text_cleaning import collapsed
 
+_DIGITS = re.compile(r"(\d{1,3})(?:\.0+)?", re.ASCII)
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
 _MAX_ID: Final = 500  # characters
 _YES_NO: Final = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
@@ -28,6 +29,7 @@ class RowReader:
 
     definition: TableDefinition
     file: str
+    before: int = 0  # rows of the files before this one, whose numbers are ids too
     split: str = ""  # the only one that is read; '': all
     media_optional: bool = False
 
@@ -50,7 +52,7 @@ class RowReader:
         return f"{where}, {name}" if name else where
 
     def _sample(self, where: str, row: Mapping[str, Any]) -> RawSample:
-        name = unicodedata.normalize("NFC", self._text(row, "id")) or where.rpartition(" ")[2]
+        name = unicodedata.normalize("NFC", self._text(row, "id")) or str(self.before + int(where.rpartition(" ")[2]))
         if len(name) > _MAX_ID:
             raise ValueError(f"an id of {len(name):,} characters; at most {_MAX_ID} are read")
         question = self._text(row, "question")
@@ -154,7 +156,7 @@ def answers_of(cell: Any) -> list[Any]:
     return [cell]
 
 
-def _choice(cell: Any, options: Sequence[str], first_index: int) -> dict[str, Any]:
+def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
     if isinstance(cell, list) and len(cell) == 1:
         cell = cell[0]
     place = option_place(cell, options, first_index)
@@ -167,27 +169,28 @@ def _choice(cell: Any, options: Sequence[str], first_index: int) -> dict[str, An
     return {"options": list(options), "gold": place, "answers": [options[place]]}
 
 
-def option_place(cell: Any, options: Sequence[str], first_index: int) -> int | None:
+def option_place(cell: Any, options: Sequence[str], first_index: int | None) -> int | None:
     """Return which option an answer names: by its letter, by its text, or by its index; None for none."""
     if isinstance(cell, bool | list | dict):
         return None
-    if isinstance(cell, int | float):
-        return _indexed(float(cell), options, first_index)
-    text = as_text(cell, "answer")
+    text, digits = as_text(cell, "answer"), digits_of(cell)
     if len(text) == 1 and text in ascii_uppercase:
         return _lettered(text, options)
+    if digits and first_index is not None:
+        place = int(digits) - first_index
+        return place if 0 <= place < len(options) else None
     equal = [place for place, option in enumerate(options) if collapsed(option) == collapsed(text)]
     equal = equal or [place for place, option in enumerate(options) if normalized(option) == normalized(text)]
     if equal:
         return equal[0] if len(equal) == 1 else None
-    if letter := _LETTER.fullmatch(text):
-        return _lettered(letter[1].upper(), options)
-    return _indexed(float(text), options, first_index) if re.fullmatch(r"\d{1,3}(?:\.0+)?", text) else None
+    letter = _LETTER.fullmatch(text)
+    return _lettered(letter[1].upper(), options) if letter else None
 
 
-def _indexed(number: float, options: Sequence[str], first_index: int) -> int | None:
-    place = number - first_index
-    return int(place) if place.is_integer() and 0 <= place < len(options) else None
+def digits_of(cell: Any) -> str:
+    """Return the digits of an answer that may be an index of an option; '' for any other."""
+    match = None if isinstance(cell, list | dict) else _DIGITS.fullmatch(as_text(cell, "answer"))
+    return match[1] if match else ""
 
 
 def _lettered(letter: str, options: Sequence[str]) -> int | None:
@@ -210,8 +213,8 @@ def _yes_no(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, A
 def _label(answers: Sequence[Any], definition: TableDefinition) -> dict[str, Any]:
     if len(answers) != 1:
         raise ValueError(f"{len(answers)} answers; one of the labels is expected")
-    form = normalized(as_text(answers[0], "answer"))
-    label = next((label for label in definition.labels if normalized(label) == form), None)
+    form, text = label_form(definition.labels), as_text(answers[0], "answer")
+    label = next((label for label in definition.labels if form(label) == form(text)), None)
     if label is None:
         raise ValueError(f"answer {_shown(answers)} is none of the labels")
     return {"answers": [label]}

@@ -9,18 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
-from pipelines.benchmarks.readers.short_answers import normalized, parse_number
+from pipelines.benchmarks.readers.short_answers import parse_number, spelled
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt
 from pipelines.benchmarks.table.media import is_empty
-from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, options_of, yes_or_no
+from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, digits_of, options_of, yes_or_no
 from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100
 _COLUMN_ROWS: Final = 1000  # rows whose fields are the columns, where each row names its own
+_MOSTLY: Final = 0.9  # of digits that are the text of an option: the others are wrong
 _SHORT_WORDS, _SHORT_CHARS = 10, 100  # of a short free text
 
 
@@ -35,6 +36,7 @@ class _Answers:
     longest: int = 0  # words
     labels: dict[str, str] = field(default_factory=dict)  # form -> text as first spelled
     indices: Counter[str] = field(default_factory=Counter)  # of choices: `zero`, `count`, `other`
+    option_texts: int = 0  # of these digits, those that are the text of an option too
 
     def add(self, cell: Any) -> None:
         """Count the answer of one row."""
@@ -54,16 +56,14 @@ class _Answers:
         self.short += words <= _SHORT_WORDS and max(map(len, texts)) <= _SHORT_CHARS
         self.longest = max(self.longest, words)
         if len(self.labels) <= MAX_LABELS:
-            self.labels.setdefault(normalized(texts[0]), texts[0])
+            self.labels.setdefault(spelled(texts[0]), texts[0])
 
-    def add_index(self, cell: Any, options: int) -> None:
-        """Count an index of an option."""
-        if isinstance(cell, bool):
-            return
-        if isinstance(cell, str) and cell.strip().isdigit():
-            cell = int(cell)
-        if isinstance(cell, int):
-            self.indices["zero" if cell == 0 else "count" if cell == options else "other"] += 1
+    def add_index(self, cell: Any, options: Sequence[str]) -> None:
+        """Count digits, which are an index of an option or its text."""
+        if digits := digits_of(cell):
+            number = int(digits)
+            self.indices["zero" if number == 0 else "count" if number == len(options) else "other"] += 1
+            self.option_texts += digits in options
 
 
 def _is_number(value: Any) -> bool:
@@ -87,11 +87,17 @@ class TableSource:
     def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
         """Yield the rows of the files."""
         yield from map(Notice, self.notices)
+        count = 0
         for path in self.files.paths:
             reader = RowReader(
-                definition=self.definition, file=path, split=self.split, media_optional=self.media_optional
+                definition=self.definition,
+                file=path,
+                before=count,
+                split=self.split,
+                media_optional=self.media_optional,
             )
             for where, row in TableFile(source, path).rows():
+                count += 1
                 item = reader.read(where, row)
                 if item is not None:
                     yield item
@@ -171,7 +177,7 @@ def _answers(source: Source, files: TableFiles, roles: Mapping[str, tuple[str, .
         answers.add(row[column])
         if options:
             try:
-                answers.add_index(row[column], len(options_of(row, options)))
+                answers.add_index(row[column], options_of(row, options))
             except ValueError:
                 continue
     return answers
@@ -186,8 +192,10 @@ def _splits(source: Source, files: TableFiles, column: str) -> set[str]:
     return names
 
 
-def _first_index(answers: _Answers) -> tuple[int, list[str]]:
+def _first_index(answers: _Answers) -> tuple[int | None, list[str]]:
     counts = answers.indices
+    if answers.option_texts > _MOSTLY * counts.total():
+        return None, []
     if counts["zero"] or not counts.total():
         return 0, []
     if counts["count"]:

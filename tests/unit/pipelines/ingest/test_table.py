@@ -139,6 +139,13 @@ def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["cat"], ["Dog"], ["Dog"]]
 
 
+def test_labels_that_differ_by_signs_are_different(tmp_path: Path) -> None:
+    result = ingest(tmp_path, "q.csv", "question,label\na,C\nb,C++\nc,C#\nd,c++.\n")
+    assert result.manifest.table is not None
+    assert result.manifest.table.labels == ("C", "C#", "C++")
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["C"], ["C++"], ["C#"], ["C++"]]
+
+
 def test_a_kind_that_cannot_be_detected_names_the_columns(tmp_path: Path) -> None:
     with pytest.raises(
         SourceError, match=r"kind cannot be detected: answers have up to 30 words.*question, answer; give --kind"
@@ -213,6 +220,24 @@ def test_answers_name_options_by_index_text_or_letter(tmp_path: Path, answers: l
     assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
 
 
+@pytest.mark.parametrize(
+    ("options", "answers", "golds"),
+    [
+        (["2", "3", "4", "5"], [4, 3, 5], [2, 1, 3]),  # texts, whatever their type
+        ([2, 3, 4, 5], [4, 3, 5.0], [2, 1, 3]),
+        (["2", "3", "4", "5"], ["0", "1", "2"], [0, 1, 2]),
+        (["one", "two", "three", "four"], ["0", "1", "2"], [0, 1, 2]),  # an index is no number word
+    ],
+)
+def test_digits_are_texts_where_most_are_an_option(
+    tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]
+) -> None:
+    rows = [{"question": "x", "choices": options, "answer": answer} for answer in answers]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+    assert result.manifest.notices == ()
+
+
 def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
     content = picture()
     (tmp_path / "source" / "a").mkdir(parents=True)
@@ -251,7 +276,8 @@ def test_parquet_structs_of_the_hub_and_splits(tmp_path: Path) -> None:
     (folder / "test-00000-of-00002.parquet").write_bytes(parquet(rows[:2]))
     (folder / "test-00001-of-00002.parquet").write_bytes(parquet(rows[2:]))
     data = Store(str(tmp_path / "data"))
-    assert ingest_table(str(tmp_path / "hub"), data, name="mine").manifest.samples == 2
+    assert ingest_table(str(tmp_path / "hub"), data, name="mine").manifest.samples == 3
+    assert [sample.sample_id for sample in samples(tmp_path)] == ["1", "2", "3"]  # numbered over both shards
     with pytest.raises(SourceError, match="has the splits test, train"):
         ingest_table(str(tmp_path / "hub"), data, name="mine", split="tset")
     assert ingest_table(str(tmp_path / "hub"), data, name="mine", split="train").manifest.media == 1

@@ -41,7 +41,9 @@ def test_phrases_that_are_the_same(first: str, second: str) -> None:
     assert normalized(first) == normalized(second)
 
 
-@pytest.mark.parametrize(("first", "second"), [("3.5", "35"), ("1.000", "1,000"), ("the", "a"), ("cat", "cats")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("3.5", "35"), ("1.000", "1,000"), ("the", "a"), ("cat", "cats"), ("?", "!"), ("+", "")]
+)
 def test_phrases_that_differ(first: str, second: str) -> None:
     assert normalized(first) != normalized(second)
 
@@ -90,6 +92,14 @@ def test_yes_or_no(reply: str, answer: str | None) -> None:
 )
 def test_labels(reply: str, label: str | None) -> None:
     assert read_label(reply, ("red", "dark red", "blue")) == label
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [("C++", "C++"), ("c", "C"), ("It is C++.", "C++"), ("The answer is C#, not C", "C#"), ("C or C++", None)],
+)
+def test_labels_that_differ_by_signs(reply: str, label: str | None) -> None:
+    assert read_label(reply, ("C", "C++", "C#")) == label
 
 
 @pytest.mark.parametrize(
