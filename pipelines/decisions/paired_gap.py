@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import without_verdicts
+from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
 from pipelines.benchmarks.records import Sample
 from pipelines.decisions.evidence import Evidence
 from pipelines.errors import UsageError
@@ -52,11 +53,11 @@ class ScoredEntry:
         frame = without_verdicts(asked_rows(EntryScores.read(out, entry).join(requests.columns)))
         return cls(entry.definition, frame[frame["status"] != "missing"], requests.samples)
 
-    def value(self, key: MetricKey, frame: pd.DataFrame) -> float | None:
-        """Return a number of some of the rows; None where it has none."""
+    def value(self, key: MetricKey, frame: pd.DataFrame) -> tuple[float | None, int]:
+        """Return a number of some of the rows and its count; None where it has none."""
         reduced = self.definition.reduce(frame, self.samples)
         matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
-        return next((metric.value for metric in matches), None)
+        return next(((metric.value, metric.n) for metric in matches), (None, 0))
 
 
 def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evidence, float]:
@@ -73,7 +74,8 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
     name = f"{new.definition.name} {key.task} {key.setting} {key.metric}"
     if shared.empty:
         raise UsageError(f"{name}: the two outputs have no rows in common")
-    values = [side.value(key, frame) for side, frame in zip((new, old), frames, strict=True)]
+    sides = [side.value(key, frame) for side, frame in zip((new, old), frames, strict=True)]
+    values, n = [value for value, _ in sides], min(n for _, n in sides)
     if None in values:
         raise UsageError(f"{name}: it has no value on the {len(shared):,} rows that both outputs have")
     whole = float(values[0] or 0.0) - float(values[1] or 0.0)
@@ -84,14 +86,15 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
     error = math.sqrt((len(gaps) - 1) / len(gaps) * float(((gaps - gaps.mean()) ** 2).sum()))
     reach = student_quantile(len(gaps) - 1) * error
     if not error:  # no row differs: as many may as Wilson's upper end of none says
-        reach = wilson(0.0, len(shared), student_quantile(len(gaps) - 1)).high
-    return Evidence(whole, whole - reach, whole + reach, len(shared)), float(values[1] or 0.0)
+        questions = n * len(first_repeats(frames[0])) / len(shared)  # repeats are no further rows
+        reach = wilson(0.0, max(1.0, questions), student_quantile(len(gaps) - 1)).high
+    return Evidence(whole, whole - reach, whole + reach, n), float(values[1] or 0.0)
 
 
 def _gap(
     new: ScoredEntry, old: ScoredEntry, key: MetricKey, frames: list[pd.DataFrame], keep: NDArray[Any]
 ) -> float | None:
-    first, second = (side.value(key, frame[keep]) for side, frame in zip((new, old), frames, strict=True))
+    first, second = (side.value(key, frame[keep])[0] for side, frame in zip((new, old), frames, strict=True))
     return None if first is None or second is None else first - second
 
 

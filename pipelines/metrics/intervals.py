@@ -51,6 +51,7 @@ class Term:
     clusters: NDArray[Any]  # (rows,), what shares media or origin
     statistic: Statistic = ratio
     weight: float = 1.0
+    repeats: int = 1  # rows of a question, which are no further rows where none differs
 
     @property
     def is_share(self) -> bool:
@@ -163,7 +164,7 @@ def sums_by_cluster(terms: Sequence[Term]) -> list[FloatArray]:
 
 def _rows(terms: Sequence[Term]) -> float:
     """Return the number of rows; of a mean of parts the number in one part that would give the same variance."""
-    sizes = [np.count_nonzero(term.columns.any(axis=1)) for term in terms]
+    sizes = [np.count_nonzero(term.columns.any(axis=1)) / term.repeats for term in terms]
     weights = [abs(term.weight) for term in terms]
     return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
 

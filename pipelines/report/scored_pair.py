@@ -142,6 +142,7 @@ class ScoredPair:
         }
         changed = np.not_equal(*(rows.texts["answer"][indices] for rows, indices in sides))
         for cell, cell_rows in self._cells:
+            repeats = 1 + max(split_variant(key[3])[1] for key in self._keys[cell_rows])
             for name in names:
                 a, b = (column[cell_rows] for column in columns[name])
                 has_a, has_b = ~np.isnan(a), ~np.isnan(b)
@@ -155,6 +156,7 @@ class ScoredPair:
                     setting=cell[1],
                     metric=name,
                     clusters=self.rows_a.texts["cluster"][self._indices[0][cell_rows][both]],
+                    repeats=repeats,
                 )
                 yield metric, int((has_a ^ has_b).sum()), int(changed[cell_rows][both].sum())
 

@@ -28,9 +28,13 @@ class PairedMetric:
     category: str = ""
 
     @classmethod
-    def mean(cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], **fields: Any) -> PairedMetric:
-        """Return the metric that is the mean of a column over all rows."""
-        first, second = (Term(np.stack([side, np.ones(len(side))], axis=1), clusters) for side in (a, b))
+    def mean(
+        cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], *, repeats: int = 1, **fields: Any
+    ) -> PairedMetric:
+        """Return the metric that is the mean of a column over all rows, so many of each question."""
+        first, second = (
+            Term(np.stack([side, np.ones(len(side))], axis=1), clusters, repeats=repeats) for side in (a, b)
+        )
         return cls(a=(first,), b=(second,), **fields)
 
     def test(self) -> PairedTest | None:

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pipelines.decisions.evidence import Evidence
@@ -135,6 +136,21 @@ def test_gap_of_a_mean_is_that_of_the_comparison(five_models: Store) -> None:
             ends = max(gap.low, -1.0), min(gap.high, 1.0)  # with few clips they may lie beyond what shares differ by
             assert ends == (pytest.approx(counts.ci_low), pytest.approx(counts.ci_high))
     assert with_interval > 5
+
+
+def test_a_gap_has_the_rows_of_its_own_number_and_no_more_for_repeats(five_models: Store) -> None:
+    once = ScoredEntry.read(five_models, load_existing_run(five_models).entries[0])
+    key = MetricKey("statement_accuracy", "vsv", "1-frame")
+    whole, _ = paired_gap(once, once, key)
+    numbers = once.definition.reduce(once.frame, once.samples)
+    part = next(m for m in numbers if m.metric == key.metric and m.setting == key.setting and m.category)
+    gap, _ = paired_gap(once, once, key._replace(category=part.category))
+    assert gap.n == part.n < whole.n
+    assert gap.high > whole.high
+    repeats = [once.frame, *(once.frame.assign(variant=once.frame["variant"] + f"#{n}") for n in (1, 2))]
+    often = replace(once, frame=pd.concat(repeats, ignore_index=True))
+    repeated, _ = paired_gap(often, often, key)
+    assert (repeated.n, repeated.high) == (3 * whole.n, pytest.approx(whole.high))
 
 
 def test_interval_of_a_gap_ends_where_shares_do(two_models: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def write_output(
     revision: str = "r1",
     rows_per_clip: int = 4,
     setting: str = "1-frame",
+    repeats: int = 1,
     **fingerprint: str,
 ) -> Store:
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
@@ -39,18 +40,19 @@ def write_output(
     )
     rows = [
         {
-            "request_id": f"{i:032x}",
+            "request_id": f"{repeat:016x}{i:016x}",
             "sample_id": f"video{i // rows_per_clip}/x",
             "benchmark": "maia",
             "task": "vsv",
             "setting": setting,
-            "variant": str(i % rows_per_clip),
+            "variant": f"{i % rows_per_clip}{f'#{repeat}' if repeat else ''}",
             "model": model,
             "cluster": f"video{i // rows_per_clip}",
             "status": "ok",
             "answer": "A" if score else "B",
             "values": [] if score is None else [("correct", float(score)), ("ts_at_a", 1.0)],
         }
+        for repeat in range(repeats)
         for i, score in enumerate(correct)
     ]
     out.put(f"{part_folder('scores', 'maia', model)}/148de9c5a7a44d19e56cd9ae.parquet", to_parquet(rows, SCORES))
@@ -87,6 +89,15 @@ def test_equal_and_similar_outputs_do_not_differ(tmp_path: Path) -> None:
     assert compare(first, first).differences[0].verdict == "equal"
     second = write_output(tmp_path / "b", "m", [1, 0] * 19 + [1, 1])
     assert compare(first, second).differences[0].verdict == "within chance"
+
+
+def test_repeats_without_a_difference_are_no_further_rows(tmp_path: Path) -> None:
+    once = write_output(tmp_path / "a", "m", [1, 0] * 20)
+    (difference,) = compare(once, once).differences
+    often = write_output(tmp_path / "b", "m", [1, 0] * 20, repeats=5)
+    (repeated,) = compare(often, often).differences
+    assert (difference.n, repeated.n) == (40, 200)
+    assert (repeated.ci_low, repeated.ci_high) == (difference.ci_low, difference.ci_high)
 
 
 def test_rows_that_only_one_scored_are_counted_and_skipped(tmp_path: Path) -> None:
