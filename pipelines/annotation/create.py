@@ -134,7 +134,8 @@ def _write(
     spec: AnnotationSpec, form: AnnotationForm, selected: Sequence[AnnotationItem], dataset: Dataset, folder: Path
 ) -> list[Path]:
     with Decoder() as decoder:
-        pictures = {item.picture.sha256: data_uri(dataset, item.picture, decoder) for item in selected if item.picture}
+        refs = {ref.sha256: ref for item in selected for ref in item.pictures}
+        pictures = {sha256: data_uri(dataset, ref, decoder) for sha256, ref in refs.items()}
     record = {
         "benchmark": spec.benchmark,
         "dataset_fingerprint": dataset.manifest.dataset_fingerprint,

@@ -37,6 +37,11 @@ class TableDefinition:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # our name -> those of the source
     published: tuple[PublishedValue, ...] = ()
 
+    @property
+    def described_columns(self) -> str:
+        """Which column of the source is read as what, for a message."""
+        return ", ".join(f"{role} from {' '.join(names)}" for role, names in self.columns.items())
+
     def differences(self, other: TableDefinition) -> list[str]:
         """Return in which fields two definitions differ that must agree where both stand in one table."""
         return [name for name in _OF_ALL_ROWS if getattr(self, name) != getattr(other, name)]

@@ -75,7 +75,8 @@ def ingest_benchmark(
         rejections = _write_rejections(store, rejections)
         if not samples:
             first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
-            raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}")
+            columns = f"; columns: {table.described_columns}" if table else ""
+            raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}{columns}")
         if notice := _changed_content_notice(data, benchmark, samples):
             log.warning("%s: %s", benchmark.name, notice)
             notices.append(notice)

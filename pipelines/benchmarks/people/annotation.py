@@ -39,7 +39,13 @@ class AnnotationItem:
     strata: Mapping[str, str]  # what draws may be stratified by
     texts: Sequence[tuple[str, str]] = ()
     picture: MediaRef | None = None
+    further: Sequence[MediaRef] = ()  # pictures after the first
     parts: Sequence[AnnotationPart]
+
+    @property
+    def pictures(self) -> Sequence[MediaRef]:
+        """All pictures, in order."""
+        return (*((self.picture,) if self.picture else ()), *self.further)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

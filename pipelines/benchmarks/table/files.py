@@ -100,8 +100,11 @@ def _delimited(source: Source, path: str, _columns: Sequence[str]) -> Iterator[F
             raise SourceError(f"{path}: two columns are named {repeated!r}; rename one")
         if len(named) < 2:
             raise SourceError(f"{path}: no header with the names of columns; it has {described(rows.columns)}")
+        number = 0
         for number, row in rows.rows():
             yield f"line {number}", row
+        if not number:
+            raise SourceError(f"{path}: no row below the header; it has the columns {described(rows.columns)}")
 
 
 def _json_lines(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:

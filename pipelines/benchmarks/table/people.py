@@ -104,12 +104,14 @@ def _answer_item(definition: TableDefinition, row: Row) -> AnnotationItem:
 
 
 def _item(definition: TableDefinition, sample: Sample) -> AnnotationItem:
+    pictures = [ref for ref in sample.media if ref.kind == "image"]
     hint, question = sample.data.get("hint", ""), sample.data.get("question", "") or definition.prompt
     return AnnotationItem(
         item_id=sample.sample_id,
         strata={"task": definition.kind, "setting": DEFAULT, "category": sample.category, "subset": sample.subset},
         texts=(*((("Hint", hint),) if hint else ()), ("Question", question)),
-        picture=next((ref for ref in sample.media if ref.kind == "image"), None),
+        picture=pictures[0] if pictures else None,
+        further=pictures[1:],
         parts=(
             AnnotationPart(
                 fields={"sample_id": sample.sample_id},

@@ -23,6 +23,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.storage.store import Store
 
+QUESTION_COLUMN = ColumnsFile(columns={"question": ("Frage",)})
 QUESTIONS = [
     {
         "id": f"q{number}",
@@ -137,6 +138,13 @@ def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
     assert result.manifest.table is not None
     assert (result.manifest.table.kind, result.manifest.table.labels) == ("label", ("Dog", "cat"))
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["cat"], ["Dog"], ["Dog"]]
+
+
+def test_a_table_without_a_usable_row_says_its_columns(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no row below the header; it has the columns id, question, answer"):
+        ingest(tmp_path, "q.csv", "id,question,answer\n")
+    with pytest.raises(SourceError, match=r"no usable row, 1 rejected; .*; columns: question from Frage, id from id"):
+        ingest(tmp_path, "q.csv", "id,Frage,answer\n1,x,red\n", kind="number", columns=QUESTION_COLUMN)
 
 
 def test_labels_that_differ_by_signs_are_different(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pipelines.annotation.create import form_page
 from pipelines.benchmarks import table_benchmark
 from pipelines.benchmarks.human import csv_text
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.records import MediaRef, Row, Sample
 
 CHOICE = Sample(
     sample_id="a",
@@ -24,6 +27,19 @@ def test_a_form_asks_with_the_options_of_the_row() -> None:
     (question,) = item.parts[0].questions
     assert (form.title, item.texts) == ("T", (("Hint", "h"), ("Question", "q?")))
     assert list(question.options) == [("A", "A. red"), ("B", "B. blue")]
+
+
+def test_a_form_shows_all_pictures_of_a_row() -> None:
+    refs = [
+        MediaRef(role=f"media/{n}", kind="image", sha256=f"{n}" * 64, extension=".png", bytes=9, width=8, height=8)
+        for n in range(3)
+    ]
+    make_form = table_benchmark(TableDefinition(name="t", kind="choice", has_media=True)).annotation_form
+    assert make_form is not None
+    form = make_form([replace(CHOICE, media=tuple(refs))], [])
+    assert [*form.items[0].pictures] == refs
+    page = form_page("t", form, form.items, "ann", {ref.sha256: f"data:{ref.role}" for ref in refs})
+    assert [f'src="data:{ref.role}" alt="Picture {n} of item 1"' in page for n, ref in enumerate(refs, 1)] == [True] * 3
 
 
 @pytest.mark.parametrize(
