@@ -180,8 +180,7 @@ def _variance(terms: Sequence[Term], sums: Sequence[FloatArray]) -> float:
     for term, by_cluster in zip(terms, sums, strict=True):
         total, size = by_cluster.sum(axis=0)
         deviations = deviations + term.weight * (by_cluster[:, 0] - total / size * by_cluster[:, 1]) / size
-    clusters = len(deviations)
-    return clusters / (clusters - 1) * float((deviations**2).sum())
+    return (clusters := len(deviations)) / (clusters - 1) * float((deviations**2).sum())
 
 
 @lru_cache(maxsize=256)
