@@ -16,7 +16,7 @@ from pipelines.logging_context import logs_are_json
 from pipelines.storage.backend import is_remote
 
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
-SENT_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".js", ".sh", ".typed"})
+SENT_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".js", ".sh", ".sql", ".typed"})
 """Code and tables; sample images and clips are for the demo only."""
 USER_FILES = "submitted"
 """Folder of the user's own files inside the job."""
