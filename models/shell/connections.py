@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def check_hub_settings() -> None:
         value = variables.get(name, "0")
         if not re.fullmatch(r"\s*[+-]?\d+(_\d+)*\s*", value):
             raise ShellSettingError(f"{name}={value!r} is no whole number of seconds; unset it or give one")
-    if not _is_web_address(hub_address()):
+    if not _is_address(hub_address()):
         raise ShellSettingError(
             "HF_ENDPOINT is no address of a hub; give one such as https://huggingface.co, or unset it"
         )
@@ -123,7 +124,7 @@ def check_object_store() -> None:
     """Raise `ShellSettingError` where a variable keeps the clients of object stores from opening a connection."""
     variable, named = object_store_address()
     address = named or "https://s3.amazonaws.com"
-    if not _is_web_address(address):
+    if not _is_address(address):
         raise ShellSettingError(f"{variable} is no address of a store; give one such as http://127.0.0.1:8333")
     token = connection_variables().get("AWS_WEB_IDENTITY_TOKEN_FILE", "")
     if token and not Path(token).is_file() and s3_settings().key is None:
@@ -131,10 +132,10 @@ def check_object_store() -> None:
     check_connection(BOTOCORE, address)
 
 
-def _is_web_address(address: str) -> bool:
+def _is_address(address: str, schemes: tuple[str, ...] = ("http", "https")) -> bool:
     try:
         parts = urlsplit(address)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return bool(parts.hostname) and parts.port != 0 and (not schemes or parts.scheme in schemes)
     except ValueError:  # the host or the port
         return False
 
@@ -168,15 +169,11 @@ def _proxies(client: HttpClient, address: str) -> Iterator[tuple[str, str]]:
 def _check_proxy(name: str, value: str, client: HttpClient) -> None:
     # The value stays out of messages: it may hold a password.
     address = value if "://" in value else f"http://{value}"
-    try:
-        parts = urlsplit(address)
-        is_valid = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", value)
-    except ValueError:  # the port
-        is_valid = False
     remedy = "give one such as http://proxy.example:3128, unset it, or name the host in NO_PROXY"
-    if not is_valid:
+    if not _is_address(address, schemes=()) or re.search(r"\s", value):
         raise ShellSettingError(f"{name} is no address of a proxy; {remedy}")
-    if parts.scheme in ("socks4", "socks4a", "socks5", "socks5h"):
+    scheme = urlsplit(address).scheme
+    if scheme in ("socks4", "socks4a", "socks5", "socks5h"):
         if not client.socks_package:
             raise ShellSettingError(
                 f"{name} is a SOCKS proxy, which the client of object stores does not speak to; {remedy}"
@@ -184,19 +181,18 @@ def _check_proxy(name: str, value: str, client: HttpClient) -> None:
         if importlib.util.find_spec(client.socks_package) is None:
             package = "PySocks" if client.socks_package == "socks" else client.socks_package
             raise ShellSettingError(f"{name} is a SOCKS proxy, which needs `pip install {package}`; or {remedy}")
-        if client is HTTPX and parts.scheme.startswith("socks4"):
+        if client is HTTPX and scheme.startswith("socks4"):
             raise ShellSettingError(f"{name} is a proxy of SOCKS 4, which is not supported; {remedy}")
-    elif parts.scheme not in ("http", "https"):
-        raise ShellSettingError(f"{name} has the unknown scheme {parts.scheme!r}; {remedy}")
+    elif scheme not in ("http", "https"):
+        raise ShellSettingError(f"{name} has the unknown scheme {scheme!r}; {remedy}")
 
 
 def check_certificates(client: HttpClient) -> None:
     """Raise `ShellSettingError` where the certificates that a client trusts are named and cannot be read."""
     variables = connection_variables()
     name = next((name for name in client.certificates if variables.get(name)), "")
-    if not name:
+    if not (value := variables.get(name, "")):
         return
-    value = variables[name]
     remedy = "give a file of certificates in PEM, or unset it"
     if name == "SSL_CERT_DIR":
         if not any(Path(folder).is_dir() for folder in value.split(":")):
@@ -206,8 +202,12 @@ def check_certificates(client: HttpClient) -> None:
     if not path.exists():
         raise ShellSettingError(f"{name}={value} does not exist; {remedy}")
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(
-            **{"capath" if path.is_dir() else "cafile": value}
-        )
+        _load_certificates("capath" if path.is_dir() else "cafile", value, path.stat().st_mtime_ns)
     except OSError as error:  # ssl's errors are OSErrors
         raise ShellSettingError(f"{name}={value} cannot be read as certificates ({error}); {remedy}") from error
+
+
+@lru_cache(maxsize=16)
+def _load_certificates(kind: str, place: str, _modified_ns: int) -> None:
+    # A bundle takes 0.1 s, and each model of a list asks.
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(**{kind: place})

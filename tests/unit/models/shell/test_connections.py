@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import ssl
 import urllib.request
 from pathlib import Path
 
+import certifi
 import pytest
 
 from models.availability import unavailable_reason
@@ -15,10 +17,12 @@ from models.engines.openai.batch_api import OpenAIBatchApi
 from models.engines.openai.engine import OpenAIEngine
 from models.errors import ShellSettingError
 from models.messages import Answer
+from models.shell import connections
 from models.shell.connections import (
     BOTOCORE,
     HTTPX,
     REQUESTS,
+    check_certificates,
     check_connection,
     check_hub_settings,
     check_object_store,
@@ -105,6 +109,21 @@ def test_downloaded_pictures_need_readable_certificates(monkeypatch: pytest.Monk
     download._tls.cache_clear()
     with pytest.raises(ShellSettingError, match=r"^SSL_CERT_FILE=/nonexistent/ca\.pem does not exist"):
         download._tls()
+
+
+def test_a_bundle_of_certificates_is_read_once_and_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "ca.pem"
+    shutil.copy(certifi.where(), bundle)
+    monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
+    hits = connections._load_certificates.cache_info().hits
+    check_certificates(HTTPX)
+    check_certificates(HTTPX)
+    assert connections._load_certificates.cache_info().hits == hits + 1
+    bundle.write_text("damaged")
+    with pytest.raises(ShellSettingError, match=r"^SSL_CERT_FILE=.*ca\.pem cannot be read as certificates"):
+        check_certificates(HTTPX)
 
 
 @pytest.mark.parametrize("value", ["soon", "", "1.5", "0x10"])
