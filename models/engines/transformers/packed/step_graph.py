@@ -26,10 +26,10 @@ def may_be_recorded(config: Any, text: Any) -> bool:
     A capture that fails costs more than it would have saved, above all in torch 2.11, so that none is begun where
     positions are scaled by the longest prompt, experts may be counted on the CPU, or weights are quantized.
     """
-    rope = getattr(text, "rope_parameters", None) or {}
+    rope = getattr(text, "rope_parameters", None) or {}  # of all layers, or by kind of layer
+    kinds = {each.get("rope_type") for each in (rope, *rope.values()) if isinstance(each, dict)}
     experts = any(getattr(text, name, None) for name in ("num_experts", "num_local_experts", "n_routed_experts"))
-    is_quantized = getattr(config, "quantization_config", None) is not None
-    return rope.get("rope_type") not in ("longrope", "dynamic") and not experts and not is_quantized
+    return not (experts or getattr(config, "quantization_config", None) is not None or kinds & {"longrope", "dynamic"})
 
 
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:

@@ -6,6 +6,7 @@ import gc
 import logging
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,3 +111,22 @@ def test_step_that_cannot_be_recorded_is_computed_without(
             torch.testing.assert_close(packed.step(rows, [20 + n, 30 + n, 40 + n]), logits, atol=1e-4, rtol=1e-4)
     assert reason in caplog.text
     assert sum(record.name == step_graph.__name__ for record in caplog.records) == 1
+
+
+SCALED = {"rope_type": "dynamic", "factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}, True),
+        ({"rope_parameters": SCALED}, False),
+        ({"rope_parameters": {"sliding_attention": {"rope_type": "default"}, "full_attention": SCALED}}, False),
+        ({"rope_parameters": {"full_attention": {"rope_type": "linear"}}}, True),
+        ({"rope_parameters": None, "num_local_experts": 8}, False),
+        ({}, True),
+    ],
+)
+def test_steps_that_read_a_number_of_the_device_are_not_recorded(text: dict[str, Any], expected: bool) -> None:
+    assert step_graph.may_be_recorded(SimpleNamespace(), SimpleNamespace(**text)) == expected
+    assert not step_graph.may_be_recorded(SimpleNamespace(quantization_config={}), SimpleNamespace(**text))
