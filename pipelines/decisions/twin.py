@@ -29,9 +29,12 @@ _BENCHMARK: Final = "mate"
 def measure_twin(out: Store, twin: Store) -> TwinRecord:
     """Return the gap in exact match of each model that both outputs have, in each task and setting.
 
-    Raises UsageError where an output has no MATE, the second none of generated scenes, or they share no answers.
+    Raises UsageError where an output has no MATE, the second the same or no generated scenes, or they share no answers.
     """
     published, fresh = (_entries(store) for store in (out, twin))
+    fingerprint, of_twin = (next(iter(side.values())).prompts.dataset_fingerprint for side in (published, fresh))
+    if fingerprint == of_twin:
+        raise UsageError(f"{twin.uri} asks about the scenes of {out.uri}; name a run on their twin second")
     gaps: list[Gap] = []
     shared: Mapping[str, tuple[int, int]] = {}
     for model in (model for model in published if model in fresh and not is_person(model)):
@@ -48,7 +51,6 @@ def measure_twin(out: Store, twin: Store) -> TwinRecord:
             f"{out.uri} and {twin.uri} share no model with answers in one task and setting; run both with the same "
             "models and settings, then `vlmsweep twin` again"
         )
-    fingerprint = next(iter(published.values())).prompts.dataset_fingerprint
     return TwinRecord(fingerprint=fingerprint, gaps=tuple(gaps), shared=shared)
 
 
@@ -61,8 +63,7 @@ def _entries(out: Store) -> dict[str, ManifestEntry]:
 
 def _answers(frame: pd.DataFrame) -> pd.DataFrame:
     rows = first_repeats(frame)
-    rows = rows.assign(right=right_answers(rows))
-    return rows[rows["right"].notna()]
+    return rows.assign(right=right_answers(rows)).dropna(subset="right")
 
 
 def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[Gap]:
@@ -96,8 +97,7 @@ def _gap(model: str, cell: tuple[str, str], frames: list[list[pd.DataFrame]], *,
         for frame, weight in zip(pair, (-1, 1), strict=True)
     ]
     published, twin = (float(np.mean([frame["right"].mean() for frame in side])) for side in zip(*frames, strict=True))
-    ends = interval(terms, DIFFERENCE)
-    if ends is not None:
+    if (ends := interval(terms, DIFFERENCE)) is not None:
         yield Gap(
             model=model,
             task=cell[0],

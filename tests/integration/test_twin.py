@@ -100,3 +100,5 @@ def test_memory_shows_as_a_gap_and_skill_does_not(
     assert Path(outs[0], "report", "tables", "mate_twin.csv").exists()
     assert vlmsweep(["twin", *reversed(outs)]) == 2
     assert "its scenes are not generated" in capsys.readouterr().err
+    assert vlmsweep(["twin", outs[1], outs[1]]) == 2
+    assert "asks about the scenes of" in capsys.readouterr().err
