@@ -22,6 +22,14 @@ MAX_PIXELS = 64_000_000
 """An image of a few kilobytes can decompress to gigabytes."""
 Decode: TypeAlias = "Callable[[bytes, int | None], Frames]"
 """Decodes an image file in a process of its own, shrunk to a number of pixels; raises a `DecodeError`."""
+_NEUTRAL: dict[str, object] = {
+    **dict.fromkeys(("stream", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "min_p"), 0),
+    **dict.fromkeys(("n", "top_p", "repetition_penalty"), 1),
+    **dict.fromkeys(("stop", "tools", "functions", "logit_bias")),
+    "top_k": -1,
+    "response_format": {"type": "text"},
+}
+"""Options, of OpenAI and vLLM, that would change the answer, and the values with which they do not."""
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|gif);base64,", re.IGNORECASE)
 
@@ -66,27 +74,22 @@ class _Message(_Loose):
 
 
 class _Chat(_Loose):
+    model_config = ConfigDict(extra="allow", hide_input_in_errors=True)
+
     model: str
     messages: list[_Message] = Field(min_length=1)
     temperature: float | None = Field(default=None, ge=0.0, le=2.0)
     max_tokens: PositiveInt | None = None
     max_completion_tokens: PositiveInt | None = None
     seed: int | None = None
-    n: Literal[1] | None = None
-    stream: Literal[False] | None = None
-    stop: None = None
-    tools: None = None
-    response_format: None = None
-    logprobs: Literal[False] | None = None
-    top_p: Annotated[float, Field(ge=1.0, le=1.0)] | None = None
 
 
 def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> ChatRequest:
     """Parse a request body into a call.
 
-    Unsupported options that would change the answer (`stream`, `n` above 1, `stop`, `tools`, `response_format`,
-    `logprobs`, `top_p` below 1) are refused. Images must be data URIs of at most `MAX_PIXELS` pixels: an address would
-    make this machine fetch what a client names. Without `generation` in the spec: greedy, 256 tokens.
+    Options that would change the answer (`_NEUTRAL`) are refused. Images must be data URIs of at most `MAX_PIXELS`
+    pixels: an address would make this machine fetch what a client names. Without `generation` in the spec: greedy, 256
+    tokens.
 
     Raises:
         BadRequestError: with the status and message of the reply.
@@ -101,6 +104,9 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: 
         raise BadRequestError(
             f"The model {chat.model!r} does not exist; {name!r} is served here", status=404, code="model_not_found"
         )
+    for option, neutral in _NEUTRAL.items():
+        if (chat.model_extra or {}).get(option) not in (None, neutral):
+            raise BadRequestError(f"{option}: not supported here, leave it out", param=option)
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
     return ChatRequest(call=Call(call_id=call_id, turns=turns, generation=_generation(chat, spec)), media=media)

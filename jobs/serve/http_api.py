@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from queue import SimpleQueue
 from typing import Any
@@ -18,10 +19,11 @@ from jobs.serve.chat_api import (
     model_list,
     read_chat,
 )
-from models.messages import Answer, Frames
+from models.messages import Answer, Failure, Frames
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
 
+log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 128 << 20
 _DECODERS = 4
 
@@ -76,6 +78,9 @@ class OpenAIApi:
         return await self._chat(request)
 
     async def _chat(self, request: Any) -> tuple[int, Any]:
+        from ray.exceptions import RayActorError
+        from ray.serve.exceptions import DeploymentUnavailableError
+
         call_id = str(next(self._numbers))
         try:
             content = await _body(request)
@@ -91,7 +96,11 @@ class OpenAIApi:
         except BadRequestError as error:
             kind = "invalid_request_error"
             return error.status, error_body(str(error), kind=kind, code=error.code, param=error.param)
-        outcome = await self._model.answer.remote(chat)
+        try:
+            outcome = await self._model.answer.remote(chat)
+        except (RayActorError, DeploymentUnavailableError) as error:
+            log.warning("a replica ended with a request: %s", error)
+            outcome = Failure(type="model_unavailable", message="its replica ended meanwhile; send the request again")
         if isinstance(outcome, Answer):
             return 200, completion(outcome, name=self._name, call_id=call_id, created=int(time.time()))
         status, body = error_response(outcome)

@@ -25,7 +25,7 @@ class ModelReplica:
         from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
         from pipelines.predict.job_state import replica_gpus
 
-        self._fatal = ""
+        self._fatal = self._broken = ""
         self._name, self._spec = name, spec
         self._numbers = itertools.count()
         # Engines are used by one thread, and block it: the replica's event loop must stay free to batch requests.
@@ -40,10 +40,15 @@ class ModelReplica:
         """Return why the model is unavailable, or ''."""
         return self._fatal
 
+    def check_health(self) -> None:
+        """Let Ray Serve start another process in place of one whose device refuses all work; RuntimeError then."""
+        if self._broken:
+            raise RuntimeError(self._broken)
+
     async def answer(self, requests: list[ChatRequest]) -> list[Answer | Failure]:
         """Answer a batch, in order."""
-        if self._fatal:
-            return [Failure(type="model_unavailable", message=self._fatal)] * len(requests)
+        if reason := self._fatal or self._broken:
+            return [Failure(type="model_unavailable", message=reason)] * len(requests)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, requests)
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
@@ -57,8 +62,11 @@ class ModelReplica:
         try:
             for reply in self._engine.generate(calls, media):
                 replies[reply.call_id] = reply
-        except (EngineUnreachableError, DeviceFailedError) as error:
+        except EngineUnreachableError as error:
             failure = Failure(type="model_unavailable", message=str(error))
+        except DeviceFailedError as error:
+            self._broken = f"{error}; another replica takes its place: send the request again"
+            failure = Failure(type="model_unavailable", message=self._broken)
         except EngineDiedError as error:
             failure = Failure(type="engine_died", message=f"{error}; send the request again")
             try:

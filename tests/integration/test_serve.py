@@ -121,6 +121,25 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
         assert len(set(threads.map(ask, range(16)))) == 16
 
 
+def test_replica_that_fails_is_replaced(command_env: dict[str, str], tmp_path: Path) -> None:
+    entry = "{engine: random, faults: {answer: A, cuda_error_on: break the device, die_on: end the process}}"
+
+    def ask(text: str, asking: openai.OpenAI) -> str | None:
+        turn = {"role": "user", "content": text}
+        return asking.chat.completions.create(model=NAME, messages=[turn]).choices[0].message.content
+
+    with (
+        serving(NAME, entry, tmp_path, command_env) as (announcement, _, _),
+        client(announcement) as hasty,
+        client(announcement, max_retries=30) as patient,
+    ):
+        for prompt, reason in (("break the device", "CUDA error"), ("end the process", "its replica ended")):
+            with pytest.raises(openai.InternalServerError, match=f"{reason}.*send the request again") as raised:
+                ask(prompt, hasty)
+            assert raised.value.status_code == 503
+            assert ask("Right?", patient) == "A"
+
+
 def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder: Path) -> dict[str, Any]:
     """Return MAIA's accuracy for a random model's eight open answers, by a served judge."""
     models = folder / "judged.yaml"

@@ -86,6 +86,12 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"n": 2}, 400, "n: "),
         ({"tools": []}, 400, "tools"),
         ({"stop": ["x"]}, 400, "stop"),
+        ({"response_format": {"type": "json_object"}}, 400, "response_format"),
+        ({"logprobs": True}, 400, "logprobs"),
+        ({"top_p": 0.5}, 400, "top_p"),
+        ({"presence_penalty": 0.5}, 400, "presence_penalty"),
+        ({"logit_bias": {"50256": -100}}, 400, "logit_bias"),
+        ({"repetition_penalty": 1.1}, 400, "repetition_penalty"),
         ({"temperature": -1}, 400, "temperature"),
         ({"max_tokens": 0}, 400, "max_tokens"),
         ({"messages": picture("http://169.254.169.254/x.png")}, 400, "only data URIs"),
@@ -102,6 +108,11 @@ def test_unservable_request_is_refused_with_a_reason(fields: dict[str, Any], sta
         read(**fields)
     assert caught.value.status == status
     assert message in str(caught.value)
+
+
+def test_options_that_change_nothing_are_accepted() -> None:
+    neutral = {"n": 1, "stream": False, "top_p": 1.0, "presence_penalty": 0.0, "stop": None, "tools": None, "user": "a"}
+    assert read(response_format={"type": "text"}, **neutral).call == read().call
 
 
 @given(st.binary(max_size=60))
@@ -145,6 +156,18 @@ def test_unavailable_model_is_reported_to_every_request(tmp_path) -> None:
     (outcome,) = asyncio.run(model.answer([read()]))
     assert isinstance(outcome, Failure)
     assert outcome.type == "model_unavailable"
+
+
+def test_replica_whose_device_failed_answers_no_more_and_asks_to_be_replaced() -> None:
+    model = ModelReplica("m", ModelSpec(engine="random", faults={"cuda_error_on": "poison"}))
+    model.check_health()
+    (poison,) = asyncio.run(model.answer([read(messages=[{"role": "user", "content": "poison"}])]))
+    (other,) = asyncio.run(model.answer([read()]))
+    assert poison == other
+    assert isinstance(other, Failure)
+    assert other.type == "model_unavailable"
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        model.check_health()
 
 
 def test_model_with_dead_ranks_is_reloaded(monkeypatch: pytest.MonkeyPatch) -> None:
