@@ -37,8 +37,7 @@ _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 class ClusterInfo:
     """Capacity of a connected cluster."""
 
-    address: str
-    """'' for the embedded one."""
+    address: str  # '' for the embedded one
     cpus: float
     gpus: float
     max_gpu_nodes: tuple[int, ...] = ()
@@ -47,8 +46,7 @@ class ClusterInfo:
     """Other models run on its GPUs too. Ray Data gives each of n pipelines CPUs // n of a node, which may be none, and
     one that uses more than its share a task at a time: so replicas and tasks count no CPUs. Their number is limited."""
 
-    node_sizes: tuple[int, ...] = ()
-    """GPUs of the nodes on which replicas are planned; () where any will do."""
+    node_sizes: tuple[int, ...] = ()  # GPUs of the nodes on which replicas are planned; () where any will do
 
     @property
     def has_gpus(self) -> bool:

@@ -27,10 +27,8 @@ class Node:
     name: str
     cpus: float
     memory: int
-    gpu_bytes: tuple[int, ...]
-    """Memory of each GPU that Ray may use; 0 where it is unknown."""
-    gpu_problem: str = ""
-    """Why torch cannot use them."""
+    gpu_bytes: tuple[int, ...]  # memory of each GPU that Ray may use; 0 where it is unknown
+    gpu_problem: str = ""  # why torch cannot use them
 
 
 def node_inventory() -> list[Node]:

@@ -22,14 +22,12 @@ log = logging.getLogger(__name__)
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 POLL_S = 0.5
-STOP_S = 30.0
-"""A stopped driver writes its status and closes its pools before it ends."""
+STOP_S = 30.0  # a stopped driver writes its status and closes its pools before it ends
 PENDING_STOP_S = 2.0
 AGENT_S, AGENT_PAUSE_S = 180.0, 2.0
 NO_AGENT = "No available agent to submit job"
 """Reply of Ray's head, with status 500, until its node's agent has registered."""
-NO_JOB = "does not exist"
-"""Part of the head's reply, with status 404, about a job it does not know."""
+NO_JOB = "does not exist"  # part of the head's reply, with status 404, about a job it does not know
 MAX_UNREACHABLE_S = 300.0
 """A head that restarts behind a proxy is back within this time; the job does not depend on its followers."""
 
@@ -38,20 +36,14 @@ MAX_UNREACHABLE_S = 300.0
 class JobRequest:
     """A job to submit."""
 
-    entrypoint: str
-    """Shell command line of the driver."""
-    folder: Path
-    """Sent unchanged; becomes the job's working directory."""
-    env: Mapping[str, str]
-    """Variables of driver and workers. Ray shows them in logs and process arguments: no secrets."""
+    entrypoint: str  # shell command line of the driver
+    folder: Path  # sent unchanged; becomes the job's working directory
+    env: Mapping[str, str]  # Variables of driver and workers. Ray shows them in logs and process arguments: no secrets.
     submission_id: str
-    once: bool
-    """Do not run a job of this name again that succeeded."""
-    cpus: float = 0.0
-    """Reserved for the driver; 0 keeps it on the head, which outlives the workers."""
+    once: bool  # do not run a job of this name again that succeeded
+    cpus: float = 0.0  # reserved for the driver; 0 keeps it on the head, which outlives the workers
     memory_bytes: int = 0
-    worker_setup: str = ""
-    """Dotted name of a function that each worker calls when it starts; '' for none."""
+    worker_setup: str = ""  # dotted name of a function that each worker calls when it starts; '' for none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +51,8 @@ class JobResult:
     """The end of a job."""
 
     submission_id: str
-    status: str
-    """SUCCEEDED, FAILED or STOPPED."""
-    exit_code: int | None
-    """The driver's; None if it never started or was killed."""
+    status: str  # SUCCEEDED, FAILED or STOPPED
+    exit_code: int | None  # the driver's; None if it never started or was killed
     message: str
 
 

@@ -27,8 +27,7 @@ class LazyCluster:
         return refresh(self._info)
 
 
-_OPEN: dict[str | None, LazyCluster] = {}
-"""Clusters of open blocks, by address: an inner block uses the outer block's."""
+_OPEN: dict[str | None, LazyCluster] = {}  # clusters of open blocks, by address: an inner block uses the outer block's
 
 
 @contextmanager

@@ -11,8 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from cluster.errors import RunCancelledError
 
-SHUTDOWN_S = 28.0
-"""Longest wait for jobs that were stopped."""
+SHUTDOWN_S = 28.0  # longest wait for jobs that were stopped
 
 P = ParamSpec("P")
 T = TypeVar("T")

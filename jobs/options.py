@@ -19,8 +19,7 @@ from pipelines.errors import UsageError
 
 Flags = TypeVar("Flags")
 
-GLOBAL_FLAG = "--log-format"
-"""A flag of the program and not of a command, accepted after the command as well."""
+GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, accepted after the command as well
 
 
 def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[..., Callable[..., int]]:

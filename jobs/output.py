@@ -18,8 +18,7 @@ from pipelines.errors import StoreError
 from pipelines.logging_context import JsonFormatter, logs_are_json
 
 STDOUT_PROBLEM = "standard output cannot be written"
-TEXT_FORMAT = "%(levelname)s: %(message)s"
-"""Format of log lines for people."""
+TEXT_FORMAT = "%(levelname)s: %(message)s"  # format of log lines for people
 
 
 class TextFormatter(logging.Formatter):

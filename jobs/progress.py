@@ -14,12 +14,9 @@ from pipelines.clean_text import cut, one_line
 from pipelines.logging_context import logs_are_json
 from pipelines.progress import Rate
 
-LOG_EVERY_S = 60.0
-"""Shortest time between two lines on an unfinished phase, where there is no terminal."""
-TICK_S = 0.5
-"""Time between two drawings on a terminal: also while no row is finished, so that it is seen to run."""
-MAX_NOTES = 8
-"""Most lines of a note on a terminal."""
+LOG_EVERY_S = 60.0  # shortest time between two lines on an unfinished phase, where there is no terminal
+TICK_S = 0.5  # time between two drawings on a terminal: also while no row is finished, so that it is seen to run
+MAX_NOTES = 8  # most lines of a note on a terminal
 
 
 class Progress:

@@ -10,10 +10,8 @@ from typing import Any
 from jobs.output import terminal_width
 from pipelines.clean_text import one_line
 
-_GAP = 2
-"""Blanks between columns."""
-_MIN_WIDTH = 6
-"""Narrowest column that text is wrapped in."""
+_GAP = 2  # blanks between columns
+_MIN_WIDTH = 6  # narrowest column that text is wrapped in
 
 _Row = Sequence[str]
 

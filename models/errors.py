@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Collection
 from typing import ClassVar
 
-_MAX_NAMES = 40
-"""Names that a message lists; a catalog has more."""
+_MAX_NAMES = 40  # names that a message lists; a catalog has more
 
 
 class ModelError(Exception):

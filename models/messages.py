@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     import numpy as np
 
-DEFAULT_SEED: Final = 42
-"""Of draws such as the order of options, and of models that sample."""
+DEFAULT_SEED: Final = 42  # of draws such as the order of options, and of models that sample
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-ID_DIGITS = 32
-"""Hex digits of a hash that names something."""
+ID_DIGITS = 32  # hex digits of a hash that names something
 
 
 def stable_id(fields: Mapping[str, Any]) -> str:

@@ -38,13 +38,11 @@ class Rate:
     """Rows of a phase, how fast they are finished and how long the rest takes."""
 
     title: str
-    total: int
-    """0 where it is unknown."""
+    total: int  # 0 where it is unknown
     start: float = field(default_factory=monotonic)
     done: int = 0
     failed: int = 0
-    last: float = 0.0
-    """When rows were last finished."""
+    last: float = 0.0  # when rows were last finished
 
     def advance(self, rows: int, failed: int) -> None:
         """Count finished rows."""

@@ -9,11 +9,9 @@ from typing import Any, TypeAlias
 
 log = logging.getLogger(__name__)
 
-Device: TypeAlias = tuple[str, str]
-"""A node's id, and the id of a GPU there."""
+Device: TypeAlias = tuple[str, str]  # a node's id, and the id of a GPU there
 
-MAX_FAILURES = 2
-"""Failures of one GPU, without a request that explains them, after which it is avoided."""
+MAX_FAILURES = 2  # failures of one GPU, without a request that explains them, after which it is avoided
 MAX_HOLDERS = 4
 """Actors started for the GPUs of a node: Ray may place one on a GPU that works, which it keeps until another fits."""
 

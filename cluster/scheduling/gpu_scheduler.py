@@ -52,8 +52,7 @@ class GpuScheduler:
     _nodes_by_free: list[list[int]] = field(init=False)
     """Number of free GPUs -> heap of the nodes with that many, and of some outdated ones."""
     _waiting: list[ModelWorkload] = field(init=False)
-    _replicas: dict[str, int] = field(init=False)
-    """Model -> replicas that it should get."""
+    _replicas: dict[str, int] = field(init=False)  # model -> replicas that it should get
     _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
     """Running model -> (node, GPUs) of each replica."""
 
@@ -233,8 +232,7 @@ def choose_schedule(workloads: Sequence[ModelWorkload], nodes: Sequence[int]) ->
     return min((GpuScheduler(workloads, nodes, together=False), refined), key=estimate_makespan)
 
 
-SHUTDOWN_S = 30.0
-"""Longest wait for running models when the sweep ends early: they end with their next commit."""
+SHUTDOWN_S = 30.0  # longest wait for running models when the sweep ends early: they end with their next commit
 Beside = Callable[[Sequence[tuple[int, int]], threading.Event, threading.Event], None]
 """Work beside the models on spare GPUs, as `GpuScheduler.spare`. Of two events the first asks it to end, for a model
 waits for them or none runs any more; the second tells it to."""

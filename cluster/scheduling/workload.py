@@ -15,15 +15,11 @@ class ModelWorkload:
     """The work of one model."""
 
     name: str
-    gpus: int
-    """GPUs of a replica, all on one node."""
-    load_s: float
-    """Seconds until a new replica answers."""
-    units: tuple[float, ...]
-    """Seconds of each unit on one replica."""
+    gpus: int  # GPUs of a replica, all on one node
+    load_s: float  # seconds until a new replica answers
+    units: tuple[float, ...]  # seconds of each unit on one replica
     max_replicas: int = 1_000_000
-    seconds: float = field(init=False)
-    """Of all units on one replica."""
+    seconds: float = field(init=False)  # of all units on one replica
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seconds", math.fsum(self.units))
@@ -36,13 +32,10 @@ class Fleet:
     gpus: int
     gpus_per_node: int = 8
     gpu_hour_usd: float = 2.5
-    node_start_s: float = 180.0
-    """From the request for a node to Ray on it; 0 if nodes are running already."""
-    losses_per_hour: float = 0.0
-    """Losses per node-hour: preempted spot machines."""
+    node_start_s: float = 180.0  # from the request for a node to Ray on it; 0 if nodes are running already
+    losses_per_hour: float = 0.0  # losses per node-hour: preempted spot machines
     seed: int = 42
-    gpus_by_node: tuple[int, ...] = ()
-    """GPUs of each node where nodes differ, `gpus` in total."""
+    gpus_by_node: tuple[int, ...] = ()  # GPUs of each node where nodes differ, `gpus` in total
 
     @property
     def nodes(self) -> list[int]:
@@ -66,16 +59,12 @@ class SimulationResult:
     """The outcome of a simulated schedule."""
 
     makespan_s: float = 0.0
-    busy_gpu_s: float = 0.0
-    """GPUs x seconds spent on committed units."""
-    held_gpu_s: float = 0.0
-    """GPUs x seconds that nodes were paid for, from their first use to their last."""
+    busy_gpu_s: float = 0.0  # GPUs x seconds spent on committed units
+    held_gpu_s: float = 0.0  # GPUs x seconds that nodes were paid for, from their first use to their last
     loads: dict[str, int] = field(default_factory=dict)
     lost_nodes: int = 0
-    redone_s: float = 0.0
-    """Replica seconds of units that were lost with their node and repeated."""
-    ends: dict[str, float] = field(default_factory=dict)
-    """Model -> time when its last unit was committed."""
+    redone_s: float = 0.0  # replica seconds of units that were lost with their node and repeated
+    ends: dict[str, float] = field(default_factory=dict)  # model -> time when its last unit was committed
     starts: dict[str, float] = field(default_factory=dict)
     """Model -> time when its nodes were requested and its replicas began to load."""
     price_usd: float = 0.0

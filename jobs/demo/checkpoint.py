@@ -11,12 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-MAX_POSITIONS: Final = 32_768
-"""Tokens: room for a prompt with 32 frames."""
+MAX_POSITIONS: Final = 32_768  # tokens: room for a prompt with 32 frames
 TRAINED_MODEL: Final = Path(str(files("jobs.demo") / "data" / "model"))
 """The model that `python -m tests.tools.demo_model` trained: it reads colors and shapes off generated scenes."""
-_VOCABULARY_SIZE: Final = 1024
-"""Entries of the byte-pair vocabulary, special tokens not counted."""
+_VOCABULARY_SIZE: Final = 1024  # entries of the byte-pair vocabulary, special tokens not counted
 _PRETOKENIZER_PATTERN: Final = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """Words with their leading blank, single digits, runs of punctuation, blanks."""
 _NAMED_TOKENS: Final = ("bos_token", "eos_token", "pad_token")

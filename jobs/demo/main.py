@@ -29,12 +29,10 @@ MODEL = "tiny-qwen2.5-vl"
 BASELINE = "chance"
 JUDGE = "coin-judge"
 CAPTIONER = "tiny-captioner"
-PIXELS = 420 * 280
-"""The size with which the model was trained."""
+PIXELS = 420 * 280  # the size with which the model was trained
 ANSWER_TOKENS = 12
 CAPTION_TOKENS = 5
-QUICK_SETTINGS = ("vlm", "zero-shot", "32-frames", "0-shot")
-"""One of each benchmark, without `--all`."""
+QUICK_SETTINGS = ("vlm", "zero-shot", "32-frames", "0-shot")  # one of each benchmark, without `--all`
 
 
 def run_demo(out: str, *, all_settings: bool, progress: ProgressListener) -> tuple[RunSpec, SweepResult]:

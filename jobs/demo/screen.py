@@ -14,8 +14,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.report.landing.standing import Standing, standing_of
 from pipelines.sweep.result import SweepResult
 
-LEARNED: Final = ("mate", "img2img", "0-shot")
-"""Benchmark, task and setting that the small model has learned."""
+LEARNED: Final = ("mate", "img2img", "0-shot")  # benchmark, task and setting that the small model has learned
 _HEADS: Final = ("benchmark", "headline", "small model", "chance", "people", "n")
 _MEANING: Final = (
     "The small model has learned to read generated scenes (MATE img2img and txt2txt).\n"

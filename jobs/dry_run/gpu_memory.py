@@ -15,15 +15,13 @@ from models.gpu_memory import ASSUMED_GPU_BYTES, BatchShape, Placement, bytes_pe
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 
-_ASSUMED_GPUS = 16
-"""GPUs of a cluster that is not connected yet."""
+_ASSUMED_GPUS = 16  # GPUs of a cluster that is not connected yet
 
 MODEL_HEADS = (
     *("model", "runs here", "weights GB", "gpus a replica", "papers"),
     *("engine", "license", "checkpoint", "revision", "why not"),
 )
-MAIN_MODEL_HEADS = 3
-"""Of them, those that a narrow terminal shows too."""
+MAIN_MODEL_HEADS = 3  # of them, those that a narrow terminal shows too
 
 
 def model_rows(models: Mapping[str, ModelSpec]) -> list[list[str]]:

@@ -32,8 +32,7 @@ class Helper:
     name: str
     spec: ModelSpec
     plan: ModelPlan
-    description: str
-    """Its role, and how reliable its numbers are."""
+    description: str  # its role, and how reliable its numbers are
 
 
 def captioners(context: SweepContext) -> list[Helper]:

@@ -25,8 +25,7 @@ class FleetDescription:
 
     nodes: tuple[int, ...]
     description: str
-    node_start_s: float = 0.0
-    """0: the nodes are running."""
+    node_start_s: float = 0.0  # 0: the nodes are running
 
     @property
     def fleet(self) -> Fleet:

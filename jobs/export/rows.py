@@ -34,12 +34,9 @@ class ExportRow:
     scores: Mapping[str, Any] | None
     sample: Sample
     steps: ShownSteps
-    scored_texts: tuple[str, ...]
-    """Texts whose log-probabilities the last step measures; () where it generates."""
-    expected: tuple[str, ...]
-    """The right answers; () where the benchmark names none."""
-    prompt_set: str
-    """Name of the set of prompts, and of the captioner, where the output has several; '' for the first."""
+    scored_texts: tuple[str, ...]  # texts whose log-probabilities the last step measures; () where it generates
+    expected: tuple[str, ...]  # the right answers; () where the benchmark names none
+    prompt_set: str  # name of the set of prompts, and of the captioner, where the output has several; '' for the first
 
     @property
     def item_id(self) -> str:
@@ -74,8 +71,7 @@ class ExportedRun:
 
     out: Store
     run: RunManifest
-    entries: tuple[ManifestEntry, ...]
-    """Of models alone: what people answered is not exported."""
+    entries: tuple[ManifestEntry, ...]  # of models alone: what people answered is not exported
     metrics: tuple[Measured, ...]
 
     @classmethod
@@ -109,8 +105,7 @@ class RowReader:
     def __init__(self, run: ExportedRun, plans: PlanStore) -> None:
         self._run, self._plans = run, plans
         self.datasets = Datasets()
-        self.problems: list[str] = []
-        """What the rows read so far lack."""
+        self.problems: list[str] = []  # what the rows read so far lack
 
     def dataset(self, entry: ManifestEntry) -> Dataset:
         """Return the data of an entry; DatasetError where they are gone or have changed."""

@@ -18,8 +18,7 @@ from models.spec import ModelSpec
 from pipelines.errors import DecodeError
 
 MAX_IMAGE_BYTES = 20 << 20
-MAX_PIXELS = 64_000_000
-"""An image of a few kilobytes can decompress to gigabytes."""
+MAX_PIXELS = 64_000_000  # an image of a few kilobytes can decompress to gigabytes
 Decode: TypeAlias = "Callable[[bytes, int | None], Frames]"
 """Decodes an image file in a process of its own, shrunk to a number of pixels; raises a `DecodeError`."""
 _NEUTRAL: dict[str, object] = {

@@ -17,14 +17,10 @@ from jobs.serve.replica import ModelReplica
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 
-MAX_BATCH_SIZE = 32
-"""Requests answered as one batch."""
-BATCH_WAIT_S = 0.02
-"""Longest wait of a batch for more requests."""
-START_S = 3600.0
-"""145 GB of weights may have to be downloaded."""
-LISTEN_S = 300.0
-"""A proxy needs three seconds on an idle machine."""
+MAX_BATCH_SIZE = 32  # requests answered as one batch
+BATCH_WAIT_S = 0.02  # longest wait of a batch for more requests
+START_S = 3600.0  # 145 GB of weights may have to be downloaded
+LISTEN_S = 300.0  # a proxy needs three seconds on an idle machine
 _ENGINE_CPUS = 0.5
 
 
@@ -34,10 +30,8 @@ class ServeConfig:
 
     host: str
     port: int
-    key: str | None
-    """Hash of the required key (`key_hash`); None: no key is required."""
-    idle_s: float
-    """Seconds without requests after which replicas are released, down to `replicas.min`."""
+    key: str | None  # hash of the required key (`key_hash`); None: no key is required
+    idle_s: float  # seconds without requests after which replicas are released, down to `replicas.min`
 
 
 @contextlib.contextmanager

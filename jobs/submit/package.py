@@ -18,11 +18,9 @@ from pipelines.storage.backend import is_remote
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
 SENT_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".js", ".sh", ".sql", ".typed"})
 """Code and tables; sample images and clips are for the demo only."""
-USER_FILES = "submitted"
-"""Folder of the user's own files inside the job."""
+USER_FILES = "submitted"  # folder of the user's own files inside the job
 _NOT_SENT = ("address", "dry_run", "verbose", "json")
-_FILES = ("models_file", "prompts", "human")
-"""Flags that name local files: the job gets copies and their new paths."""
+_FILES = ("models_file", "prompts", "human")  # flags that name local files: the job gets copies and their new paths
 
 
 def entrypoint(flags: SweepFlags) -> str:

@@ -42,8 +42,7 @@ class ShownAnswer:
 
     label: str
     output: Output
-    row: Mapping[str, Any]
-    """Of the index."""
+    row: Mapping[str, Any]  # of the index
     prediction: Mapping[str, Any] = field(default_factory=dict)
     score: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -76,19 +75,13 @@ class Detail:
 
     item: Item
     answers: list[ShownAnswer]
-    prompts: list[tuple[list[str], ShownPrompt]]
-    """What was sent, with the models that it was sent to."""
-    brief: Brief | None
-    """None where the sample's data are gone."""
-    media: list[ShownMedia]
-    """The pictures and clips of all prompts as sent, each once."""
-    unshown: str
-    """That none was sent, where the sample has some."""
+    prompts: list[tuple[list[str], ShownPrompt]]  # what was sent, with the models that it was sent to
+    brief: Brief | None  # none where the sample's data are gone
+    media: list[ShownMedia]  # the pictures and clips of all prompts as sent, each once
+    unshown: str  # that none was sent, where the sample has some
     sample: Sample | None
-    fields: list[tuple[str, str]]
-    """The sample's own fields: references, options and whatever else is distributed."""
-    people: list[tuple[str, Mapping[str, str]]]
-    """Kind and row of people's files about this sample."""
+    fields: list[tuple[str, str]]  # the sample's own fields: references, options and whatever else is distributed
+    people: list[tuple[str, Mapping[str, str]]]  # kind and row of people's files about this sample
     problems: list[str]
 
 

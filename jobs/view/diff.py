@@ -28,8 +28,7 @@ _PAIRS: Final = read_query("changes")
 class Difference:
     """A page of what differs."""
 
-    counts: list[dict[str, Any]]
-    """Number of answers by benchmark, model and change."""
+    counts: list[dict[str, Any]]  # number of answers by benchmark, model and change
     rows: list[dict[str, Any]]
     total: int
     page: int

@@ -23,11 +23,9 @@ class Item:
     """A prompt of a sample, with the answer of each model."""
 
     row: Mapping[str, Any]
-    at: int
-    """Index in the list, from 0."""
+    at: int  # index in the list, from 0
     answers: list[dict[str, Any]] = field(default_factory=list)
-    brief: Brief | None = None
-    """None where the sample's data are gone or not read yet."""
+    brief: Brief | None = None  # none where the sample's data are gone or not read yet
 
     def identity(self) -> dict[str, str]:
         """Return what names it in an address."""

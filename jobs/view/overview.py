@@ -14,8 +14,7 @@ from pipelines.benchmarks.results import Results
 from pipelines.leaderboard.create import format_value
 from pipelines.report.measured import Measured
 
-Column: TypeAlias = tuple[str, str]
-"""Task and setting."""
+Column: TypeAlias = tuple[str, str]  # task and setting
 _PEOPLE = ("Human", "Humans", "People")
 
 
@@ -51,10 +50,8 @@ class BenchmarkTable:
     columns: list[Column]
     rows: list[Row]
     published: list[Row]
-    tasks: tuple[str, ...]
-    """Tasks that have answers; the others are computed from them."""
-    main: Column | None
-    """The task and setting that stands for the benchmark, as in the report."""
+    tasks: tuple[str, ...]  # tasks that have answers; the others are computed from them
+    main: Column | None  # the task and setting that stands for the benchmark, as in the report
 
     def asked_task(self, column: Column) -> str:
         """Return the task whose answers are behind a column; '' where it is computed from several."""

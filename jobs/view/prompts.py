@@ -16,8 +16,7 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stress.conditions import Condition
 
-SHARDS: Final = 8
-"""Shards of data sets in memory."""
+SHARDS: Final = 8  # shards of data sets in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +46,7 @@ class ShownPart:
     media: ShownMedia | None = None
 
 
-ShownSteps: TypeAlias = tuple[tuple[tuple[str, tuple[ShownPart, ...]], ...], ...]
-"""Steps, turns: role and parts."""
+ShownSteps: TypeAlias = tuple[tuple[tuple[str, tuple[ShownPart, ...]], ...], ...]  # steps, turns: role and parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +80,8 @@ class Brief:
     """What an item asks, for a line of a list and for the head of its page."""
 
     question: str
-    expected: tuple[str, ...]
-    """The right answers; () where the benchmark names none."""
-    options: Mapping[str, str]
-    """Texts of the options by letter, of a row that has them."""
+    expected: tuple[str, ...]  # the right answers; () where the benchmark names none
+    options: Mapping[str, str]  # texts of the options by letter, of a row that has them
     media: tuple[ShownMedia, ...]
 
     @property

@@ -22,8 +22,7 @@ from models.shell.connections import check_hub_settings, hub_problem
 from models.spec import ModelSpec
 
 State: TypeAlias = Literal["known", "unknown model", "unknown revision", "unreachable"]
-Question: TypeAlias = tuple[str, str]
-"""Id of a model at the hub, and revision: branch, tag or commit."""
+Question: TypeAlias = tuple[str, str]  # id of a model at the hub, and revision: branch, tag or commit
 
 DEFAULT_REVISION: Final = "main"
 ADAPTER_CONFIG: Final = "adapter_config.json"

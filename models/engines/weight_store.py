@@ -29,8 +29,7 @@ log = logging.getLogger(__name__)
 
 COMPLETE = ".complete"
 """Marker of a whole copy: the text whose hash names the folder. Its time is that of the last use, its lock a user's."""
-_HELD: dict[Path, int] = {}
-"""The locked markers of this process."""
+_HELD: dict[Path, int] = {}  # the locked markers of this process
 
 
 def weights_folder() -> Path:

@@ -35,20 +35,16 @@ _HUB_NUMBERS = ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT")
 class HttpClient:
     """How a library reads the shell."""
 
-    certificates: tuple[str, ...]
-    """Variables of a file or folder of certificates; the first that is set counts."""
-    socks_package: str = ""
-    """What it needs for a SOCKS proxy; '' where it speaks to none."""
-    reads_all_proxies: bool = False
-    """Whether it opens every proxy that is set, whichever an address needs."""
+    certificates: tuple[str, ...]  # variables of a file or folder of certificates; the first that is set counts
+    socks_package: str = ""  # what it needs for a SOCKS proxy; '' where it speaks to none
+    reads_all_proxies: bool = False  # whether it opens every proxy that is set, whichever an address needs
 
 
 HTTPX = HttpClient(certificates=("SSL_CERT_FILE", "SSL_CERT_DIR"), socks_package="socksio", reads_all_proxies=True)
 """The clients of endpoints and of the hub; Python's own reads the same certificates."""
 REQUESTS = HttpClient(certificates=("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), socks_package="socks")
 """Ray's client of jobs."""
-BOTOCORE = HttpClient(certificates=("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"))
-"""The clients of object stores."""
+BOTOCORE = HttpClient(certificates=("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"))  # the clients of object stores
 
 
 def is_loopback(address: str) -> bool:

@@ -90,8 +90,7 @@ class Rejection:
     reason: str
 
 
-REJECTION_MARK = b'{"file": "'
-"""In every `rejected.jsonl` of ours that is not empty."""
+REJECTION_MARK = b'{"file": "'  # in every `rejected.jsonl` of ours that is not empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,8 @@ class ExampleWriter:
     def __init__(self, out: Store, listener: TrainingListener, *, skip_bad_rows: bool) -> None:
         self._out, self._listener, self._skip = out, listener, skip_bad_rows
         self._digest = hashlib.sha256()
-        self._sources: dict[str, str] = {}
-        """Picture key -> source of its `Media`."""
-        self._unusable: dict[str, str] = {}
-        """Picture key -> why it cannot be decoded."""
+        self._sources: dict[str, str] = {}  # picture key -> source of its `Media`
+        self._unusable: dict[str, str] = {}  # picture key -> why it cannot be decoded
         self._decoder = Decoder()
         self._ids: set[str] = set()
         self.rejections: list[str] = []

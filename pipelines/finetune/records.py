@@ -21,16 +21,12 @@ MODELS_FILE: Final = "models.yaml"
 class Variant:
     """One of the paper's four fine-tuned models."""
 
-    name: str
-    """Value of `--variant`."""
-    suffix: str
-    """Of the name of the trained model's entry."""
-    epochs: int
-    """The paper's, of which the checkpoint with the lowest validation loss is taken."""
+    name: str  # value of `--variant`
+    suffix: str  # of the name of the trained model's entry
+    epochs: int  # the paper's, of which the checkpoint with the lowest validation loss is taken
     vflute: bool = False
     evil: bool = False
-    white: bool = False
-    """A white square in place of every picture."""
+    white: bool = False  # a white square in place of every picture
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
@@ -53,16 +49,12 @@ class FinetuneSpec:
     model: ModelSpec
     settings: TrainingSettings
     memory: MemorySettings
-    data: str | None
-    """V-FLUTE as distributed on the hub: folder or `s3://`; None where the variant does without it."""
-    evil: str | None
-    """e-SNLI-VE and Flickr30k: folder or `s3://`; None likewise."""
+    data: str | None  # V-FLUTE as distributed on the hub: folder or `s3://`; None where the variant does without it
+    evil: str | None  # e-SNLI-VE and Flickr30k: folder or `s3://`; None likewise
     out: str
-    workers: int | None = None
-    """None takes all GPUs of the cluster, or one CPU worker where it has none."""
+    workers: int | None = None  # None takes all GPUs of the cluster, or one CPU worker where it has none
     skip_bad_rows: bool = False
-    eval_every: int | None = None
-    """Optimizer steps between validations; None validates after each epoch."""
+    eval_every: int | None = None  # optimizer steps between validations; None validates after each epoch
     checkpoint_every: int = 50
     address: str | None = None
     command: tuple[str, ...] = ()
@@ -81,8 +73,7 @@ class ExampleRow:
     file: str
     instruction: str
     answer: str
-    picture: str
-    """Key of the picture: rows with equal keys share it."""
+    picture: str  # key of the picture: rows with equal keys share it
     content: bytes | None
     """The picture's bytes; None if an earlier row had the same key, or the picture is the white square."""
 
@@ -93,10 +84,8 @@ class ExampleCounts:
 
     train: int
     validation: int
-    fingerprint: str
-    """SHA-256 of all rows and pictures, hex."""
-    skipped: tuple[str, ...] = ()
-    """Rows left out, with reasons."""
+    fingerprint: str  # SHA-256 of all rows and pictures, hex
+    skipped: tuple[str, ...] = ()  # rows left out, with reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +120,8 @@ class TrainingListener(Protocol):
 class History:
     """Losses so far, and the best checkpoint; stored in every checkpoint."""
 
-    losses: list[float] = field(default_factory=list)
-    """Of each step, mean per answer token, in nats."""
-    validation: list[tuple[int, float]] = field(default_factory=list)
-    """(steps, loss)."""
+    losses: list[float] = field(default_factory=list)  # of each step, mean per answer token, in nats
+    validation: list[tuple[int, float]] = field(default_factory=list)  # (steps, loss)
     best_step: int = 0
     best_loss: float | None = None
 

@@ -28,11 +28,9 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 8 << 30
 """In one folder: 480 clips of 32 frames at 480 x 360. A full folder keeps what it holds: models pass the same clips in
 the same order, and evicting the oldest would evict each just before it is read."""
-MIN_FREE_SHARE = 0.1
-"""Share of the disk that stays free."""
+MIN_FREE_SHARE = 0.1  # share of the disk that stays free
 _CHECKSUM_BYTES = 4  # CRC-32 of a file's name, header and pixels: 20 ms of a clip that takes 300 ms to decode
-LOCK_S = 150.0
-"""Longer than both decoders may take; then the process that decodes a clip counts as stuck."""
+LOCK_S = 150.0  # longer than both decoders may take; then the process that decodes a clip counts as stuck
 
 
 def make_clip_folder() -> str:

@@ -29,8 +29,7 @@ _ORIENTATION = 0x0112  # the tag of EXIF
 _EIGHT_BITS = 8  # byte 24 of a PNG is its bit depth
 
 Shrink = Callable[[np.ndarray], np.ndarray]
-Pick = Callable[[int], list[int]]
-"""Indices of the frames to show of a clip with so many."""
+Pick = Callable[[int], list[int]]  # indices of the frames to show of a clip with so many
 
 
 def _shrinker(max_pixels: int | None, change: dict[str, int]) -> Shrink:

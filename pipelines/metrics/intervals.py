@@ -32,8 +32,7 @@ class Interval:
 
     low: float
     high: float
-    freedom: int = 0
-    """Degrees of freedom of the t that its ends are away; 0 where it was made with another quantile."""
+    freedom: int = 0  # degrees of freedom of the t that its ends are away; 0 where it was made with another quantile
 
 
 def ratio(total: FloatArray, size: FloatArray) -> FloatArray:

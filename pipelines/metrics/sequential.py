@@ -28,8 +28,7 @@ import numpy.typing as npt
 from pipelines.metrics.intervals import LEVEL, FloatArray, Interval
 
 ALPHA: Final = 1 - LEVEL
-_LARGEST_BET: Final = 0.9
-"""Share of the capital that one cluster may cost."""
+_LARGEST_BET: Final = 0.9  # share of the capital that one cluster may cost
 _HALVINGS: Final = 16
 _PRIOR: Final = 0.25  # variance that one cluster beforehand stands for
 _TINY: Final = 1e-9

@@ -7,8 +7,7 @@ from typing import Final
 
 from pipelines.metrics.intervals import FloatArray
 
-FACTORS: Final = ("items", "settings", "prompts")
-"""Axes of the scores before the last one, the repeats."""
+FACTORS: Final = ("items", "settings", "prompts")  # axes of the scores before the last one, the repeats
 
 
 def variance_components(scores: FloatArray) -> Mapping[str, float]:

@@ -19,8 +19,7 @@ from pipelines.plan.units import WorkUnit
 
 BATCHES_PER_REPLICA = 4
 """The largest batch of one group is a replica's fair share divided by this, and the longest wait at the end."""
-MAX_BATCH_UNITS = 16
-"""Bounds what is loaded together: 4,096 questions, some megabytes of text and their pixels."""
+MAX_BATCH_UNITS = 16  # bounds what is loaded together: 4,096 questions, some megabytes of text and their pixels
 SMALL_BATCHES_PER_REPLICA = 16
 """As `BATCHES_PER_REPLICA`, for small units and the work left by then; the last batches are single units."""
 SMALL_BATCH_BYTES = 16 << 20
@@ -30,10 +29,8 @@ SMALL_BATCH_BYTES = 16 << 20
 class _UnitSize(NamedTuple):
     """The properties of a unit that decide its batch."""
 
-    unit_index: int
-    """Index of the unit."""
-    group: int
-    """Hash of the unit's only media group; 0 for a unit of several or of none."""
+    unit_index: int  # index of the unit
+    group: int  # hash of the unit's only media group; 0 for a unit of several or of none
     requests: int
     media_bytes: int
 
@@ -43,10 +40,8 @@ class Batches(Sequence[Sequence[WorkUnit]]):
     """Batches of units, which are read when a batch is."""
 
     units: Sequence[WorkUnit]
-    indices: Sequence[tuple[int, ...]]
-    """In `units`, of each batch."""
-    max_media_bytes: int
-    """Decoded pixels of the largest batch."""
+    indices: Sequence[tuple[int, ...]]  # in `units`, of each batch
+    max_media_bytes: int  # decoded pixels of the largest batch
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -35,8 +35,7 @@ class SweepContext:
     out: Store
     plans: PlanStore
     datasets: Datasets = field(default_factory=Datasets)
-    lock_token: str = ""
-    """Names the run that holds the output's lock; '' for a reader."""
+    lock_token: str = ""  # names the run that holds the output's lock; '' for a reader
     progress: ProgressListener = field(default_factory=NullProgress)
 
     @classmethod

@@ -22,21 +22,15 @@ from pipelines.plan.units import WorkUnit
 class GpuProfile:
     """One GPU and the efficiency of its use."""
 
-    flops: float = 990e12
-    """Per second in bfloat16; an H100 SXM."""
+    flops: float = 990e12  # per second in bfloat16; an H100 SXM
     memory_bytes_per_s: float = 3.35e12
     prefill_efficiency: float = 0.4
     decode_efficiency: float = 0.6
-    parallel_efficiency: float = 0.85
-    """Share of each of these that remains when ranks communicate."""
-    load_bytes_per_s: float = 1.5e9
-    """From a node's disk into its GPUs."""
-    start_s: float = 30.0
-    """Processes, libraries and the first kernel of a replica."""
-    batch_rows: int = 64
-    """Answers generated at once."""
-    answer_share: float = 0.25
-    """Share of the allowed tokens that is generated: most answers end early."""
+    parallel_efficiency: float = 0.85  # share of each of these that remains when ranks communicate
+    load_bytes_per_s: float = 1.5e9  # from a node's disk into its GPUs
+    start_s: float = 30.0  # processes, libraries and the first kernel of a replica
+    batch_rows: int = 64  # answers generated at once
+    answer_share: float = 0.25  # share of the allowed tokens that is generated: most answers end early
 
 
 def describe_load(spec: ModelSpec, seconds: float, gpu: GpuProfile | None = None) -> str:

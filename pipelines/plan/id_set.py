@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from pipelines.storage.parts import batched
 
-DIGITS = 32
-"""Of an id, in hex."""
-_DIGEST = "S16"
-"""Compared byte by byte, as ids have one length."""
+DIGITS = 32  # of an id, in hex
+_DIGEST = "S16"  # compared byte by byte, as ids have one length
 _CHUNK = 4096
 
 

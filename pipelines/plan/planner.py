@@ -63,14 +63,11 @@ class _Planner:
     work: ModelPlan
     completed: CompletedRequests
     maker: UnitMaker
-    planned: IdSet | None
-    """Requests planned so far, where plans may share some."""
-    within: Container[str] | None = None
-    """The samples whose requests go into units; None for all."""
+    planned: IdSet | None  # requests planned so far, where plans may share some
+    within: Container[str] | None = None  # the samples whose requests go into units; None for all
     retries: RetryPool = field(default_factory=dict)
     retry_sizes: dict[GroupKey, int] = field(default_factory=dict)
-    groups: IdSet = field(default_factory=IdSet)
-    """Hashes of the media groups planned so far."""
+    groups: IdSet = field(default_factory=IdSet)  # hashes of the media groups planned so far
 
     def add(self, part: PlanPart, columns: PlanColumns) -> None:
         """Plan the rows of one part."""

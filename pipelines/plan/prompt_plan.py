@@ -34,16 +34,13 @@ class PromptPlan:
     dataset_fingerprint: str
     task_settings: tuple[TaskSetting, ...]
     seed: int
-    wording: Mapping[str, str] = field(default_factory=dict)
-    """The user's own wording by prompt version."""
+    wording: Mapping[str, str] = field(default_factory=dict)  # the user's own wording by prompt version
     prompt_versions: Mapping[str, str] = field(default_factory=dict)
     """Prompt version -> another version of the benchmark, used in its place."""
-    captioner: str = ""
-    """Key of the captioner whose captions the prompts may hold; '' for none."""
+    captioner: str = ""  # key of the captioner whose captions the prompts may hold; '' for none
     kind: Literal["answer", "caption"] = "answer"
     """A captioner gets only the pictures that the benchmark captions, each once."""
-    repeats: int = 1
-    """How often each prompt is asked, the later times with the next seeds and as other variants."""
+    repeats: int = 1  # how often each prompt is asked, the later times with the next seeds and as other variants
     stress: str = ""
     """Name of the condition of a stress test (`pipelines.plan.stress`) under which it is asked; '' for none."""
     table: TableDefinition | None = None

@@ -18,8 +18,7 @@ from pipelines.storage.store import Store
 
 GRACE = timedelta(hours=1)
 """How long a file stays after it was first seen to be obsolete: a reader may have opened its plan before that."""
-OBSOLETE = "plan/obsolete.json"
-"""Path -> when a run first saw that nothing needs the file."""
+OBSOLETE = "plan/obsolete.json"  # path -> when a run first saw that nothing needs the file
 
 
 def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None:

@@ -43,26 +43,18 @@ class ModelPlan:
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Requests of the whole plan by (task, setting), done ones too."""
     pending: Counter[tuple[str, str]] = field(default_factory=Counter)
-    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Pending requests that failed in an earlier run."""
-    calls: int = 0
-    """Pending model calls, all steps counted."""
-    groups: int = 0
-    """Number of media groups of pending requests; text-only requests are in none."""
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)  # pending requests that failed in an earlier run
+    calls: int = 0  # pending model calls, all steps counted
+    groups: int = 0  # number of media groups of pending requests; text-only requests are in none
     prompt_tokens: int = 0
     """Estimate over pending requests: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
-    shared_tokens: int = 0
-    """Those of pictures and clips."""
-    distinct_media_tokens: int = 0
-    """The same with each media group counted once: what shared prefixes leave to compute."""
+    shared_tokens: int = 0  # those of pictures and clips
+    distinct_media_tokens: int = 0  # the same with each media group counted once: what shared prefixes leave to compute
     cacheable_tokens: int = 0
     """Those of the first picture or clip of each request, where a provider keeps it: from 1,024 tokens on."""
-    distinct_cacheable_tokens: int = 0
-    """The same with each media group counted once: what a provider reads in full."""
-    output_tokens: int = 0
-    """The most that may be generated."""
-    repair: Repair = field(default_factory=Repair)
-    """What is to be repaired before."""
+    distinct_cacheable_tokens: int = 0  # the same with each media group counted once: what a provider reads in full
+    output_tokens: int = 0  # the most that may be generated
+    repair: Repair = field(default_factory=Repair)  # what is to be repaired before
 
     @property
     def prompts(self) -> PromptPlan:

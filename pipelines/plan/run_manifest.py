@@ -42,13 +42,10 @@ class PromptSet:
     """Tasks and settings that are asked with other prompts too, or with another captioner's captions."""
 
     name: str
-    versions: Mapping[str, str]
-    """Prompt version -> version used in its place."""
+    versions: Mapping[str, str]  # prompt version -> version used in its place
     cells: tuple[TaskSetting, ...]
-    captioner: str = ""
-    """Key of the captioner; '' for the target's."""
-    stress: str = ""
-    """Name of the condition of a stress test, which is the set's name too; '' for none."""
+    captioner: str = ""  # key of the captioner; '' for the target's
+    stress: str = ""  # name of the condition of a stress test, which is the set's name too; '' for none
 
     @property
     def key(self) -> tuple[str, str]:
@@ -66,18 +63,13 @@ class ManifestEntry:
     target: ModelTarget
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
-    external: bool = False
-    """The answers were made elsewhere."""
+    external: bool = False  # the answers were made elsewhere
     earlier: tuple[CellSelection, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
-    prompt_set: str = ""
-    """Name of the target's set of prompts, where a run named it."""
-    other_prompt_sets: tuple[PromptSet, ...] = ()
-    """Sets of prompts reported in addition to the target's."""
-    stop: Stop | None = None
-    """Where a run with `--until` stopped."""
-    has_stress: bool = False
-    """Whether the output has answers of a stress test, reported or not."""
+    prompt_set: str = ""  # name of the target's set of prompts, where a run named it
+    other_prompt_sets: tuple[PromptSet, ...] = ()  # sets of prompts reported in addition to the target's
+    stop: Stop | None = None  # where a run with `--until` stopped
+    has_stress: bool = False  # whether the output has answers of a stress test, reported or not
 
     @property
     def prompts(self) -> PromptPlan:
@@ -205,10 +197,8 @@ class ModelSpending:
     input_tokens: int
     output_tokens: int
     dollars: float | None
-    cached_tokens: int = 0
-    """Of `input_tokens`."""
-    devices: tuple[str, ...] = ()
-    """Types of GPUs, or `cpu`, that computed answers of weights loaded for them."""
+    cached_tokens: int = 0  # of `input_tokens`
+    devices: tuple[str, ...] = ()  # types of GPUs, or `cpu`, that computed answers of weights loaded for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,15 +218,12 @@ class RunManifest:
     product: str = ""
     created: str = ""
     updated: str = ""
-    sweep: SweepRecord = field(default_factory=SweepRecord)
-    """Of the last run."""
+    sweep: SweepRecord = field(default_factory=SweepRecord)  # of the last run
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What the entries of the models file state, with the revisions of weights; engine `external` for other answers."""
-    scorers: Mapping[str, RecordedScorer] = field(default_factory=dict)
-    """By address."""
+    scorers: Mapping[str, RecordedScorer] = field(default_factory=dict)  # by address
     datasets: Mapping[str, RecordedDataset] = field(default_factory=dict)
-    prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Benchmark -> prompt version -> wording."""
+    prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # benchmark -> prompt version -> wording
     prompt_fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     spending: tuple[Spending, ...] = ()

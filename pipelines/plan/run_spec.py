@@ -58,12 +58,9 @@ class ScorerSpec:
     kind: str
     model: str
     layer: int | None = None
-    named: bool = True
-    """Requested by a flag: if unavailable, it ends the run; a default only makes its metrics null."""
-    revision: str | None = None
-    """Branch, tag or commit of the hub, as a flag names it; None: `main`."""
-    commit: str | None = None
-    """What the hub says that the revision is; set by runs."""
+    named: bool = True  # requested by a flag: if unavailable, it ends the run; a default only makes its metrics null
+    revision: str | None = None  # branch, tag or commit of the hub, as a flag names it; None: `main`
+    commit: str | None = None  # what the hub says that the revision is; set by runs
 
     @classmethod
     def parse(cls, text: str, *, named: bool = True) -> ScorerSpec:
@@ -102,8 +99,7 @@ class SweepRecord:
     settings: tuple[str, ...] = ()
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
-    judge: str | None = None
-    """Names of the judges, with commas."""
+    judge: str | None = None  # names of the judges, with commas
     captioner: str | None = None
     scorers: tuple[str, ...] = ()
     fail_on_error: str = "true"
@@ -124,10 +120,8 @@ class SweepRecord:
         return {spec.kind: spec for spec in map(ScorerSpec.parse, self.scorers)}
 
 
-DEFAULT_PROMPTS = "default"
-"""Name of the set of prompts that replaces none."""
-SELF = "self"
-"""Name of the captioner where each model captions for itself."""
+DEFAULT_PROMPTS = "default"  # name of the set of prompts that replaces none
+SELF = "self"  # name of the captioner where each model captions for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +140,7 @@ class RunSpec:
     """By name; the verdicts of the first give the metrics, those of all are compared."""
     captioners: tuple[tuple[str, ModelSpec], ...] = ()
     """By name; tables show prompts with the first one's captions, and one compares them all."""
-    own_captions: bool = False
-    """`captioner: self`: each model reads its own captions; the report says so."""
+    own_captions: bool = False  # `captioner: self`: each model reads its own captions; the report says so
     scorers: tuple[ScorerSpec, ...] = ()
     default_scorers: bool = True
     """False: only `scorers`; the benchmarks' own are models of gigabytes, which a hub would send."""
@@ -158,23 +151,16 @@ class RunSpec:
     seed: int = DEFAULT_SEED
     prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The user's own wording: benchmark -> version -> text."""
-    prompt_versions: Mapping[str, str] = field(default_factory=dict)
-    """Prompt version -> version used in its place."""
+    prompt_versions: Mapping[str, str] = field(default_factory=dict)  # prompt version -> version used in its place
     prompt_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Benchmark -> the sets of words that it is asked in; tables show the first."""
     command: tuple[str, ...] = ()
-    human: tuple[HumanFile, ...] = ()
-    """Files of people's own work."""
-    cost_limit: float | None = None
-    """Dollars."""
-    repeats: int = 1
-    """How often each request is asked, with seeds that follow each other."""
-    judge_checks: int = 0
-    """Answers of each model about which the judges are asked again in changed words."""
-    until: Until | None = None
-    """When the run stops before all is asked; None: not before."""
-    stress: tuple[Condition, ...] = ()
-    """Conditions under which the first set of prompts is asked once more."""
+    human: tuple[HumanFile, ...] = ()  # files of people's own work
+    cost_limit: float | None = None  # dollars
+    repeats: int = 1  # how often each request is asked, with seeds that follow each other
+    judge_checks: int = 0  # answers of each model about which the judges are asked again in changed words
+    until: Until | None = None  # when the run stops before all is asked; None: not before
+    stress: tuple[Condition, ...] = ()  # conditions under which the first set of prompts is asked once more
     wait_for_nodes_s: float | None = None
     """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
 

@@ -23,8 +23,7 @@ class TaskSetting:
 class Limit:
     """A subset of the samples in canonical order: the first so many, a share, or a range."""
 
-    first: int = 1
-    """1-based, inclusive."""
+    first: int = 1  # 1-based, inclusive
     last: int | None = None
     share: float | None = None
 

@@ -19,8 +19,7 @@ from pipelines.schemas import schema_of
 from pipelines.storage.parts import open_named_part
 from pipelines.storage.store import Store
 
-ROW_GROUP: Final = 512
-"""Rows that are built, written and read together."""
+ROW_GROUP: Final = 512  # rows that are built, written and read together
 CACHED_PARTS = 4
 _PAYLOAD = ("media_files", "messages")
 _ESTIMATES = ("prompt_tokens", "media_tokens", "first_media_tokens", "decoded_bytes")
@@ -34,24 +33,18 @@ class PlanRow:
     task: str
     setting: str
     variant: str
-    media_group: str
-    """What is decoded and encoded once for all requests that share it; '' for text alone."""
+    media_group: str  # what is decoded and encoded once for all requests that share it; '' for text alone
     prompt_version: str
     prompt_sha256: str
-    captioner: str = ""
-    """Name of the model whose caption the prompt holds; '' where it holds none."""
-    excluded: str
-    """Why it is never sent; '' when it is."""
-    generation: str
-    """JSON: the benchmark's settings of each step."""
-    id_members: str
-    """What the row adds to the JSON that request ids are hashes of (`pipelines.hashing.json_members`)."""
+    captioner: str = ""  # name of the model whose caption the prompt holds; '' where it holds none
+    excluded: str  # why it is never sent; '' when it is
+    generation: str  # JSON: the benchmark's settings of each step
+    id_members: str  # what the row adds to the JSON that request ids are hashes of (`pipelines.hashing.json_members`)
     prompt_tokens: int = 0
     media_tokens: int = 0
     first_media_tokens: int = 0
     decoded_bytes: int = 0
-    media_files: Mapping[str, str]
-    """Content hash -> path in the dataset."""
+    media_files: Mapping[str, str]  # content hash -> path in the dataset
     messages: str
     """JSON (`models.message_codec.dump_steps`); empty, like `media_files`, where rows are read without payload."""
 
@@ -148,10 +141,8 @@ class PlanPart:
     """One file of a plan."""
 
     path: str
-    samples: int
-    """Samples that it covers, with or without requests."""
-    rows: int = 0
-    """0 in an index of an earlier version."""
+    samples: int  # samples that it covers, with or without requests
+    rows: int = 0  # 0 in an index of an earlier version
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pipelines.benchmarks.records import MediaRef
 CHARS_PER_TOKEN = 3.5
 PIXELS_PER_TOKEN = 28 * 28
 UNKNOWN_PIXELS = 640 * 360
-LEAST_CACHED_TOKENS = 1024
-"""Of a prefix that providers keep; some keep only longer ones."""
+LEAST_CACHED_TOKENS = 1024  # of a prefix that providers keep; some keep only longer ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +19,8 @@ class TokenEstimate:
     """Prompt tokens of one request over all its steps."""
 
     prompt_tokens: int = 0
-    media_tokens: int = 0
-    """Those of pictures and clips."""
-    first_media_tokens: int = 0
-    """Those of the first picture or clip, which a media group shares."""
+    media_tokens: int = 0  # those of pictures and clips
+    first_media_tokens: int = 0  # those of the first picture or clip, which a media group shares
 
 
 def estimate_tokens(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> TokenEstimate:

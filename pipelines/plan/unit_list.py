@@ -55,8 +55,7 @@ class UnitList(Sequence[WorkUnit]):
     def __init__(self, units: Iterable[WorkUnit] = (), file: UnitFile | None = None) -> None:
         self._file = file or UnitFile()
         self._starts, self._ends = array("Q"), array("Q")
-        self.requests = 0
-        """Of all units."""
+        self.requests = 0  # of all units
         self.extend(units)
 
     def extend(self, units: Iterable[WorkUnit]) -> None:

@@ -16,22 +16,17 @@ from pipelines.storage.parts import part_folder
 
 MAX_UNIT_REQUESTS = 256
 """A MAIA clip's 216 questions are one unit; a larger group is split, so that no commit is worth many minutes."""
-PACK_REQUESTS = 64
-"""Small groups are packed together up to this, so that a store is not filled with tiny files."""
+PACK_REQUESTS = 64  # small groups are packed together up to this, so that a store is not filled with tiny files
 MAX_LIGHT_UNIT_REQUESTS = 512
 PACK_BYTES = 4 << 20
 """Groups whose decoded pixels are fewer than this in all are packed up to `MAX_LIGHT_UNIT_REQUESTS`: they cost little
 to load again, and every part costs as many requests to the store to write, to read and to score. Not so for endpoints:
 a killed process loses the answers of the units that it has not committed, and each was paid for."""
-MIN_UNIT_REQUESTS = 32
-"""Units that are made smaller to balance many replicas get no smaller than this."""
-UNITS_PER_REPLICA = 4
-"""The minimum number of units per replica, so that none waits long for the last one."""
+MIN_UNIT_REQUESTS = 32  # units that are made smaller to balance many replicas get no smaller than this
+UNITS_PER_REPLICA = 4  # the minimum number of units per replica, so that none waits long for the last one
 PAID_ENGINES = frozenset({"openai", "anthropic", "gemini"})
-KINDS = {"answer": "predictions", "caption": "captions"}
-"""Where parts of each kind go."""
-GroupKey: TypeAlias = tuple[str, str]
-"""A part of the plan and a media group."""
+KINDS = {"answer": "predictions", "caption": "captions"}  # where parts of each kind go
+GroupKey: TypeAlias = tuple[str, str]  # a part of the plan and a media group
 
 
 @dataclass(slots=True)
@@ -39,15 +34,12 @@ class SampleRequests:
     """Pending requests of one sample in one media group."""
 
     sample_id: str
-    rows: list[int] = field(default_factory=list)
-    """Indices in the part of the plan."""
+    rows: list[int] = field(default_factory=list)  # indices in the part of the plan
     ids: list[str] = field(default_factory=list)
 
 
-Pool: TypeAlias = dict[GroupKey, list[SampleRequests]]
-"""Pending requests by media group, samples in order."""
-RetryPool: TypeAlias = dict[str, Pool]
-"""Failed requests by the part of the output that holds them."""
+Pool: TypeAlias = dict[GroupKey, list[SampleRequests]]  # pending requests by media group, samples in order
+RetryPool: TypeAlias = dict[str, Pool]  # failed requests by the part of the output that holds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +56,10 @@ class WorkUnit:
     """One unit of work, as small as a line of text."""
 
     benchmark: str
-    part: str
-    """Path of the Parquet part that it commits, relative to the output."""
+    part: str  # path of the Parquet part that it commits, relative to the output
     slices: tuple[MediaGroupSlice, ...]
     requests: int
-    media_bytes: int = 0
-    """Pixels of its pictures and clips as decoded, before they are shrunk to what the model takes."""
+    media_bytes: int = 0  # pixels of its pictures and clips as decoded, before they are shrunk to what the model takes
     retried: tuple[str, ...] = ()
     """Not empty: the part exists, and these of its rows failed. They are sent again, its other rows stay."""
 
@@ -118,13 +108,10 @@ class UnitMaker:
 
     target: ModelTarget
     replicas: int
-    expected: int
-    """Samples of the whole plan."""
-    samples: int = 0
-    """Samples planned so far."""
+    expected: int  # samples of the whole plan
+    samples: int = 0  # samples planned so far
     pending: int = 0
-    sizes: dict[GroupKey, int] = field(default_factory=dict)
-    """Bytes of each media group's pixels, as decoded."""
+    sizes: dict[GroupKey, int] = field(default_factory=dict)  # bytes of each media group's pixels, as decoded
 
     def units(self, pool: Pool) -> Iterator[WorkUnit]:
         """Yield the units of one part of the plan."""

@@ -52,13 +52,10 @@ MAX_ENGINE_DEATHS = 6
 MAX_LOADER_DEATHS = 9
 """Consecutive deaths of processes while they loaded a unit, after which all its media are called unreadable: one death
 of all units of a batch together, and two at each of four media."""
-ENGINE_DIED = 13
-"""Exit code of a replica whose engine died."""
+ENGINE_DIED = 13  # exit code of a replica whose engine died
 
-FEED_S = 0.1
-"""Between looks whether another job has begun."""
-LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)
-"""Before a replica that could not load tries again; the last one is repeated."""
+FEED_S = 0.1  # between looks whether another job has begun
+LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)  # before a replica that could not load tries again; the last one is repeated
 
 LogFields = Mapping[str, str] | None
 """Fields of log lines (`logging_context.fields_for_workers`); None leaves Ray's own form."""

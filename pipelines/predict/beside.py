@@ -32,8 +32,7 @@ RunJob: TypeAlias = Callable[[str, Job, ClusterInfo], None]
 _LATER = "it is asked when all models have ended"
 SLICE_UNITS = 16
 """Units of a judge that are asked at a time, for each replica: when the models end, it ends after these."""
-CAPACITY_WAIT_S = 60.0
-"""For a replica's node, if none is on its way."""
+CAPACITY_WAIT_S = 60.0  # for a replica's node, if none is on its way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +40,9 @@ class SpareGpus:
     """GPUs that no model of a schedule needs for now."""
 
     cluster: ClusterInfo
-    spare: Sequence[tuple[int, int]]
-    """GPUs and free ones of each node that has some."""
-    leave: threading.Event
-    """A model waits for them, or none runs any more."""
-    is_stopped: Callable[[], bool]
-    """Whether the sweep ends early."""
+    spare: Sequence[tuple[int, int]]  # GPUs and free ones of each node that has some
+    leave: threading.Event  # a model waits for them, or none runs any more
+    is_stopped: Callable[[], bool]  # whether the sweep ends early
 
     def share(self, spec: ModelSpec) -> ClusterInfo | None:
         """Return what a judge may use now; None in batches, and with a limit of dollars, which each job has anew."""
@@ -70,8 +66,7 @@ class JudgesBeside:
     """The judges of a sweep beside its models, one after another, each with all spare GPUs."""
 
     judge_ended: JudgeEnded
-    is_off: bool = False
-    """An error has ended it: the rest is asked when all models have ended."""
+    is_off: bool = False  # an error has ended it: the rest is asked when all models have ended
 
     def run(self, unfinished: Collection[str], gpus: SpareGpus, run_job: RunJob) -> None:
         """Judge the models that have ended, until all is judged, a model needs the GPUs, or none runs any more.

@@ -17,8 +17,7 @@ from pipelines.plan.run_manifest import ModelSpending, Spending
 class TokenCounts(NamedTuple):
     """Tokens of answers, in the order of `Price.dollars`."""
 
-    read: int = 0
-    """Those that were cached or written into a cache included."""
+    read: int = 0  # those that were cached or written into a cache included
     written: int = 0
     cached: int = 0
     cache_writes: int = 0
@@ -35,10 +34,8 @@ class CostTracker:
     Engines enforce what is left of the limit themselves, so that calls in flight cannot exceed it.
     """
 
-    limit: float | None = None
-    """Dollars."""
-    tokens: dict[str, TokenCounts] = field(default_factory=dict)
-    """By model."""
+    limit: float | None = None  # dollars
+    tokens: dict[str, TokenCounts] = field(default_factory=dict)  # by model
     dollars: dict[str, float] = field(default_factory=dict)
     devices: dict[str, set[str]] = field(default_factory=dict)
     """What the replicas of each model that loads weights computed on."""

@@ -46,13 +46,10 @@ CAPACITY_WAIT_S = 50.0
 NODE_WAIT_S = 1800.0
 """Seconds to wait for a node that is large enough: of a standing cluster, and where the head says that some may come. A
 launch that is refused is tried again by the autoscaler: no spot node now is the normal state."""
-NODE_RETRY_S = 300.0
-"""Of these, until a model that shares the cluster lets those that wait go first."""
-_STREAM_LOCK = threading.Lock()
-"""Settings of Ray Data belong to the process and not to the thread."""
+NODE_RETRY_S = 300.0  # of these, until a model that shares the cluster lets those that wait go first
+_STREAM_LOCK = threading.Lock()  # settings of Ray Data belong to the process and not to the thread
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
-MAX_PASSES = 3
-"""How often units that the cluster loses are sent."""
+MAX_PASSES = 3  # how often units that the cluster loses are sent
 MAX_REQUESTS = 1000
 """Guessed in a second or two, and asked in one batch after another: the start of a local Ray takes longer."""
 

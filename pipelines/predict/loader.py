@@ -33,10 +33,8 @@ class Loaded:
     """A unit ready for an engine."""
 
     unit: WorkUnit
-    columns: dict[str, dict[str, Any]]
-    """Columns of PREDICTIONS that are known beforehand, by request id."""
-    requests: list[Request]
-    """Sent to the engine."""
+    columns: dict[str, dict[str, Any]]  # columns of PREDICTIONS that are known beforehand, by request id
+    requests: list[Request]  # sent to the engine
     media: dict[Media, Frames]
     ready: list[dict[str, Any]] = field(default_factory=list)
     """Rows that need no engine: excluded ones, those whose media failed, those kept from an earlier part."""
@@ -52,10 +50,8 @@ class MediaGuard:
     unit: str = ""
     record: Callable[[str, str], object] | None = None
     """`AttemptTracker.begin_medium`; None records nothing: no process died at this unit."""
-    fatal_media: frozenset[str] = frozenset()
-    """Media at which processes died, by `media_group_key`."""
-    skips_all: bool = False
-    """No medium is decoded: too many processes died at the unit."""
+    fatal_media: frozenset[str] = frozenset()  # media at which processes died, by `media_group_key`
+    skips_all: bool = False  # no medium is decoded: too many processes died at the unit
 
     def begin(self, medium: Media) -> str:
         """Record that a medium is decoded next; return why it must not be, else ''."""
@@ -72,8 +68,7 @@ class MediaGuard:
             self.record(self.unit, "")
 
 
-UNGUARDED = MediaGuard()
-"""Decodes every medium and records nothing."""
+UNGUARDED = MediaGuard()  # decodes every medium and records nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +205,8 @@ class UnitLoaderSpec:
     targets: tuple[ModelTarget, ...]
     max_pixels: int | None = None
     max_frames: int | None = None
-    clip_folder: str = ""
-    """Where a machine holds the decoded clips of several batches; '' if a run shows none."""
-    keeps_clips: bool = False
-    """Other models of the run see the same frames: clips of one batch are held too."""
+    clip_folder: str = ""  # where a machine holds the decoded clips of several batches; '' if a run shows none
+    keeps_clips: bool = False  # other models of the run see the same frames: clips of one batch are held too
 
     def build(self, frames: FrameSource | None = None) -> Loader:
         """Build the loader with its own decoder; `frames` holds what it has decoded."""

@@ -24,8 +24,7 @@ class UnitWork:
     spec: ModelSpec
     loader: LoaderSpec
     out: str
-    lock_token: str = ""
-    """Names the run that holds the output's lock; commits of any other are refused."""
+    lock_token: str = ""  # names the run that holds the output's lock; commits of any other are refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +32,9 @@ class Job(UnitWork):
     """Units of one model with what their workers need."""
 
     units: Sequence[WorkUnit]
-    is_stopped: Callable[[], bool] = lambda: False
-    """Whether the sweep ends early; checked while waiting for a node."""
-    wait_for_nodes_s: float | None = None
-    """How long to wait for a node, as in `RunSpec`."""
-    held: HeldReplicas | None = None
-    """Where its replicas stay loaded for later jobs; None where they end with it."""
+    is_stopped: Callable[[], bool] = lambda: False  # whether the sweep ends early; checked while waiting for a node
+    wait_for_nodes_s: float | None = None  # how long to wait for a node, as in `RunSpec`
+    held: HeldReplicas | None = None  # where its replicas stay loaded for later jobs; None where they end with it
     waits_since: float | None = None
     """When the model was first tried, by the monotonic clock, if it is to be postponed while others run."""
 
@@ -53,13 +49,11 @@ class HeldReplicas:
     """Replicas that stay loaded from job to job, with the rows of their pipeline: Ray Data ends them together."""
 
     clips: ClipSharing = NO_CLIPS
-    key: object = None
-    """What a job must have in common with those before."""
+    key: object = None  # what a job must have in common with those before
     count: int = 0
     actor: Any = None
     rows: Generator[Any] | None = None
-    used: float = 0.0
-    """When the last job ended, by the monotonic clock."""
+    used: float = 0.0  # when the last job ended, by the monotonic clock
 
     def close(self) -> None:
         """End the replicas and what they share."""
@@ -111,8 +105,7 @@ class CellCount:
     ok: int
     error: int = 0
     excluded: int = 0
-    missing: int = 0
-    """Planned and never sent."""
+    missing: int = 0  # planned and never sent
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:
@@ -127,8 +120,7 @@ class ReplicaSpan:
     replica: str = ""
     began: float = 0.0
     ended: float = 0.0
-    device: str = ""
-    """As in the column of predictions."""
+    device: str = ""  # as in the column of predictions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +129,11 @@ class AnsweredUnit:
 
     unit: WorkUnit
     rows: pa.Table = field(default_factory=PREDICTIONS.empty_table)
-    fatal: str = ""
-    """Why the model is unavailable; then there are no rows."""
+    fatal: str = ""  # why the model is unavailable; then there are no rows
     is_committed: bool = False
     """An earlier attempt committed this unit: there are no rows, and nothing is to be written."""
     span: ReplicaSpan = ReplicaSpan()
-    warnings: tuple[str, ...] = ()
-    """Of the engine until now."""
+    warnings: tuple[str, ...] = ()  # of the engine until now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,27 +143,17 @@ class Receipt:
     part: str
     counts: Mapping[tuple[str, str, str], int]
     """New rows by (task, setting, status); rows kept from an earlier part are not among them."""
-    replica: str = ""
-    """The engine that answered the unit."""
-    device: str = ""
-    """What it computed on; '' where it loaded no weights."""
-    began: float = 0.0
-    """When the engine got the unit, in seconds since the epoch."""
+    replica: str = ""  # the engine that answered the unit
+    device: str = ""  # what it computed on; '' where it loaded no weights
+    began: float = 0.0  # when the engine got the unit, in seconds since the epoch
     ended: float = 0.0
-    tokens: tuple[int, int] = (0, 0)
-    """Read and written for those rows, as the engine counts."""
-    cost_limit_reached: bool = False
-    """Some of the rows were not sent, because their engine may spend no more."""
-    cached: int = 0
-    """Prompt tokens that were cached."""
-    cache_writes: int = 0
-    """Prompt tokens that a provider wrote into its cache."""
-    failed: tuple[tuple[str, str], ...] = ()
-    """Request id and type of the first few errors, for the log."""
-    fatal: str = ""
-    """Why the model is unavailable; then nothing was committed."""
-    warnings: tuple[str, ...] = ()
-    """Of the engine that answered the unit, until then."""
+    tokens: tuple[int, int] = (0, 0)  # read and written for those rows, as the engine counts
+    cost_limit_reached: bool = False  # some of the rows were not sent, because their engine may spend no more
+    cached: int = 0  # prompt tokens that were cached
+    cache_writes: int = 0  # prompt tokens that a provider wrote into its cache
+    failed: tuple[tuple[str, str], ...] = ()  # request id and type of the first few errors, for the log
+    fatal: str = ""  # why the model is unavailable; then nothing was committed
+    warnings: tuple[str, ...] = ()  # of the engine that answered the unit, until then
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""

@@ -8,10 +8,8 @@ LoadProgress = tuple[str, float, float]
 """What is loaded, bytes loaded and bytes in all: see `models.engines.load_progress.Listener`."""
 
 
-MAX_LOADS = 3
-"""Failures of one replica to load, after which it is certain that no other is about to start."""
-MAX_NODES = 3
-"""Nodes on which loading fails for one reason before that is the model's fault."""
+MAX_LOADS = 3  # failures of one replica to load, after which it is certain that no other is about to start
+MAX_NODES = 3  # nodes on which loading fails for one reason before that is the model's fault
 
 
 class ReplicaBoard:

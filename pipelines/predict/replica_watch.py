@@ -15,13 +15,10 @@ from pipelines.predict.replica_board import LoadProgress
 
 log = logging.getLogger(__name__)
 
-CHECK_S = 2.0
-"""Seconds between looks at the board."""
-WAIT_S = 60.0
-"""Seconds without any progress after which a line says what a replica needs."""
+CHECK_S = 2.0  # seconds between looks at the board
+WAIT_S = 60.0  # seconds without any progress after which a line says what a replica needs
 BOARD_TIMEOUT_S = 10
-MIN_BYTES = 0.1e9
-"""Smaller weights are loaded at once."""
+MIN_BYTES = 0.1e9  # smaller weights are loaded at once
 _GB = 1e9
 
 
@@ -30,10 +27,8 @@ class ReplicaWatch:
     """A thread that notes how the replicas of a model start and answer, for the length of a block."""
 
     model: str
-    demand: Mapping[str, float]
-    """Ray's resources for one replica."""
-    job_actor: Any
-    """Holds the job's `JobState`."""
+    demand: Mapping[str, float]  # Ray's resources for one replica
+    job_actor: Any  # holds the job's `JobState`
     note: Callable[[str], None]
     _ended: threading.Event = field(default_factory=threading.Event)
 

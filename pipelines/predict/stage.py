@@ -106,14 +106,11 @@ class ModelRuns:
     jobs: Mapping[str, Job]
     plans: Mapping[str, Sequence[ModelPlan]]
     status: StatusWriter | None = None
-    problems: dict[str, str] = field(default_factory=dict)
-    """Why models are unavailable, by name."""
-    tried: dict[str, float] = field(default_factory=dict)
-    """When models that share the cluster were first tried."""
+    problems: dict[str, str] = field(default_factory=dict)  # why models are unavailable, by name
+    tried: dict[str, float] = field(default_factory=dict)  # when models that share the cluster were first tried
     has_failed: Callable[[], bool] = lambda: False
     """Whether a model in batches has ended the run, so that those beside it stop."""
-    judges: JudgesBeside | None = None
-    """Those that judge models which have ended while others answer, on GPUs."""
+    judges: JudgesBeside | None = None  # those that judge models which have ended while others answer, on GPUs
     ended: set[str] = field(default_factory=set)
 
     def run(self) -> dict[str, str]:

@@ -22,8 +22,7 @@ from pipelines.storage.store import Store
 log = logging.getLogger(__name__)
 
 WRITE_EVERY_S = 5.0
-WRITE_TO_STORE_EVERY_S = 15.0
-"""In an object store, where each time is a request."""
+WRITE_TO_STORE_EVERY_S = 15.0  # in an object store, where each time is a request
 HEARTBEAT_S = 10.0
 """While models run the file's age is looked at so often, and shows that the run lives: it stays below 30 s."""
 

@@ -40,8 +40,7 @@ class UnitRunner:
 
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
         self._engine, self._attempts = engine, attempts
-        self.current_request = ("", "")
-        """The part that is being answered, and the request if it is sent alone, else ''."""
+        self.current_request = ("", "")  # the part that is being answered, and the request if it is sent alone, else ''
         self._reported = monotonic()
 
     def answer(self, loaded: Loaded) -> list[dict[str, Any]]:

@@ -18,8 +18,7 @@ from markupsafe import Markup
 from pipelines.clean_text import clean, one_line
 from pipelines.rendering.escaping import shorten
 
-ANSWER_LIMIT = 4_000
-"""Characters of one text of an example; the predictions hold the full text."""
+ANSWER_LIMIT = 4_000  # characters of one text of an example; the predictions hold the full text
 ITEMS: Final = "items.html"  # the page of items behind the tables
 _SUMMARY_LENGTH = 100
 

@@ -18,10 +18,8 @@ from pipelines.rendering.table_layout import FormattedCell, FormattedRow, Format
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}
 """Parts of a `TableValue` that get a CSV column of their own if a column has any."""
 
-MOST_PUBLISHED = 4
-"""Published rows that a page shows unfolded beside ours."""
-_WIDE = 9
-"""Columns above which LaTeX uses a smaller font, to fit a landscape page."""
+MOST_PUBLISHED = 4  # published rows that a page shows unfolded beside ours
+_WIDE = 9  # columns above which LaTeX uses a smaller font, to fit a landscape page
 
 
 def to_markdown(table: Table) -> str:

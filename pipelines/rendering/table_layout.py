@@ -14,14 +14,12 @@ from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
 from pipelines.metrics.stats import half_up
 
-DASH = "\N{EN DASH}"
-"""A number that was not measured, in every format but CSV, which leaves the cell empty."""
+DASH = "\N{EN DASH}"  # a number that was not measured, in every format but CSV, which leaves the cell empty
 
 _MINUS = "\N{MINUS SIGN}"
 _CHECK = "\N{CHECK MARK}"
 _DIGITS: dict[Style, int] = {"fraction2": 2, "fraction3": 3, "fraction4": 4, "percent1": 1, "percent2": 2}
-_LARGE = 1e6
-"""Larger numbers are printed without decimals."""
+_LARGE = 1e6  # larger numbers are printed without decimals
 
 Mark: TypeAlias = Literal["best", "second", ""]
 
@@ -36,12 +34,9 @@ class FormattedCell:
     interval: str = ""
     counts: str = ""
     mark: Mark = ""
-    footnote: int = 0
-    """Number of the footnote, from 1; 0: none."""
-    heat: int | None = None
-    """Step of the background shade, 0 to 10."""
-    hint: str = ""
-    """The id of a metric whose label the cell shows."""
+    footnote: int = 0  # number of the footnote, from 1; 0: none
+    heat: int | None = None  # step of the background shade, 0 to 10
+    hint: str = ""  # the id of a metric whose label the cell shows
 
     @property
     def suffix(self) -> str:
@@ -58,10 +53,8 @@ class FormattedRow:
     baseline: bool
     cells: tuple[FormattedCell, ...]
     footnote: int = 0
-    hint: str = ""
-    """The id of a metric whose label the row is named after."""
-    is_folded: bool = False
-    """A published row, or the heading of such rows alone: pages can hide it."""
+    hint: str = ""  # the id of a metric whose label the row is named after
+    is_folded: bool = False  # a published row, or the heading of such rows alone: pages can hide it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

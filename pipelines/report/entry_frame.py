@@ -43,8 +43,7 @@ class PlannedEntry:
 
     entry: ManifestEntry
     plans: Sequence[EntryPlan]
-    other_prompt_sets: Sequence[PlannedEntry] = ()
-    """The same in its other sets of prompts."""
+    other_prompt_sets: Sequence[PlannedEntry] = ()  # the same in its other sets of prompts
 
     def request_ids(self) -> Iterator[str]:
         """Yield the ids of the requests in the first set of prompts."""

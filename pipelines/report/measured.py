@@ -23,8 +23,7 @@ def number_or_none(value: object) -> float | None:
 class MetricSource(NamedTuple):
     """What a number rests on, each '' where that is what the tables show."""
 
-    judge: str = ""
-    """Of several: whose verdicts they are."""
+    judge: str = ""  # of several: whose verdicts they are
     prompt_set: str = ""
     captioner: str = ""
 

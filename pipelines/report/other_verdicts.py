@@ -30,8 +30,7 @@ class ComparedVerdicts:
     setting: str
     rule: str  # the tool and its reader
     rows: int = 0  # with a verdict of both
-    differing: dict[str, list[str]] = field(default_factory=dict)
-    """Sample ids by how the verdicts differ."""
+    differing: dict[str, list[str]] = field(default_factory=dict)  # sample ids by how the verdicts differ
 
     def examples(self, kind: str) -> str:
         """Return the first samples of a kind."""

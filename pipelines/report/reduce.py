@@ -140,8 +140,7 @@ class _SetNames:
 class _OtherSets:
     """Results of an entry in its other sets of prompts; requests that sets share count in the first alone."""
 
-    frames: list[pd.DataFrame]
-    """The scored rows of each set but a stress test's, the first one's too."""
+    frames: list[pd.DataFrame]  # the scored rows of each set but a stress test's, the first one's too
     metrics: list[Measured] = field(default_factory=list)
     counts: list[CellCount] = field(default_factory=list)
     judge_failed: int = 0

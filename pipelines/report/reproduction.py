@@ -34,8 +34,7 @@ REPRODUCED_RULE: Final = (
 )
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
-_Index: TypeAlias = Mapping[tuple[str, str, MetricKey], Measured]
-"""By benchmark, model and what it measures."""
+_Index: TypeAlias = Mapping[tuple[str, str, MetricKey], Measured]  # by benchmark, model and what it measures
 
 
 def reproduction_cells(

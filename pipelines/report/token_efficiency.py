@@ -41,10 +41,8 @@ _SETS_NOTE = "Each set of prompts is counted by itself; a request that several s
 class PrefixTokens:
     """Tokens of what the requests of media groups begin with."""
 
-    needed: int
-    """With each group counted once."""
-    paid: int
-    """Of all requests, those that were computed or billed in full."""
+    needed: int  # with each group counted once
+    paid: int  # of all requests, those that were computed or billed in full
     cached: int
 
 

@@ -43,12 +43,10 @@ class Gap:
     model: str
     task: str
     setting: str
-    n: int
-    """Rows of both where they are paired, else of the twin."""
+    n: int  # rows of both where they are paired, else of the twin
     published: float
     twin: float
-    gap: float
-    """Twin minus published."""
+    gap: float  # twin minus published
     ci_low: float
     ci_high: float
     is_paired: bool
@@ -65,8 +63,7 @@ class Gap:
 class TwinRecord:
     """What `twin` measured."""
 
-    fingerprint: str
-    """Of the published data: another one makes the record obsolete."""
+    fingerprint: str  # of the published data: another one makes the record obsolete
     gaps: tuple[Gap, ...]
     shared: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Parameter -> scenes or questions in which it is equal, and of how many."""

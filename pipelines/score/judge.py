@@ -29,8 +29,7 @@ from pipelines.score.rows import ScoringContext
 from pipelines.storage.parts import batched, iter_parts, part_folder, tables_to_parquet
 from pipelines.storage.store import Store
 
-UNIT_QUESTIONS = 64
-"""Verdicts committed together; a judge's prompts are short."""
+UNIT_QUESTIONS = 64  # verdicts committed together; a judge's prompts are short
 PART_QUESTIONS = 2048
 JUDGE_PLAN = pa.schema(
     [
@@ -49,10 +48,8 @@ class JudgeReplies:
 
     name: str
     spec: ModelSpec
-    replies: dict[str, str] = field(default_factory=dict)
-    """By question id."""
-    failed: set[str] = field(default_factory=set)
-    """Questions whose last request failed."""
+    replies: dict[str, str] = field(default_factory=dict)  # by question id
+    failed: set[str] = field(default_factory=set)  # questions whose last request failed
     _fingerprint: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:

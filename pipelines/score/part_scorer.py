@@ -43,8 +43,7 @@ class ScoringSpec:
     """The inputs with which a worker scores parts of one benchmark."""
 
     context: WorkerContext
-    prompts: PromptPlan
-    """Of any model: its wording and seed count."""
+    prompts: PromptPlan  # of any model: its wording and seed count
     scorers: tuple[ScorerSpec, ...]
     device: str = "cpu"
     judge_checks: bool = False
@@ -78,8 +77,7 @@ class PartScorer:
         self._context = ScoringContext.open(spec.context.data_uri, spec.prompts, self._out, dataset)
         self._specs: dict[str, ScorerSpec | None] = {}
         self._scorers: dict[str, TextScorer | None] = {}
-        self.problems: dict[str, str] = {}
-        """Unavailable scorers: kind -> why. Their columns stay absent."""
+        self.problems: dict[str, str] = {}  # Unavailable scorers: kind -> why. Their columns stay absent.
 
     def score(self, part: str | FileInfo, *, is_scored: bool = True) -> int:
         """Score one prediction part unless its scores are up to date; return its number of rows.

@@ -27,8 +27,7 @@ class ScoringContext:
 
     dataset: Dataset
     prompts: PromptPlan
-    labelled: Collection[OutputKey] = ()
-    """The outputs that people labelled."""
+    labelled: Collection[OutputKey] = ()  # the outputs that people labelled
 
     @classmethod
     def open(

@@ -34,16 +34,12 @@ from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
 
-ROUNDS = 3
-"""The first attempt, and two more for replies that could not be read."""
+ROUNDS = 3  # the first attempt, and two more for replies that could not be read
 SCORER_CPUS = 0.5
-AUTOSCALED_SCORERS = 8
-"""The most scorers in a cluster that grows by load: its size at the moment says nothing."""
-MAX_PARTS_HERE = 40
-"""Scored in this process by a run on one machine, within some seconds, unless a scorer is a model."""
+AUTOSCALED_SCORERS = 8  # the most scorers in a cluster that grows by load: its size at the moment says nothing
+MAX_PARTS_HERE = 40  # scored in this process by a run on one machine, within some seconds, unless a scorer is a model
 MAX_PARTS_PER_CALL = 16
-CALLS_PER_SCORER = 4
-"""Minimum number of calls per scorer, so that all end at one time."""
+CALLS_PER_SCORER = 4  # minimum number of calls per scorer, so that all end at one time
 
 JudgedRows = Callable[[SweepContext, ManifestEntry, ScoringContext], Iterator[Row]]
 
@@ -205,8 +201,7 @@ def score_parts(
     return sorted(problems.values())
 
 
-_Part: TypeAlias = tuple[FileInfo, bool]
-"""A prediction part, and whether it has a score part."""
+_Part: TypeAlias = tuple[FileInfo, bool]  # a prediction part, and whether it has a score part
 
 
 def _score_here(

@@ -19,8 +19,7 @@ class FileInfo:
 
     path: str
     size: int
-    version: str = ""
-    """Changes with the content; '' on a disk."""
+    version: str = ""  # changes with the content; '' on a disk
 
     def is_known_to_be(self, content: bytes) -> bool:
         """Return whether the version shows that the file has this content: most stores give the MD5 of small files."""

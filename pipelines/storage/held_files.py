@@ -6,10 +6,8 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-MAX_BYTES: Final = 64 << 20
-"""Of the contents that one store holds; those used last stay."""
-NAMED: Final = "named"
-"""The version of a file whose name is a hash of its content: it has no other."""
+MAX_BYTES: Final = 64 << 20  # of the contents that one store holds; those used last stay
+NAMED: Final = "named"  # the version of a file whose name is a hash of its content: it has no other
 
 
 class HeldFiles:

@@ -31,8 +31,7 @@ _SCHEMA: Final = """
         UNIQUE (cell, sample_id, variant)
     );
 """
-_Cell: TypeAlias = tuple[str, str, str, str]
-"""Benchmark, model, task and setting."""
+_Cell: TypeAlias = tuple[str, str, str, str]  # benchmark, model, task and setting
 
 
 class AnswerSpool:
@@ -44,8 +43,7 @@ class AnswerSpool:
         self._rows.execute("BEGIN")
         self._cells: dict[_Cell, int] = {}
         self._is_taken = bytearray(1)  # by place
-        self.counts: Counter[_Cell] = Counter()
-        """Answers by benchmark, model, task and setting."""
+        self.counts: Counter[_Cell] = Counter()  # answers by benchmark, model, task and setting
         self.rejections: list[Rejection] = []
 
     @classmethod

@@ -13,17 +13,14 @@ from pipelines.report.measured import Measured
 class SweepResult:
     """The result of a sweep."""
 
-    counts: list[CellCount] = field(default_factory=list)
-    """Requests of this run's models by task, setting and outcome."""
+    counts: list[CellCount] = field(default_factory=list)  # requests of this run's models by task, setting and outcome
     metrics: list[Measured] = field(default_factory=list)
     judge_failed: int = 0
     unavailable: list[str] = field(default_factory=list)
     """Why models were unavailable, one sentence each; the others ran."""
     warnings: list[str] = field(default_factory=list)
-    report: str = ""
-    """Path of the report's page; '' when none was made."""
-    spending: CostTracker = field(default_factory=CostTracker)
-    """Tokens and dollars of this run."""
+    report: str = ""  # path of the report's page; '' when none was made
+    spending: CostTracker = field(default_factory=CostTracker)  # tokens and dollars of this run
 
     @property
     def failed(self) -> int:

@@ -28,10 +28,8 @@ class Sweep:
 
     context: SweepContext
     stages: frozenset[Stage]
-    earlier: RunManifest
-    """`run.json` as earlier runs left it."""
-    warnings: tuple[str, ...]
-    """Revisions that could not be resolved, a sentence each."""
+    earlier: RunManifest  # `run.json` as earlier runs left it
+    warnings: tuple[str, ...]  # revisions that could not be resolved, a sentence each
     cluster: LazyCluster
     costs: CostTracker
 

@@ -18,8 +18,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
 
-FRESH_S = 30
-"""A run writes its status every few seconds; an older status is replaced by counts from the parts."""
+FRESH_S = 30  # a run writes its status every few seconds; an older status is replaced by counts from the parts
 
 
 def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:

@@ -16,10 +16,8 @@ from models.engines.endpoints.texts import MARK, chat_message, marked_messages, 
 from models.messages import Call
 from models.spec import ModelSpec
 
-VERSION: Final = "2023-06-01"
-"""Of the API, which its servers require by name."""
-LEAST_BUDGET: Final = 1024
-"""Tokens of the smallest budget of thoughts that the API takes."""
+VERSION: Final = "2023-06-01"  # of the API, which its servers require by name
+LEAST_BUDGET: Final = 1024  # tokens of the smallest budget of thoughts that the API takes
 
 
 class AnthropicDialect(Dialect):

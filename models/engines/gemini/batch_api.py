@@ -36,8 +36,7 @@ _HTTP: Final[Mapping[object, int]] = dict(
     zip((3, 4, 5, 7, 8, 9, 11, 13, 14, 16), (400, 504, 404, 403, 429, 400, 400, 500, 503, 401), strict=True)
 )
 """Status of HTTP by the code of gRPC that errors of requests in a batch have."""
-_NOT_SENT: Final = (1, "CANCELLED")
-"""Code and status of requests that the provider never answered."""
+_NOT_SENT: Final = (1, "CANCELLED")  # code and status of requests that the provider never answered
 
 
 class _Error(BaseModel):

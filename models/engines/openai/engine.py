@@ -24,8 +24,7 @@ _LIMIT: Final = "max_tokens"
 _NEW_LIMIT: Final = "max_completion_tokens"
 KEY: Final = "prompt_cache_key"
 _KEYED_HOSTS: Final = frozenset({"api.openai.com", "api.mistral.ai"})
-_MARKED: Final = {"openrouter.ai": ("anthropic/", "google/")}
-"""Hosts, and the prefixes of models that read marks there."""
+_MARKED: Final = {"openrouter.ai": ("anthropic/", "google/")}  # hosts, and the prefixes of models that read marks there
 
 
 class OpenAIDialect(Dialect):

@@ -14,8 +14,7 @@ from models.fingerprint import is_plain_path
 
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 """Layers whose keys and values are all that a prefix leaves."""
-STATE_LAYERS = frozenset({"linear_attention", "conv"})
-"""Layers whose state of fixed size is all that a prefix leaves."""
+STATE_LAYERS = frozenset({"linear_attention", "conv"})  # layers whose state of fixed size is all that a prefix leaves
 
 _PYTHON_ERRORS = (OSError, ValueError, ImportError, RuntimeError, LookupError, AttributeError, TypeError)
 LOAD_ERRORS = (*_PYTHON_ERRORS, ArithmeticError, AssertionError, SafetensorError, StrictDataclassError)

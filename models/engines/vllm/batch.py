@@ -16,8 +16,7 @@ _GIVEN_UP = Failure(type="engine_error", message="vllm gave this prompt up, twic
 _SEEDS = 2**63
 _ATTEMPTS = 2
 """Of a prompt that vLLM gives up: it asks to send one again whose media its two processes do not both cache."""
-_NO_ANSWER = ("error", "abort")
-"""Finish reasons of a prompt that was not answered; its output holds no or half a text."""
+_NO_ANSWER = ("error", "abort")  # finish reasons of a prompt that was not answered; its output holds no or half a text
 
 
 @dataclass(frozen=True, slots=True)

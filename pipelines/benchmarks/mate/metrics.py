@@ -42,10 +42,8 @@ if TYPE_CHECKING:
 
 COORDS_ONLY: Final = "3D coords only"
 _FACTS: Final[Mapping[str, Any]] = load_facts(__package__, "facts.yaml")
-HEADS: Final[Mapping[str, str]] = _FACTS["heads"]
-"""Attributes as the paper's tables name them."""
-LINK_TYPES: Final[tuple[str, ...]] = _FACTS["link_types"]
-"""Rows of the table by linking type."""
+HEADS: Final[Mapping[str, str]] = _FACTS["heads"]  # attributes as the paper's tables name them
+LINK_TYPES: Final[tuple[str, ...]] = _FACTS["link_types"]  # rows of the table by linking type
 
 
 def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:

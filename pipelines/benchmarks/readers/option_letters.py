@@ -40,10 +40,8 @@ MAX_OPTIONS: Final = 26
 class Choice:
     """The parsed answer to a multiple-choice question."""
 
-    letter: str | None
-    """A capital letter, or None where the answer is invalid."""
-    rule: Rule | None
-    """The rule that matched, also where it found the answer invalid; None where none did."""
+    letter: str | None  # a capital letter, or None where the answer is invalid
+    rule: Rule | None  # the rule that matched, also where it found the answer invalid; None where none did
     invalid_reason: InvalidReason | None
 
 

@@ -7,8 +7,7 @@ is named. Every function takes time linear in the text. What a benchmark's own r
 import re
 from typing import Final
 
-CLEANING_VERSION: Final = 2
-"""Part of the inputs of a score: scores of another version are computed anew."""
+CLEANING_VERSION: Final = 2  # part of the inputs of a score: scores of another version are computed anew
 
 DROPPED: Final = ("thoughts", "open_thoughts", "chat_tokens", "answer_tag", "boxed", "preamble", "fence", "bold")
 """Names of what may be dropped: flags of a row's score."""

@@ -14,8 +14,7 @@ from pipelines.plan.context import EntryPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media
 
-Key: TypeAlias = tuple[str, str, str, str]
-"""Task, setting, sample id, variant."""
+Key: TypeAlias = tuple[str, str, str, str]  # task, setting, sample id, variant
 Difference: TypeAlias = Literal["prompts", "media", "decoding"]
 DIFFERENCES: Final[tuple[Difference, ...]] = ("prompts", "media", "decoding")
 _OF_MODEL: Final[Mapping[Difference, tuple[str, ...]]] = {

@@ -12,12 +12,10 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.hashing import hash_text
 
-STOPPED: Final = "stopped"
-"""Why a row is excluded that was not asked."""
+STOPPED: Final = "stopped"  # why a row is excluded that was not asked
 FIRST_SHARE: Final = 0.05
 FIRST_CLUSTERS: Final = 10
-GROWTH: Final = 1.25
-"""From one look to the next, because each loads the models again where weights are loaded."""
+GROWTH: Final = 1.25  # from one look to the next, because each loads the models again where weights are loaded
 MAX_REACH: Final = 0.5
 
 
@@ -67,11 +65,9 @@ class Stop:
 
     until: str
     seed: int
-    reached: int
-    """Clusters, the first ones of the order."""
+    reached: int  # clusters, the first ones of the order
     clusters: int
-    numbers: tuple[StoppedNumber, ...] = ()
-    """Of the entry's model; none where all clusters were asked."""
+    numbers: tuple[StoppedNumber, ...] = ()  # of the entry's model; none where all clusters were asked
     order: str = "clusters by sha256 of 'SEED BENCHMARK CLUSTER', ascending"
 
 

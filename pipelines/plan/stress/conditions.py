@@ -46,8 +46,7 @@ class Condition:
     """One condition of a stress test."""
 
     kind: str
-    number: int
-    """Of a draw, or how far media are changed."""
+    number: int  # of a draw, or how far media are changed
 
     def __str__(self) -> str:
         return f"{self.kind}-{self.number}"

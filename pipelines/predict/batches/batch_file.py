@@ -23,8 +23,7 @@ class BatchFile:
         self._request_ids: dict[str, None] = {}
         self._folders: dict[str, None] = {}
         self._omitted: tuple[str, ...] = ()
-        self.dollars = 0.0
-        """What its requests may cost at the most."""
+        self.dollars = 0.0  # what its requests may cost at the most
 
     def __len__(self) -> int:
         return len(self._custom_ids)

@@ -26,12 +26,9 @@ from pipelines.predict.batches.replay import EARLY, Outcome
 
 log = logging.getLogger(__name__)
 
-MAX_SENDS = 3
-"""How often a request is sent in a run whose batches end without a result for it."""
-LISTS_NONE = frozenset({404, 405, 501})
-"""Statuses of providers that do not list batches."""
-FIND_PAUSE_S = 10.0
-"""Before a provider is searched again for a batch that may just have been created."""
+MAX_SENDS = 3  # how often a request is sent in a run whose batches end without a result for it
+LISTS_NONE = frozenset({404, 405, 501})  # statuses of providers that do not list batches
+FIND_PAUSE_S = 10.0  # before a provider is searched again for a batch that may just have been created
 
 
 class BatchQueue:
@@ -54,8 +51,7 @@ class BatchQueue:
         """`check_owner` raises where this run may not write the output, and so must not send; `now` is Unix time."""
         self._spec, self._api, self._records = spec, api, records
         self._check_owner, self._now, self._sleep = check_owner, now, sleep
-        self.capacity = spec.batch_max_in_flight
-        """Batches that may be at the provider at one time."""
+        self.capacity = spec.batch_max_in_flight  # batches that may be at the provider at one time
         self._file = BatchFile(max_requests=spec.batch_max_requests, max_bytes=spec.batch_max_bytes)
         self._health = Health(api.endpoint.unreachable_message)
         self._omitted: dict[str, tuple[str, ...]] = {}  # parameters that were left out of answered calls, if any
@@ -67,12 +63,10 @@ class BatchQueue:
         self.outcomes: dict[str, Outcome] = {}
         self.in_flight: dict[str, BatchRecord] = {}
         """At the provider and not collected, by key; batches of requests that this run does not plan among them."""
-        self.used: set[str] = set()
-        """Keys of the batches that this run waits for."""
+        self.used: set[str] = set()  # keys of the batches that this run waits for
         self.lost: list[BatchRecord] = []
         """Batches that the provider does not know any more, or whose results it has deleted."""
-        self.done: dict[str, int] = {}
-        """Requests of each batch that the provider has answered, as of the last look."""
+        self.done: dict[str, int] = {}  # requests of each batch that the provider has answered, as of the last look
 
     def restore(self) -> None:
         """Read what earlier runs have sent, and find batches whose id they could not record any more."""

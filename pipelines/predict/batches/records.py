@@ -28,26 +28,16 @@ _LISTS = ("custom_ids", "request_ids", "folders", "omitted")
 class BatchRecord:
     """One batch: written before it is created at the provider, again with its id, and again when it has ended."""
 
-    key: str
-    """Our name for it, in its metadata at the provider."""
-    created: float
-    """When it was recorded, in seconds since the epoch."""
-    custom_ids: tuple[str, ...]
-    """Its requests, in the order of the lines of its file."""
-    request_ids: tuple[str, ...]
-    """Requests of the plan that it serves."""
-    folders: tuple[str, ...]
-    """Where the parts of these requests are committed."""
-    dollars: float = 0.0
-    """What it may cost at the most, estimated."""
-    omitted: tuple[str, ...] = ()
-    """Parameters that were refused before, and left out of its requests."""
-    batch_id: str = ""
-    """The provider's name; '' while it is unknown whether the provider has it."""
-    is_ended: bool = False
-    """Its results are in the output."""
-    results: str = ""
-    """SHA-256 of the results; '' before it has ended, and in a record of an earlier version."""
+    key: str  # our name for it, in its metadata at the provider
+    created: float  # when it was recorded, in seconds since the epoch
+    custom_ids: tuple[str, ...]  # its requests, in the order of the lines of its file
+    request_ids: tuple[str, ...]  # requests of the plan that it serves
+    folders: tuple[str, ...]  # where the parts of these requests are committed
+    dollars: float = 0.0  # what it may cost at the most, estimated
+    omitted: tuple[str, ...] = ()  # parameters that were refused before, and left out of its requests
+    batch_id: str = ""  # the provider's name; '' while it is unknown whether the provider has it
+    is_ended: bool = False  # its results are in the output
+    results: str = ""  # SHA-256 of the results; '' before it has ended, and in a record of an earlier version
 
 
 class BatchRecords:

@@ -25,8 +25,7 @@ from pipelines.schemas import prediction_table
 Outcome: TypeAlias = Answer | Failure
 
 REPLICA = "batch"
-EARLY = "step-"
-"""Begins the custom ids of early steps of conversations, which several requests may share."""
+EARLY = "step-"  # begins the custom ids of early steps of conversations, which several requests may share
 _PENDING = Failure(type="pending", message="not answered yet")
 _DIGEST_DIGITS = 8
 
@@ -35,10 +34,8 @@ _DIGEST_DIGITS = 8
 class Replayed:
     """A unit as far as results go."""
 
-    rows: list[dict[str, Any]]
-    """Of all its requests; usable where nothing is missing."""
-    missing: Mapping[str, Call]
-    """Calls without a result, by custom id."""
+    rows: list[dict[str, Any]]  # of all its requests; usable where nothing is missing
+    missing: Mapping[str, Call]  # calls without a result, by custom id
     media: Mapping[Media, Frames]
 
 

@@ -32,10 +32,8 @@ FIRST_PAUSE_S = 1.0
 PAUSE_GROWTH = 1.5
 MAX_FAILED_POLLS = 20
 """Consecutive looks at the batches in flight without a reply, after which the provider counts as unreachable."""
-CANCEL_S = 15.0
-"""How long an interrupted run waits for the results of the batches that it cancels."""
-COMMIT_S = 10.0
-"""How long it may then take to commit them."""
+CANCEL_S = 15.0  # how long an interrupted run waits for the results of the batches that it cancels
+COMMIT_S = 10.0  # how long it may then take to commit them
 
 
 class BatchRunner:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pipelines.benchmarks.figures import Series
 from pipelines.rendering.figures.text import text_width
 
-SIZE = 12.0
-"""Font size of labels."""
+SIZE = 12.0  # font size of labels
 _MAX_TICKS = 8
 
 

@@ -12,8 +12,7 @@ from pipelines.rendering.figures.style import GRID, INK, MUTED, SeriesStyle, ser
 from pipelines.rendering.figures.text import text_width, widest_part, wrap
 
 _HEIGHT = 230.0
-_MIN_THICKNESS, _MAX_THICKNESS = 6.0, 48.0
-"""Of upright bars; where they would be thinner, they are drawn flat."""
+_MIN_THICKNESS, _MAX_THICKNESS = 6.0, 48.0  # of upright bars; where they would be thinner, they are drawn flat
 _NAME_WIDTH, _NAME_LINES = 190.0, 4
 
 
@@ -157,8 +156,7 @@ def _flat(canvas: Canvas, figure: Bars, count: int) -> _Layout:
     return layout
 
 
-_STEP, _SPACE = 13.0, 12.0
-"""Between the lines of a band, and between bands."""
+_STEP, _SPACE = 13.0, 12.0  # between the lines of a band, and between bands
 _NAME_WIDTH = 150.0
 
 

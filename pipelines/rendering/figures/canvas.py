@@ -16,10 +16,8 @@ from pipelines.rendering.figures.text import text_width, wrap
 Point: TypeAlias = tuple[float, float]
 T = TypeVar("T")
 
-WIDTH = 600.0
-"""CSS pixels, so that text keeps its size on a page of 640 pixels."""
-MARGIN, LINE = 10.0, 14.5
-"""Free space at the edges, and height of a line of text."""
+WIDTH = 600.0  # CSS pixels, so that text keeps its size on a page of 640 pixels
+MARGIN, LINE = 10.0, 14.5  # free space at the edges, and height of a line of text
 _FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 _TITLE_SIZE, _BOLD = 14.0, 1.12
 _SWATCH, _COLUMN_GAP = 34.0, 18.0

@@ -28,8 +28,7 @@ from pipelines.rendering.figures.text import wrap
 _MAX_MARKERS = 24
 """A curve of more points has a marker at every second, third and so on, those of each series at others."""
 _HEIGHTS = {Lines: 240.0, Points: 300.0}
-_RADIUS, _GAP, _NAME_WIDTH = 150.0, 9.0, 130.0
-"""Of a radar: its circle, the space around it, and the names beside it."""
+_RADIUS, _GAP, _NAME_WIDTH = 150.0, 9.0, 130.0  # of a radar: its circle, the space around it, and the names beside it
 
 
 def to_svg_bytes(figure: Figure) -> bytes:

@@ -31,8 +31,7 @@ def _load_rules() -> dict[str, tuple[Rule, ...]]:
     }
 
 
-RULES: Final[Mapping[str, tuple[Rule, ...]]] = _load_rules()
-"""Rules by benchmark."""
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = _load_rules()  # rules by benchmark
 
 
 def papers() -> tuple[str, ...]:

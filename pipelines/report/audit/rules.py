@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-Where: TypeAlias = Mapping[str, str]
-"""Dimension, or `table` -> its value: the cells that a rule is about."""
+Where: TypeAlias = Mapping[str, str]  # dimension, or `table` -> its value: the cells that a rule is about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

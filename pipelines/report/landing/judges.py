@@ -22,11 +22,9 @@ class Judge:
     """A model whose verdicts an output has about the answers to one benchmark."""
 
     name: str
-    version: str = ""
-    """The model at its maker, and its revision, where they are known."""
+    version: str = ""  # the model at its maker, and its revision, where they are known
     verdicts: int
-    is_coin: bool = False
-    """Whether it is the baseline that guesses."""
+    is_coin: bool = False  # whether it is the baseline that guesses
 
     def __str__(self) -> str:
         facts = ("tosses a coin" if self.is_coin else self.version, f"{self.verdicts:,} verdicts")

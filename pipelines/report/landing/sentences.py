@@ -16,8 +16,7 @@ from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 
-FEW_ROWS: Final = 100
-"""Below so many rows a benchmark's numbers are said to be few."""
+FEW_ROWS: Final = 100  # below so many rows a benchmark's numbers are said to be few
 UNREADABLE: Final = metric_label("unreadable")
 MANY_UNREADABLE: Final = 0.05
 
@@ -31,8 +30,7 @@ class Verdict:
     claim: str
     facts: tuple[str, ...]
     measure: str
-    is_led: bool
-    """Whether the first is significantly better than the next."""
+    is_led: bool  # whether the first is significantly better than the next
 
     @property
     def text(self) -> str:

@@ -41,19 +41,16 @@ class Standing:
     metric: str
     task: str
     setting: str
-    ranked: tuple[Measured, ...] = ()
-    """With a value, the best first; no person and no baseline."""
+    ranked: tuple[Measured, ...] = ()  # with a value, the best first; no person and no baseline
     unmeasured: tuple[Measured, ...] = ()
-    baselines: tuple[Measured, ...] = ()
-    """Models that guess."""
+    baselines: tuple[Measured, ...] = ()  # models that guess
     people: TableValue | None = None
     chance: float | None = None
     published: Published | None = None
     lead: Difference | None = None
     """The second of the ranking against the first, corrected for the number of benchmarks."""
     is_lower_better: bool = False
-    dollars: float | None = None
-    """What the answers of all models to this benchmark cost, where a price is known."""
+    dollars: float | None = None  # what the answers of all models to this benchmark cost, where a price is known
 
     @property
     def where(self) -> str:

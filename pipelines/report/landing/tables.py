@@ -17,8 +17,7 @@ from pipelines.report.landing.sentences import dollars
 from pipelines.report.landing.standing import Standing
 from pipelines.report.token_efficiency import Efficiency
 
-MOST_DRAWN: Final = 8
-"""Models in the picture."""
+MOST_DRAWN: Final = 8  # models in the picture
 _REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": "the best published model"}
 _MATRIX_NOTE: Final = (
     "Percent, with 95% intervals. Bold: the best is significantly better than the next by a paired test over pictures, "

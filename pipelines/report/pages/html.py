@@ -24,8 +24,7 @@ from pipelines.report.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"
 SHOWN_DOUBTS: Final = 5  # of the landing page, unfolded
-_DATES = ("finished", "updated", "started", "created")
-"""Dates of the run, in order of preference."""
+_DATES = ("finished", "updated", "started", "created")  # dates of the run, in order of preference
 _SVG_SIZE = re.compile(rb'<svg[^>]* width="([0-9.]+)" height="([0-9.]+)"')
 
 

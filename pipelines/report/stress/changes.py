@@ -56,12 +56,10 @@ class ModelChange:
 
     model: str
     n: int
-    before: float
-    """Share of right answers to the plain prompts."""
+    before: float  # share of right answers to the plain prompts
     after: float
     change: Estimate
-    moved: Estimate | None
-    """Share of answers that choose another option, as a text; None where answers are free."""
+    moved: Estimate | None  # share of answers that choose another option, as a text; None where answers are free
     to_wrong: int
     to_right: int
 
@@ -75,8 +73,7 @@ class PairChange:
     n: int
     before: Estimate
     after: Estimate
-    shift: Estimate
-    """After minus before."""
+    shift: Estimate  # after minus before
     outcome: Outcome
 
     @property
@@ -98,10 +95,8 @@ class StressedCell:
     task: str
     setting: str
     condition: str
-    change: Estimate
-    """Mean over the models of the change of the share of right answers."""
-    moved: Estimate | None
-    """The same of the share of moved answers."""
+    change: Estimate  # mean over the models of the change of the share of right answers
+    moved: Estimate | None  # the same of the share of moved answers
     models: tuple[ModelChange, ...]
     pairs: tuple[PairChange, ...]
 

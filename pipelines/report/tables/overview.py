@@ -15,8 +15,7 @@ from pipelines.predict.records import CellCount
 from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 
-_MAX_NAMES = 6
-"""Names listed in one cell of the notes; further ones are counted."""
+_MAX_NAMES = 6  # names listed in one cell of the notes; further ones are counted
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
 _COUNTS_NOTE = (
     "Failed requests have no answer; excluded ones could not be sent. If some were not run, the sweep is incomplete, "

@@ -45,10 +45,8 @@ class VarianceRow:
     benchmark: str
     model: str
     task: str
-    levels: tuple[int, int, int, int]
-    """Items, settings, sets of prompts and repeats."""
-    parts: Mapping[str, float]
-    """As of `variance_components`."""
+    levels: tuple[int, int, int, int]  # items, settings, sets of prompts and repeats
+    parts: Mapping[str, float]  # as of `variance_components`
 
 
 def variance_rows(name: str, model: str, frames: Sequence[pd.DataFrame]) -> Iterator[VarianceRow]:

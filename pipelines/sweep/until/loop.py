@@ -54,11 +54,9 @@ class _BenchmarkRun:
     name: str
     entries: list[ManifestEntry]
     clusters: list[Cluster]
-    requests: dict[str, EntryRequests] = field(default_factory=dict)
-    """By model."""
+    requests: dict[str, EntryRequests] = field(default_factory=dict)  # by model
     reached: int = 0
-    numbers: dict[str, dict[Cell, Number]] = field(default_factory=dict)
-    """By model, of the last look."""
+    numbers: dict[str, dict[Cell, Number]] = field(default_factory=dict)  # by model, of the last look
     is_over: bool = False
 
     def leave_out(self, models: Container[str]) -> None:

@@ -23,15 +23,12 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT_REACH = 0.02
-"""For which the bets of intervals are made where a ranking ends the run."""
+DEFAULT_REACH = 0.02  # for which the bets of intervals are made where a ranking ends the run
 Cell: TypeAlias = tuple[str, str]
 _DEVIATIONS: Final = 2.25
 """Standard deviations to either side of an exact interval at the look for which most of the error is spent."""
-_ERROR: Final = 0.8 * ALPHA
-"""The error of exact intervals at all looks together: they hold more often than stated."""
-_EARLY: Final = 0.95
-"""Share of the error that is spent until then."""
+_ERROR: Final = 0.8 * ALPHA  # the error of exact intervals at all looks together: they hold more often than stated
+_EARLY: Final = 0.95  # share of the error that is spent until then
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +38,10 @@ class Number:
     metric: str
     totals: FloatArray
     sizes: FloatArray
-    population: int
-    """Clusters that the number has in the whole plan."""
-    largest: float
-    """The most rows of one cluster that count."""
-    counts: tuple[int, ...] = ()
-    """Its clusters at each look so far."""
-    clusters: int = 0
-    """Of the whole benchmark."""
+    population: int  # clusters that the number has in the whole plan
+    largest: float  # the most rows of one cluster that count
+    counts: tuple[int, ...] = ()  # its clusters at each look so far
+    clusters: int = 0  # of the whole benchmark
 
     def interval(self, reach: float) -> Interval:
         """Return the interval of the value of all clusters."""
