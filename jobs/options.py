@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import typer
 
-from jobs.flags import Verbose
 from jobs.output import prepare
 from models.errors import suggest
 from pipelines.errors import UsageError
@@ -24,7 +25,7 @@ GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, acce
 
 def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[..., Callable[..., int]]:
     """Decorate a command: its flags are the fields of a dataclass, except `without`."""
-    hints = get_type_hints(flags_class, include_extras=True)
+    hints = get_type_hints(flags_class)
     parameters = [
         _parameter(
             field.name, hints[field.name], inspect.Parameter.empty if field.default is MISSING else field.default
@@ -45,15 +46,38 @@ def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[.
 def with_common_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command that takes `--config` and `--verbose` too, and that sets the log level before it runs."""
     signature = inspect.signature(command, eval_str=True).parameters
-    parameters = {name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, parameter in signature.items()}
+    parameters = {name: _parameter(name, given.annotation, given.default) for name, given in signature.items()}
     parameters["config"] = _parameter("config", ConfigFile, None)  # read by its callback before the other flags
-    parameters.setdefault("verbose", _parameter("verbose", Verbose, default=False))
+    parameters.setdefault("verbose", _parameter("verbose", bool, default=False))
+    name = command.__name__.strip("_").replace("_", "-")
 
     def run(*, config: Any, **values: Any) -> Any:
         prepare(verbose=values["verbose"])
         return command(**{name: value for name, value in values.items() if name in signature})
 
-    return _with_signature(run, command, [*parameters.values()])
+    return _with_signature(run, command, [_with_help(name, parameter) for parameter in parameters.values()])
+
+
+@functools.cache
+def _rows() -> dict[tuple[str, str], dict[str, str]]:
+    rows = csv.DictReader((files("jobs") / "flags.csv").read_text(encoding="utf-8").splitlines())
+    return {(row["parameter"], command): row for row in rows for command in row["commands"].split() or [""]}
+
+
+def row_of(parameter: str, command: str) -> dict[str, str]:
+    """Return the row of `flags.csv` about a parameter of a command: the one that names it, else that of all others."""
+    return _rows().get((parameter, command)) or _rows()[parameter, ""]
+
+
+def _with_help(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with its flag, its limits and its help; an argument has no flag."""
+    if get_origin(parameter.annotation) is Annotated:
+        return parameter
+    row = row_of(parameter.name, command)
+    low, high = (float(row[end]) if "." in row[end] else int(row[end]) if row[end] else None for end in ("min", "max"))
+    form: Callable[..., Any] = typer.Option if row["flag"] else typer.Argument
+    option = form(*row["flag"].split(), min=low, max=high, metavar=row["metavar"] or None, help=row["help"])
+    return parameter.replace(annotation=Annotated[parameter.annotation, option])
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

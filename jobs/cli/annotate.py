@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json
 from jobs.options import names
 from jobs.output import print_json, print_line
 from models.messages import DEFAULT_SEED
@@ -19,24 +15,18 @@ _MAX_PEOPLE = 50
 
 
 def annotate(
-    out: Annotated[str, typer.Argument(help="The --out of a run, whose samples and answers are annotated.")],
-    benchmark: Annotated[str, typer.Option("--benchmark", help="The benchmark.")],
-    n: Annotated[int, typer.Option("--n", min=1, help="Number of items to draw.")],
-    to: Annotated[Path, typer.Option("--to", help="A local folder for the forms.")],
-    by: Annotated[
-        str | None, typer.Option("--by", help="Strata, comma-separated, such as subset,label. [the benchmark's own]")
-    ] = None,
-    people: Annotated[
-        str, typer.Option("--people", help="How many people, or their codes, comma-separated; one form per person.")
-    ] = "2",
-    models: Annotated[str | None, typer.Option("--models", help="Only answers of these models.")] = None,
-    tasks: Annotated[str | None, typer.Option("--tasks", help="Only these tasks.")] = None,
-    settings: Annotated[str | None, typer.Option("--settings", help="Only these settings.")] = None,
-    suspects: Annotated[
-        Path | None, typer.Option("--suspects", help="The items.csv of `items`: only its suspect labels are drawn.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed draws the same items.")] = DEFAULT_SEED,
-    json: Json = False,
+    out: str,
+    benchmark: str,
+    n: int,
+    to: Path,
+    by: str | None = None,
+    people: str = "2",
+    models: str | None = None,
+    tasks: str | None = None,
+    settings: str | None = None,
+    suspects: Path | None = None,
+    seed: int = DEFAULT_SEED,
+    json: bool = False,
 ) -> None:
     """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
     from pipelines.annotation.create import AnnotationSpec, create_forms

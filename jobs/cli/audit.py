@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from operator import attrgetter
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json
 from jobs.output import print_json, print_line
 from jobs.tables import table
 
 
-def audit(
-    paper: Annotated[str | None, typer.Argument(help="The benchmark of a paper; all papers without it.")] = None,
-    json: Json = False,
-) -> None:
+def audit(paper: str | None = None, json: bool = False) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from pipelines.report.audit.cells import DIMENSIONS
     from pipelines.report.audit.papers import audit as audited

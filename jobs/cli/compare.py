@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from jobs.flags import Json
 from jobs.options import names, refuse
 from pipelines.errors import UsageError
 
 
 def compare(
-    out_a: Annotated[str, typer.Argument(help="The --out of a run.")],
-    out_b: Annotated[str | None, typer.Argument(help="The --out of another run; left out, the same.")] = None,
-    models: Annotated[
-        str | None,
-        typer.Option("--models", help="One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING."),
-    ] = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Compare one run with its models' rows in the papers, cell by cell.")
-    ] = False,
-    explained: Annotated[
-        bool,
-        typer.Option("--explain", help="Why a number differs, stage by stage; of OUT, OUT:MODEL, LOG, published."),
-    ] = False,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="With --explain: the metric, or A's and B's. [the headline]")
-    ] = None,
-    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="With --explain: only these.")] = None,
-    tasks: Annotated[str | None, typer.Option("--tasks", help="With --explain: only these.")] = None,
-    settings: Annotated[str | None, typer.Option("--settings", help="With --explain: only these.")] = None,
-    reading: Annotated[
-        str | None, typer.Option("--reading", help="With --explain: by these readers too: ours, lmms-eval, vlmevalkit.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option("--data", help="With --explain: the ingested questions that a log answers. [B's]")
-    ] = None,
-    tool: Annotated[
-        str | None, typer.Option("--from", help="With --explain: the harness of a log that is not recognised.")
-    ] = None,
-    json: Json = False,
+    out_a: str,
+    out_b: str | None = None,
+    models: str | None = None,
+    published: bool = False,
+    explained: bool = False,
+    metric: str | None = None,
+    benchmarks: str | None = None,
+    tasks: str | None = None,
+    settings: str | None = None,
+    reading: str | None = None,
+    data: str | None = None,
+    tool: str | None = None,
+    json: bool = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
     from jobs.render import show_comparison, show_reproduction

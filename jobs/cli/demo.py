@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from jobs.cli.run import exit_code, print_result
-from jobs.flags import Json, Verbose
 from jobs.output import print_line, results_only_on_stdout
 from jobs.progress import Progress
 
 _SHOWN_PHASE_S: Final = 5.0
 
 
-def demo(
-    out: Annotated[str, typer.Option("--out", help="A local folder for data, model and results.")] = "demo-out",
-    all_settings: Annotated[
-        bool, typer.Option("--all", help="Run every setting of the benchmarks, not one of each, and print all tables.")
-    ] = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> int:
+def demo(out: str = "demo-out", all_settings: bool = False, verbose: bool = False, json: bool = False) -> int:
     """Run the main job on sample data with a tiny local model; its answers are chance."""
     from jobs.demo.main import run_demo
     from jobs.demo.screen import screen

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json, ModelsFiles, RayAddress, Verbose
 from jobs.options import names, refuse
 from jobs.output import print_json, print_line, results_only_on_stdout
 from jobs.tables import table
 
 
 def doctor(
-    models: Annotated[str | None, typer.Option("--models", help="Only these; exit code 3 if one cannot run.")] = None,
-    models_file: ModelsFiles = None,
-    data: Annotated[str | None, typer.Option("--data", help="A location that must be reachable and writable.")] = None,
-    out: Annotated[str | None, typer.Option("--out", help="Another such location.")] = None,
-    eyes: Annotated[
-        str | None,
-        typer.Option("--eyes", help="Only ask MODEL what it sees of drawn pictures and clips."),
-    ] = None,
-    address: RayAddress = None,
-    verbose: Verbose = False,
-    json: Json = False,
+    models: str | None = None,
+    models_file: list[Path] | None = None,
+    data: str | None = None,
+    out: str | None = None,
+    eyes: str | None = None,
+    address: str | None = None,
+    verbose: bool = False,
+    json: bool = False,
 ) -> int:
     """Report what this machine or cluster can run; exit code 3 if something requested cannot."""
     from jobs.doctor import ok, run_checks

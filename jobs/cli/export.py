@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from jobs.flags import Json, OtherData
 from jobs.options import names, takes
 from jobs.output import print_json, print_line
 
@@ -22,33 +21,15 @@ export = typer.Typer(help="Write an output in the form of another tool.", no_arg
 class ExportFlags:
     """Flags of all forms."""
 
-    out: Annotated[str, typer.Argument(help="The --out of a run: a folder or s3://bucket/key.")]
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="A new local folder.")]
-    data: OtherData = ""
-    models: Annotated[str | None, typer.Option("--models", help="Only these models, comma-separated.")] = None
-    benchmarks: Annotated[str | None, typer.Option("--benchmarks", help="Only these benchmarks, comma-separated.")] = (
-        None
-    )
-    media: Annotated[
-        bool | None,
-        typer.Option(
-            "--media/--no-media",
-            help="Include pictures and clips: by default in logs, of which they are most, and not in a data set, "
-            "where their licences must allow it.",
-        ),
-    ] = None
-    organization: Annotated[
-        str, typer.Option("--organization", metavar="NAME", help="Who publishes the results, as the records say it.")
-    ] = ""
-    datasets: Annotated[
-        str | None,
-        typer.Option(
-            "--datasets",
-            metavar="NAME=OWNER/NAME",
-            help="Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
-        ),
-    ] = None
-    json: Json = False
+    out: str
+    folder: str
+    data: str = ""
+    models: str | None = None
+    benchmarks: str | None = None
+    media: bool | None = None
+    organization: str = ""
+    datasets: str | None = None
+    json: bool = False
 
 
 _OF_RECORDS = ("organization", "datasets")

@@ -6,11 +6,7 @@ import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json
 from jobs.options import refuse
 from jobs.output import print_json, print_line
 from pipelines.errors import UsageError
@@ -20,35 +16,15 @@ _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 def generate(
-    benchmark: Annotated[str, typer.Argument(help="mate, a benchmark in that style; or table, rows to start from.")],
-    out: Annotated[str, typer.Option("--out", help="A local folder, empty or new.")],
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            "--examples",
-            help="For mate: number of scenes, two questions each. For table: number of rows, 20 by default.",
-        ),
-    ] = None,
-    origin: Annotated[
-        str | None, typer.Option("--from", help="For table: benchmark whose drawn scenes the rows ask about. [mate]")
-    ] = None,
-    like: Annotated[
-        str | None,
-        typer.Option(
-            "--like",
-            help="For mate: ingested data (a folder or s3://bucket/key) whose MATE gets a fresh twin, scene by scene; "
-            "--examples takes the first ones.",
-        ),
-    ] = None,
-    objects: Annotated[
-        str | None,
-        typer.Option("--objects", help="For mate: objects per scene: A-B, taken in turn, or one number. [3-10]"),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same bytes.")] = 42,
-    workers: Annotated[
-        int | None, typer.Option("--workers", help="For mate: number of processes; the result is the same. [1]")
-    ] = None,
-    json: Json = False,
+    benchmark: str,
+    out: str,
+    examples: int | None = None,
+    origin: str | None = None,
+    like: str | None = None,
+    objects: str | None = None,
+    seed: int = 42,
+    workers: int | None = None,
+    json: bool = False,
 ) -> None:
     """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name

@@ -5,11 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from jobs.flags import DataUri, Json
 from jobs.options import refuse
 from jobs.output import print_json, print_line
 from jobs.progress import Progress
@@ -22,33 +19,15 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    benchmark: Annotated[str, typer.Argument(help="The benchmark of the source; or table, for your own questions.")],
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="The benchmark as distributed: a folder or s3://bucket/key. For table also a file or hf://datasets/OWNER/NAME."
-        ),
-    ],
-    data: DataUri,
-    column_map: Annotated[Path | None, typer.Option("--column-map", help="YAML: our names -> the source's.")] = None,
-    name: Annotated[str | None, typer.Option("--as", help="Name of the table benchmark.")] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind",
-            help="Kind of a table: choice, yes-no, label, text, number or open; default: detected from the columns.",
-        ),
-    ] = None,
-    columns: Annotated[
-        Path | None,
-        typer.Option(
-            "--columns", help="For a table: YAML that maps our column names to its own and may set kind and prompt."
-        ),
-    ] = None,
-    split: Annotated[
-        str | None, typer.Option("--split", help="Split of a table to read; default: test files, or all rows.")
-    ] = None,
-    json: Json = False,
+    benchmark: str,
+    source: str,
+    data: str,
+    column_map: Path | None = None,
+    name: str | None = None,
+    kind: str | None = None,
+    columns: Path | None = None,
+    split: str | None = None,
+    json: bool = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
     from pipelines.storage.store import Store

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json, OnlyBenchmarks, OutUris
 from jobs.options import names
 from jobs.output import print_json, print_line
 
 
 def leaderboard(
-    out: OutUris,
-    to: Annotated[
-        str, typer.Option("--to", help="Folder or s3://bucket/key for leaderboard.html and leaderboard.csv.")
-    ],
-    benchmarks: OnlyBenchmarks = None,
-    allow_mixed: Annotated[
-        bool,
-        typer.Option(
-            "--allow-mixed",
-            help="Mark rows that were measured on other data, prompts or settings, instead of refusing them.",
-        ),
-    ] = False,
-    eee: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--eee",
-            help="Record of Every Eval Ever, or folder of such, local or s3://, whose numbers stand beside, without a "
-            "rank. May be repeated.",
-        ),
-    ] = None,
-    json: Json = False,
+    out: list[str],
+    to: str,
+    benchmarks: str | None = None,
+    allow_mixed: bool = False,
+    eee: list[str] | None = None,
+    json: bool = False,
 ) -> None:
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
     from pipelines.benchmarks import benchmark_names

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json, ModelsFiles
 from jobs.options import refuse
 from jobs.output import print_json, print_line
 from jobs.tables import table
@@ -18,14 +14,7 @@ from pipelines.errors import UsageError
 _LISTS = ("benchmarks", "models", "settings")
 
 
-def list_(
-    what: Annotated[str, typer.Argument(help="benchmarks, models or settings")],
-    models_file: ModelsFiles = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Of models: ask the hub which revisions are behind its main, or gone.")
-    ] = False,
-    json: Json = False,
-) -> None:
+def list_(what: str, models_file: list[Path] | None = None, check: bool = False, json: bool = False) -> None:
     """List what can be run."""
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from jobs.flags import Json
 from jobs.output import clear_screen, print_json, print_line
 from jobs.tables import table
 from pipelines.progress import span
@@ -17,13 +14,7 @@ _HEADS: Final = ("model", "benchmark", "task", "setting", "requests", "pending",
 _TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
-def status(
-    uri: Annotated[str, typer.Argument(help="The --out of a run.")],
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every few seconds, until nothing is left to do.")
-    ] = False,
-    json: Json = False,
-) -> None:
+def status(uri: str, watch: bool = False, json: bool = False) -> None:
     """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows
 

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 
-import typer
-
-from jobs.flags import Json, OtherData, OutUris
-
-
-def view(
-    out: OutUris,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes a free one.")] = 8001,
-    data: OtherData = "",
-    json: Json = False,
-) -> int:
+def view(out: list[str], port: int = 8001, data: str = "", json: bool = False) -> int:
     """Show samples, answers and metrics of outputs in a browser on this machine, until interrupted; writes nothing."""
     from jobs.view.run import view_until_stopped
 

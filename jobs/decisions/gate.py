@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from jobs.flags import Json, OutUri
 
 
-def gate(
-    out: OutUri,
-    policy: Annotated[Path, typer.Option("--policy", help="YAML file: a list of lines that must hold, and `alpha`.")],
-    baseline: Annotated[str | None, typer.Option("--baseline", help="The --out that models are compared with.")] = None,
-    json: Json = False,
-) -> int:
+def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
     from jobs.decisions.render import show_gate
     from pipelines.decisions.gate import EXIT_CODES
@@ -28,12 +18,7 @@ def gate(
     return EXIT_CODES[result.decision]
 
 
-def power(
-    out: OutUri,
-    difference: Annotated[float, typer.Option("--difference", help="The difference to be found, such as 0.02.")],
-    metric: Annotated[str, typer.Option("--metric", help="Default: each benchmark's headline.")] = "",
-    json: Json = False,
-) -> None:
+def power(out: str, difference: float, metric: str = "", json: bool = False) -> None:
     """Tell how many rows and clusters a difference needs, and what difference this data can show."""
     from jobs.decisions.render import show_power
     from pipelines.decisions.power import power as estimate

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from jobs.flags import Json, OnlyBenchmarks, OutUris
 from jobs.options import names
 from jobs.output import print_json, print_line
 
 
-def items(
-    out: OutUris,
-    to: Annotated[str, typer.Option("--to", help="Folder or s3://bucket/key for items.html, items.csv, compact.txt.")],
-    benchmarks: OnlyBenchmarks = None,
-    json: Json = False,
-) -> None:
+def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = False) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
     from pipelines.decisions.items.create import describe_items, write_items
     from pipelines.storage.store import Store

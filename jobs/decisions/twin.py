@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from jobs.flags import Json, ReportFlags
+from jobs.flags import ReportFlags
 from jobs.output import print_json, print_line
 from jobs.tables import table
 
 _HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 
 
-def twin(
-    out: Annotated[str, typer.Argument(help="The --out of a run on published MATE.")],
-    fresh: Annotated[
-        str, typer.Argument(metavar="TWIN_OUT", help="The --out of a run of the same models on its twin.")
-    ],
-    json: Json = False,
-) -> None:
+def twin(out: str, fresh: str, json: bool = False) -> None:
     """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
     from jobs.spec_builder import report_spec
     from pipelines.decisions.twin import measure_twin

@@ -8,9 +8,10 @@ import shutil
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from jobs.flags import SweepFlags
+from jobs.options import row_of
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
 from pipelines.storage.backend import is_remote
@@ -26,11 +27,9 @@ _FILES = ("models_file", "prompts", "human")  # flags that name local files: the
 def entrypoint(flags: SweepFlags) -> str:
     """Return the driver's command line on the cluster: the script that is sent, and its flags there."""
     arguments = ["sh", f"{USER_FILES}/start.sh"]
-    hints = get_type_hints(SweepFlags, include_extras=True)
     for field in fields(SweepFlags):
         if field.name not in (*_NOT_SENT, *_FILES):
-            option = hints[field.name].__metadata__[0].default  # where typer keeps the first name
-            arguments += _flag_arguments(option, getattr(flags, field.name))
+            arguments += _flag_arguments(row_of(field.name, "run")["flag"], getattr(flags, field.name))
     arguments += _flag_arguments(
         "--models-file", [_models_path(i, path) for i, path in enumerate(flags.models_file or ())]
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 
-from jobs.cli.main import run
+from jobs.cli.main import app, run
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
 from jobs.options import names, with_common_flags
+from tests.support.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,17 @@ def test_wrong_words_are_answered_with_what_there_is(
 ) -> None:
     assert run(line.split()) == 2
     assert capsys.readouterr().err.startswith(f"vlmsweep: {message}")
+
+
+def test_every_row_of_the_table_of_flags_is_of_a_command() -> None:
+    root = typer.main.get_command(app)
+    commands = {**root.commands, **root.commands["export"].commands}  # type: ignore[attr-defined]
+    takers = {(parameter.name, name) for name, command in commands.items() for parameter in command.params}
+    rows = list(csv.DictReader((ROOT / "jobs/flags.csv").read_text().splitlines()))
+    keys = [(row["parameter"], command) for row in rows for command in row["commands"].split() or [""]]
+    assert len({*keys}) == len(keys)
+    assert [key for key in keys if not (key in takers or (not key[1] and key[0] in {name for name, _ in takers}))] == []
+    assert all(row["help"] for row in rows)
 
 
 @pytest.mark.parametrize("command", ["report", "score"])
