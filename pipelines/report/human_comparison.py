@@ -14,18 +14,11 @@ from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.measured import Measured, MetricKey
+from pipelines.report.tables.worded import worded
 
 _Index: TypeAlias = Mapping[tuple[str, MetricKey], Measured]  # by model and what it measures
 _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}
-_COLUMNS = ("Task", "Setting", "Measure", "Value", "Human", "Chance", "Gap to human", "Items")
-_NOTES = (
-    "Percent and points. Gap: the value minus the human value, with its 95% interval over clips, pictures or scenes.",
-    "If the humans' single answers are available, the gap is paired; else the human value is fixed.",
-    "Items: whether ours are those that humans answered; approximate: theirs are unknown, so ours differ.",
-    "None: no human value has been published.",
-    "Italics: as published; of a measure without a human value, only the best published model of each setting.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,18 +53,7 @@ def human_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
         lines = list(_lines(comparison))
         rows += section(comparison.title, [_table_row(line, comparison.baselines) for line in lines])
         sources |= dict.fromkeys(f"{comparison.title}: {line.level.source}." for line in lines if line.level.source)
-    if not rows:
-        return []
-    return [
-        Table(
-            id="human",
-            title="Models compared with humans, published models and chance",
-            columns=_COLUMNS,
-            rows=tuple(rows),
-            style="percent1",
-            notes=(*_NOTES, *sources),
-        )
-    ]
+    return [worded("human", rows, notes=[*sources])] if rows else []
 
 
 def gap_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
@@ -85,19 +67,7 @@ def gap_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
         for group, lines in _drawn(comparison).items()
         if (best := _best_own(lines, comparison.baselines)) is not None
     ]
-    if not rows:
-        return []
-    return [
-        Table(
-            id="human_gap",
-            title="Our best model beside people",
-            label_head="Benchmark",
-            columns=("Measure", "Best of our models", "Value", "Human", "Gap to human", "Chance"),
-            rows=tuple(rows),
-            style="percent1",
-            notes=("Percent and points, with 95% intervals. Chosen as the best on these items: a favourable view.",),
-        )
-    ]
+    return [worded("human_gap", rows)] if rows else []
 
 
 def human_figures(comparisons: Sequence[HumanComparison]) -> list[Figure]:

@@ -23,6 +23,7 @@ from pipelines.benchmarks.records import (
 from pipelines.benchmarks.results import Key, Results, count_of, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
+from pipelines.report.tables.worded import worded
 
 _REACH: Final = 0.02  # half width for which the table has the labels needed
 _NOT_EVEN: Final = "not even with all labelled"
@@ -82,21 +83,7 @@ def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
         )
         group = ", ".join(filter(None, (key.setting, key.subset, key.category)))
         rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells)))
-    return Table(
-        id=f"{results.benchmark}_judge_corrected",
-        title="Judged metrics corrected by people's labels",
-        columns=(
-            *("Metric", "Setting", "By the judge", "Corrected", "Labels", "Sensitivity", "Specificity"),
-            f"More labels for ±{100 * _REACH:g} points",
-        ),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Percent; in brackets the 95% interval over clips, pictures or scenes.",
-            "Corrected: by prediction-powered inference (PPI++); labels count as a random draw in each category.",
-            "Sensitivity: share of answers that people accept and the judge too; specificity: that both reject.",
-        ),
-    )
+    return worded("judge_corrected", rows, name=results.benchmark, points=100 * _REACH)
 
 
 def _replacement(results: Results) -> Table:
@@ -108,17 +95,7 @@ def _replacement(results: Results) -> Table:
             may = may_replace(gap.low, gap.high) if gap else "undecided"
             cells = (key.setting, *map(with_interval, (number, people, gap)), may)
             rows.append(TableRow(label=key.model, cells=cells))
-    return Table(
-        id=f"{results.benchmark}_judge_replacement",
-        title="May the judge replace these people?",
-        columns=("Setting", "Judge agrees", "People agree", "Difference", "May replace"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Percent of equal labels, over answers that two people or more labelled: judge and person, and two people.",
-            f"Yes: the whole interval of the difference is above -{100 * MARGIN:g} points; no: below; else undecided.",
-        ),
-    )
+    return worded("judge_replacement", rows, name=results.benchmark, points=100 * MARGIN)
 
 
 def _checks(results: Results) -> Table:
@@ -132,18 +109,7 @@ def _checks(results: Results) -> Table:
                 *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))),
             )
             rows.append(TableRow(label=key.model, cells=cells))
-    return Table(
-        id=f"{results.benchmark}_judge_checks",
-        title="Position and length bias of the judge",
-        columns=("Setting", "Question", "Verdict changes", "Accepts more often by"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Percent and points; in brackets the 95% interval. A judge without bias changes no verdict.",
-            "Swapped: references in the opposite order; one reference and the answer change places.",
-            "Padded: the answer is stated twice.",
-        ),
-    )
+    return worded("judge_checks", rows, name=results.benchmark)
 
 
 def _rows(by_judge: Sequence[Results], definition: BenchmarkDefinition) -> Iterator[tuple[Key, list[TableValue]]]:
@@ -169,17 +135,7 @@ def _by_judge(
         group = ", ".join(filter(None, (key.subset, key.category)))
         name = f"{key.metric} ({group})" if group else key.metric
         lines.append(TableRow(label=key.model, cells=(name, key.setting, *cells, spread)))
-    return Table(
-        id=f"{benchmark}_judges",
-        title="Metrics by judge",
-        columns=("Metric", "Setting", *judges, "Spread"),
-        rows=tuple(lines),
-        style="percent1",
-        notes=(
-            f"Percent; in brackets the 95% interval. The verdicts of {judges[0]} give this report's other tables.",
-            "A footnote marks a judge of the judged model's family or base model, which may be biased towards it.",
-        ),
-    )
+    return worded("judges", lines, judges, name=benchmark, first=judges[0])
 
 
 def _agreement(results: Results, judges: Sequence[str]) -> Table:
@@ -194,18 +150,7 @@ def _agreement(results: Results, judges: Sequence[str]) -> Table:
             number.value for key, number in results.ours.items() if key[0] == UNREAD_COUNT and key.category == judge
         ]
         rows.append(TableRow(label=judge, cells=(*cells, int(sum(value or 0 for value in unread)))))
-    return Table(
-        id=f"{results.benchmark}_judges_agreement",
-        title="Agreement of judges",
-        label_head="Judge",
-        columns=(*judges, "Unreadable"),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Percent of equal verdicts, over all models' answers with two readable verdicts; footnote: kappa.",
-            "Answers that a rule decides are left out.",
-        ),
-    )
+    return worded("judges_agreement", rows, judges, name=results.benchmark)
 
 
 def _pair_counts(results: Results, first: str, second: str) -> list[int]:
@@ -247,15 +192,4 @@ def _preference(
         same_family, other_family = (mean_of(gaps[is_family]) for is_family in (True, False))
         preference = same_family - other_family if same_family is not None and other_family is not None else None
         lines.append(TableRow(label=judge, cells=(same_family, other_family, preference)))
-    return Table(
-        id=f"{benchmark}_self_preference",
-        title="Preference of judges for their own family",
-        label_head="Judge",
-        columns=("Own family", "Other models", "Difference"),
-        rows=tuple(lines),
-        style="percent1",
-        notes=(
-            "Points by which a judge's metrics are above the other judges' mean, over the rows of metrics by judge.",
-            "A dash: no judged model is of the judge's family, or every one is.",
-        ),
-    )
+    return worded("self_preference", lines, name=benchmark)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.tables import Table, TableRow
+from pipelines.report.tables.worded import worded
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -22,17 +23,6 @@ _COLUMNS = [
     *("request_id", "status", "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "latency_s"),
     *("head_tokens", "least_tokens", "frames_used"),
 ]
-_NOTE = (
-    "Prompt tokens of all answers; computed: without those cached from another request with the same prefix; "
-    "least possible: every distinct prefix computed once, media once per run, text once per unit of work. It is "
-    "omitted where an engine does not report it."
-)
-_COST_NOTE = (
-    "Prefix: what all requests about a picture or clip begin with; at an endpoint, which does not tell its size, at "
-    "most the shortest of their prompts. Needed: each once. Paid: those of all answers that were computed, or billed "
-    "in full. "
-    "Cached: those that were kept from another request, and cost less or nothing."
-)
 _FRAMES_NOTE = "Clips shown with fewer frames than asked, because of the model's context or `max_frames`: "
 _SETS_NOTE = "Each set of prompts is counted by itself; a request that several share counts in the first."
 
@@ -174,32 +164,19 @@ def _fewer_frames(rows: pa.Table, keys: Sequence[str]) -> tuple[tuple[int, int, 
 def efficiency_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
     """Return a table with one row per model; None if the benchmark has no token counts."""
     models = [row for row in rows if row.benchmark == name]
-    table = Table(
-        id=f"{name}_efficiency",
-        title=f"{title}: prompt tokens computed and their lower bound",
-        columns=(
-            *("Answers", "Prompt tokens", "Computed", "Least possible"),
-            *("Computed / least", "Computed / prompt"),
-        ),
-        rows=tuple(TableRow(label=row.model, cells=_cells(row)) for row in models),
-        notes=(_NOTE,),
-    )
+    lines = (TableRow(label=row.model, cells=_cells(row)) for row in models)
+    table = worded("efficiency", lines, name=name, title=title)
     return _by_set(table, models, _frames_note(models))
 
 
 def cost_table(name: str, title: str, rows: Sequence[Efficiency]) -> Table | None:
     """Return a table of what models read of pictures and clips, paid and from caches; None without any."""
     models = [(row, row.prefixes) for row in rows if row.benchmark == name and row.prefixes]
-    table = Table(
-        id=f"{name}_cost",
-        title=f"{title}: prompt tokens of pictures and clips, paid and cached",
-        columns=("Answers", "Prefix tokens needed", "Paid", "Cached"),
-        rows=tuple(
-            TableRow(label=row.model, cells=(row.answers, prefixes.needed, prefixes.paid, prefixes.cached))
-            for row, prefixes in models
-        ),
-        notes=(_COST_NOTE,),
+    lines = (
+        TableRow(label=row.model, cells=(row.answers, prefixes.needed, prefixes.paid, prefixes.cached))
+        for row, prefixes in models
     )
+    table = worded("prefix_cost", lines, name=name, title=title)
     return _by_set(table, [row for row, _ in models])
 
 

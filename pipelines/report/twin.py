@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.benchmarks.tables import TableRow, TableValue
 from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.report.model import Section
+from pipelines.report.tables.worded import worded
 from pipelines.storage.store import Store
 
 PATH: Final = "twin.json"
-_GAP: Final = (
-    "Gap: twin minus published, of exact match; in brackets its 95% interval: jackknife over scenes with Student's t. "
-    "Paired: a scene and its twin have one id and are one cluster; else all scenes are independent."
-)
 _MAY_MEAN: Final = (
     "A model that does worse on the twin may know published scenes or their answers: that is what a twin is for. It "
     "may as well find our pictures harder, which are drawn and not rendered, or our prompts, where their words differ. "
@@ -28,10 +25,6 @@ _CANNOT_MEAN: Final = (
     "gap does not show that a model has not seen the data: only that what it may have seen is worth no more than the "
     "interval says, on questions of this kind. Equal parameters are no equal difficulty: what the table below does not "
     "name, such as positions, may differ."
-)
-_SHARED: Final = (
-    "Scenes of both data sets with one id. Attributes that link: of the cross-modal question with the most solved "
-    "examples; in other settings the published data may ask about another object."
 )
 MEANING: Final = (_MAY_MEAN, _CANNOT_MEAN)
 
@@ -86,40 +79,16 @@ def twin_section(out: Store, fingerprint: str) -> tuple[Section, ...]:
         ) from error
     if record.fingerprint != fingerprint:
         return ()
-    return (Section(name="twin", title="Fresh twin of MATE", summary=(_gaps(record),), tables=(*_shared(record),)),)
+    shares = [
+        TableRow(label=name, cells=(equal, total, equal / total if total else None))
+        for name, (equal, total) in record.shared.items()
+    ]
+    tables = (worded("twin_parameters", shares),) if shares else ()
+    gaps = worded("twin", map(_row, record.gaps), notes=MEANING)
+    return (Section(name="twin", title="Fresh twin of MATE", summary=(gaps,), tables=tables),)
 
 
-def _gaps(record: TwinRecord) -> Table:
-    return Table(
-        id="mate_twin",
-        title="MATE: published scenes and fresh scenes of equal parameters",
-        columns=("Task", "Setting", "Gap, points", "Reading", "Published %", "Twin %", "n", "Paired"),
-        rows=tuple(
-            TableRow(
-                label=row.model,
-                cells=(
-                    *(row.task, row.setting, TableValue(value=row.gap, low=row.ci_low, high=row.ci_high), row.reading),
-                    *(row.published, row.twin, row.n, row.is_paired),
-                ),
-            )
-            for row in record.gaps
-        ),
-        style="percent1",
-        notes=(_GAP, *MEANING),
-    )
-
-
-def _shared(record: TwinRecord) -> Iterator[Table]:
-    if record.shared:
-        yield Table(
-            id="mate_twin_parameters",
-            title="Parameters that published scenes and their twins share",
-            label_head="Parameter",
-            columns=("Equal", "Of", "Share %"),
-            rows=tuple(
-                TableRow(label=name, cells=(equal, total, equal / total if total else None))
-                for name, (equal, total) in record.shared.items()
-            ),
-            style="percent1",
-            notes=(_SHARED,),
-        )
+def _row(row: Gap) -> TableRow:
+    gap = TableValue(value=row.gap, low=row.ci_low, high=row.ci_high)
+    cells = (row.task, row.setting, gap, row.reading, row.published, row.twin, row.n, row.is_paired)
+    return TableRow(label=row.model, cells=cells)

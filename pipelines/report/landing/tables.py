@@ -15,6 +15,7 @@ from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow
 from pipelines.plan.run_manifest import Spending
 from pipelines.report.landing.sentences import dollars
 from pipelines.report.landing.standing import Standing
+from pipelines.report.tables.worded import worded_if_any
 from pipelines.report.token_efficiency import Efficiency
 
 MOST_DRAWN: Final = 8  # models in the picture
@@ -22,11 +23,6 @@ _REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": 
 _MATRIX_NOTE: Final = (
     "Percent, with 95% intervals. Bold: the best is significantly better than the next by a paired test over pictures, "
     "clips or scenes (p < 0.05, Holm's correction over the benchmarks). A dash was not measured."
-)
-_COST_NOTE: Final = (
-    "Tokens of the answers in this output. Seconds: from a request to its answer, without the wait "
-    "for a place in a batch; the requests of a batch share them. Cost: by the prices of the models file; a dash has no "
-    "price there."
 )
 
 
@@ -130,16 +126,7 @@ def cost_table(
             cells = (None, read, written, None, dollars(sum(amounts)) if amounts else None)
             helps = name not in evaluated
             rows.append(TableRow(label=f"{name} (judge or captioner)" if helps else name, cells=cells, baseline=helps))
-    if not rows:
-        return None
-    return Table(
-        id="cost",
-        title="Cost and time",
-        caption="Answers, tokens, time and cost of each model.",
-        columns=("Answers", "Tokens read", "Tokens written", "Seconds an answer", "Cost"),
-        rows=tuple(rows),
-        notes=(_COST_NOTE,),
-    )
+    return worded_if_any("cost", rows)
 
 
 def cost_of(efficiency: Sequence[Efficiency], models: Mapping[str, Mapping[str, Any]]) -> float | None:

@@ -14,13 +14,10 @@ from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, Tabl
 from pipelines.predict.records import CellCount
 from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
+from pipelines.report.tables.worded import worded_if_any
 
 _MAX_NAMES = 6  # names listed in one cell of the notes; further ones are counted
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())
-_COUNTS_NOTE = (
-    "Failed requests have no answer; excluded ones could not be sent. If some were not run, the sweep is incomplete, "
-    "and metrics that need all answers are missing."
-)
 
 
 def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table | None:
@@ -63,7 +60,7 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
 
 def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table | None:
     """Return the requests by status, one row per model, task and setting; None if there are none."""
-    rows = tuple(
+    rows = [
         TableRow(
             label=count.model,
             cells=(count.task, count.setting, count.requests, count.ok, count.error, count.excluded, count.missing),
@@ -71,16 +68,8 @@ def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table |
         )
         for count in counts
         if count.benchmark == part.name
-    )
-    if not rows:
-        return None
-    return Table(
-        id=f"{part.name}_counts",
-        title=f"{part.title}: requests by status",
-        columns=("Task", "Setting", "Requests", "Answered", "Failed", "Excluded", "Not run"),
-        rows=rows,
-        notes=(_COUNTS_NOTE,),
-    )
+    ]
+    return worded_if_any("counts", rows, name=part.name, title=part.title)
 
 
 def notes_table(part: BenchmarkSection, metrics: Sequence[Measured], *, measured: bool) -> Table | None:
@@ -91,19 +80,11 @@ def notes_table(part: BenchmarkSection, metrics: Sequence[Measured], *, measured
             continue
         key = (row.label, row.task, row.note or "no reason was given")
         rows_by_note.setdefault(key, []).append(row)
-    if not rows_by_note:
-        return None
     rows = []
     for (metric, task, note), noted in rows_by_note.items():
         settings, models = (_join_names(getattr(row, name) for row in noted) for name in ("setting", "model"))
         rows.append(TableRow(label=MetricName(metric), cells=(task, settings, models, note)))
-    return Table(
-        id=f"{part.name}_{'remarks' if measured else 'not_measured'}",
-        title=f"{part.title}: {'how to read these numbers' if measured else 'not measured, and why'}",
-        label_head="Metric",
-        columns=("Task", "Settings", "Models", "Note" if measured else "Reason"),
-        rows=tuple(rows),
-    )
+    return worded_if_any("remarks" if measured else "not_measured", rows, name=part.name, title=part.title)
 
 
 def figure_table(figure: Figure, *, by_origin: bool = False) -> Table:

@@ -10,25 +10,16 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured, MetricSource
+from pipelines.report.tables.worded import worded, worded_if_any
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
     """Return models by sets of prompts for the headline metrics of a benchmark; None where none has several sets."""
     compared = [results for results in reduced if results.prompt_sets and _has_sets(results, name)]
-    if not compared:
-        return None
     sets = tuple(dict.fromkeys(prompt_set for results in compared for prompt_set in results.prompt_sets))
-    return Table(
-        id=f"{name}_prompt_sets",
-        title=f"{benchmark(name).title}: metrics by set of prompts",
-        columns=("Task", "Setting", "Metric", *sets, "Mean", "SD", "Minimum", "Maximum"),
-        rows=tuple(row for results in compared for row in _rows(name, results, sets)),
-        style="percent1",
-        notes=(
-            "Percent; in brackets the 95% interval. SD: over the sets, with their number less one as divisor.",
-            "The other tables show the first set of each model.",
-        ),
-    )
+    rows = [row for results in compared for row in _rows(name, results, sets)]
+    title = benchmark(name).title
+    return worded("prompt_sets", rows, columns=sets, name=name, title=title) if compared else None
 
 
 def captioner_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
@@ -36,19 +27,7 @@ def captioner_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
     compared = [results for results in reduced if results.captioners and _has_sets(results, name)]
     captioners = tuple(dict.fromkeys(captioner for results in compared for captioner in results.captioners))
     rows = [row for results in compared for row in _rows_by_captioner(name, results, captioners)]
-    if not rows:
-        return None
-    return Table(
-        id=f"{name}_captioners",
-        title=f"{benchmark(name).title}: metrics by captioner",
-        columns=("Task", "Setting", "Metric", *captioners),
-        rows=tuple(rows),
-        style="percent1",
-        notes=(
-            "Percent and points; in brackets the 95% interval. n: number of rows in the denominator.",
-            "The other tables show the first captioner of each model.",
-        ),
-    )
+    return worded_if_any("captioners", rows, columns=captioners, name=name, title=benchmark(name).title)
 
 
 def _rows_by_captioner(name: str, results: EntryResults, captioners: Sequence[str]) -> Iterator[TableRow]:

@@ -16,26 +16,13 @@ from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.variance import variance_components
 from pipelines.report.measured import Measured
 from pipelines.report.other_verdicts import ComparedVerdicts
+from pipelines.report.tables.worded import worded, worded_if_any
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 PARTS: Final = ("items", "settings", "prompts", "interaction", "repeats")
-_VARIANCE_NOTE: Final = (
-    "Variance of right (1) and wrong (0) answers, split by crossed random effects (method of moments) over the items "
-    "that have an answer in every setting, set of prompts and repeat; percent of their sum."
-)
-_PARTS_NOTE: Final = (
-    "Items: questions differ in difficulty. Interaction: which items are hard depends on setting or prompts. Repeats: "
-    "answers to one request differ. Empty: a single level, so nothing to measure; with one repeat the interaction "
-    "holds the variance of repeats too."
-)
-_TRIES_NOTE: Final = (
-    "Percent; in brackets the 95% interval over clips, pictures or scenes. pass_at_k: one of k tries is right; "
-    "pass_hat_k: all k are; majority: the answer given most often is right. Each further k is in metrics.json. "
-    "spread: standard deviation over repeats of the share of right answers, in points."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,22 +69,12 @@ def _complete(frames: Sequence[pd.DataFrame]) -> FloatArray:
 
 def variance_table(name: str, rows: Sequence[VarianceRow]) -> Table | None:
     """Return where the variance lies, by task and model; None where nothing was asked several times."""
-    shown = [row for row in rows if row.benchmark == name]
-    if not shown:
-        return None
     lines = []
-    for row in shown:
+    for row in (row for row in rows if row.benchmark == name):
         total = sum(row.parts.values())
         shares = [row.parts[part] / total if total and part in row.parts else None for part in PARTS]
         lines.append(TableRow(label=row.model, cells=(row.task, *row.levels, *shares)))
-    return Table(
-        id=f"{name}_variance",
-        title=f"{benchmark(name).title}: where the variance of scores lies",
-        columns=("Task", "Items", "Settings", "Prompt sets", "Repeats", *(f"{part.capitalize()} %" for part in PARTS)),
-        rows=tuple(lines),
-        style="percent1",
-        notes=(_VARIANCE_NOTE, _PARTS_NOTE),
-    )
+    return worded_if_any("variance", lines, name=name, title=benchmark(name).title)
 
 
 def tries_table(name: str, metrics: Sequence[Measured]) -> Table | None:
@@ -113,14 +90,7 @@ def tries_table(name: str, metrics: Sequence[Measured]) -> Table | None:
         TableRow(label=model, cells=(task, setting, *(cells.get((model, task, setting, column)) for column in columns)))
         for model, task, setting in dict.fromkeys(key[:3] for key in cells)
     ]
-    return Table(
-        id=f"{name}_repeats",
-        title=f"{benchmark(name).title}: repeats of requests",
-        columns=("Task", "Setting", *columns),
-        rows=tuple(lines),
-        style="percent1",
-        notes=(_TRIES_NOTE,),
-    )
+    return worded("repeats", lines, columns, name=name, title=benchmark(name).title)
 
 
 def _is_of_tries(metric: str) -> bool:
@@ -129,16 +99,8 @@ def _is_of_tries(metric: str) -> bool:
 
 def verdict_table(name: str, verdicts: Sequence[ComparedVerdicts]) -> Table | None:
     """Return how many logged verdicts differ, by reader and by how; None where no log came with verdicts."""
-    groups = [group for group in verdicts if group.benchmark == name]
-    if not groups:
-        return None
-    return Table(
-        id=f"{name}_other_verdicts",
-        title=f"{benchmark(name).title}: verdicts of other harnesses beside ours",
-        columns=("Task", "Setting", "Reader", "How it reads", "What differs", "Rows", "Of", "Samples"),
-        rows=tuple(row for group in groups for row in _rows(group)),
-        notes=("Answers that were imported from logs. Of: rows with a verdict of the harness and one of ours.",),
-    )
+    rows = [row for group in verdicts if group.benchmark == name for row in _rows(group)]
+    return worded_if_any("other_verdicts", rows, name=name, title=benchmark(name).title)
 
 
 def _rows(group: ComparedVerdicts) -> Iterator[TableRow]:

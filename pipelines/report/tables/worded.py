@@ -1,0 +1,33 @@
+"""Tables whose words are data: `tables.yaml` has their titles, heads, styles and notes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pipelines.benchmarks.prompt_templates import load_facts
+from pipelines.benchmarks.tables import Table, TableRow
+
+
+@cache
+def _entries() -> Mapping[str, Mapping[str, Any]]:
+    entries: Mapping[str, Mapping[str, Any]] = load_facts("pipelines.report", "tables.yaml")
+    return entries
+
+
+def worded(
+    name: str, rows: Iterable[TableRow], /, columns: Sequence[str] = (), notes: Sequence[str] = (), **words: Any
+) -> Table:
+    """Return a table with its words, in which `words` are filled in; `columns` stand for `*`, `notes` at the end."""
+    entry = _entries()[name]
+    heads = (head for text in entry["columns"] for head in (columns if text == "*" else [text.format(**words)]))
+    of_file = (note.format(**words) for note in entry.get("notes", ()))
+    texts: dict[str, Any] = {key: value.format(**words) for key, value in entry.items() if isinstance(value, str)}
+    styles = entry.get("styles", ())
+    return Table(**texts, columns=tuple(heads), styles=styles, rows=tuple(rows), notes=(*of_file, *notes))
+
+
+def worded_if_any(name: str, rows: Sequence[TableRow], /, **words: Any) -> Table | None:
+    """Return such a table, None without rows."""
+    return worded(name, rows, **words) if rows else None
