@@ -84,9 +84,7 @@ def build_checkpoint(folder: Path) -> Path:
         torch.manual_seed(0)
         model = AutoModelForImageTextToText.from_config(qwen2_5_vl_config(TINY, tokenizer), dtype=torch.float32)
     model.generation_config = GenerationConfig(
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
     model.save_pretrained(folder)
     return folder
@@ -106,9 +104,7 @@ def train_tokenizer(special_tokens: Mapping[str, str], sentences: Iterable[str] 
     )
     core.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY_SIZE,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
+        vocab_size=_VOCABULARY_SIZE, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
     core.train_from_iterator(sentences, trainer)
     return PreTrainedTokenizerFast(

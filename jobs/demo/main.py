@@ -52,10 +52,7 @@ def run_demo(out: str, *, all_settings: bool, progress: ProgressListener) -> tup
     spec = RunSpec(
         data=data.uri,
         out=str(root / "results"),
-        models={
-            MODEL: _small(ANSWER_TOKENS),
-            BASELINE: ModelSpec(engine="random", notes="guesses among the choices"),
-        },
+        models={MODEL: _small(ANSWER_TOKENS), BASELINE: ModelSpec(engine="random", notes="guesses among the choices")},
         benchmarks=BENCHMARKS,
         settings=() if all_settings else QUICK_SETTINGS,
         default_scorers=False,

@@ -195,11 +195,7 @@ def _sample(record: _Record, row: ExportRow, name: str) -> dict[str, Any]:
         "output": {"raw": [final], "reasoning_trace": [reasoning] if reasoning else None} if is_single else None,
         "messages": None if is_single else messages,
         "answer_attribution": [] if answer is None else [_attribution(row, answer, source, len(messages) - 1)],
-        "evaluation": {
-            "score": row.values[name],
-            "is_correct": row.values[name] >= 1,
-            "num_turns": len(messages),
-        },
+        "evaluation": {"score": row.values[name], "is_correct": row.values[name] >= 1, "num_turns": len(messages)},
         **_usage(row),
         "error": prediction["error_type"] or None,
         "metadata": {key: value for key, value in metadata.items() if value},

@@ -135,10 +135,7 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, config: Serve
             return await ModelReplica.answer(self, requests)
 
     model = serve.deployment(
-        name="model",
-        ray_actor_options=resources,
-        autoscaling_config=scaling,
-        max_ongoing_requests=2 * MAX_BATCH_SIZE,
+        name="model", ray_actor_options=resources, autoscaling_config=scaling, max_ongoing_requests=2 * MAX_BATCH_SIZE
     )(Batched)
     api = serve.deployment(name="api", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000)(OpenAIApi)
     return api.bind(model.bind(name, spec), name, spec, config.key)

@@ -62,9 +62,7 @@ class ExampleEncoder:
         """
         calls = [
             Call(
-                call_id=example.example_id,
-                turns=(user(example.picture, example.instruction),),
-                generation=Generation(),
+                call_id=example.example_id, turns=(user(example.picture, example.instruction),), generation=Generation()
             )
             for example in examples
         ]
@@ -75,10 +73,7 @@ class ExampleEncoder:
         if isinstance(prompt, CallReply):
             assert isinstance(prompt.outcome, Failure)
             raise TrainingDataError(f"{example.example_id} cannot be encoded: {prompt.outcome.message}")
-        answer = [
-            *self._tokenizer(example.answer, add_special_tokens=False)["input_ids"],
-            self._tokenizer.eos_token_id,
-        ]
+        answer = [*self._tokenizer(example.answer, add_special_tokens=False)["input_ids"], self._tokenizer.eos_token_id]
         budget = self._max_length - len(prompt.ids)
         if budget < 1:
             raise TrainingDataError(

@@ -53,13 +53,7 @@ def parquet_rows(
 
 
 def batches(
-    file: pq.ParquetFile,
-    columns: Sequence[str],
-    *,
-    rows: int,
-    max_bytes: int,
-    where: str,
-    group: int | None = None,
+    file: pq.ParquetFile, columns: Sequence[str], *, rows: int, max_bytes: int, where: str, group: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches of at most `rows` rows of some top-level columns of a file, or of one of its row groups.
 

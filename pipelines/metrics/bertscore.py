@@ -133,8 +133,7 @@ def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], devic
         return padded([torch.ones(len(item.weights), dtype=torch.bool) for item in side])
 
     cosines = torch.bmm(
-        padded([item.vectors for item in candidates]),
-        padded([item.vectors for item in references]).transpose(1, 2),
+        padded([item.vectors for item in candidates]), padded([item.vectors for item in references]).transpose(1, 2)
     )
     to_reference = cosines.masked_fill(~present(references)[:, None, :], -torch.inf).amax(2)
     to_candidate = cosines.masked_fill(~present(candidates)[:, :, None], -torch.inf).amax(1)

@@ -51,11 +51,7 @@ class BleurtScorer:
         self._pieces = _load_pieces(source)
         self._opening, self._closing = (_special_id(self._pieces, piece, source) for piece in (_OPENING, _CLOSING))
         self._model = load_model(
-            source,
-            RemBertForSequenceClassification,
-            device=device,
-            config=config,
-            key_mapping=dict(_RENAMED_WEIGHTS),
+            source, RemBertForSequenceClassification, device=device, config=config, key_mapping=dict(_RENAMED_WEIGHTS)
         )
         self._padding: int = config.pad_token_id
         self._limit: int = config.max_position_embeddings

@@ -25,15 +25,7 @@ _PTB_TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_PTB_NAMES: Final = {
-    "(": "-lrb-",
-    ")": "-rrb-",
-    "[": "-lsb-",
-    "]": "-rsb-",
-    "{": "-lcb-",
-    "}": "-rcb-",
-    "€": "$",
-}
+_PTB_NAMES: Final = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-", "€": "$"}
 _PTB_DROPPED: Final = frozenset("'`.?!,:;-…\"“”«»‘’–—")
 _PERCENT: Final = 100.0
 _CACHED_TEXTS: Final = 1 << 12  # several metrics in turn compare an answer with the same references

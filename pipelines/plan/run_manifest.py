@@ -134,10 +134,7 @@ class ManifestEntry:
         return replace(
             self,
             target=self.target.with_prompts(
-                task_settings=cells,
-                prompt_versions=prompt_set.versions,
-                captioner=captioner,
-                stress=prompt_set.stress,
+                task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner, stress=prompt_set.stress
             ),
             earlier=tuple(selection for selection in selections if selection.cells),
             prompt_set=prompt_set.name,

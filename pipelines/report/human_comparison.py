@@ -59,10 +59,7 @@ def human_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
 def gap_tables(comparisons: Sequence[HumanComparison]) -> list[Table]:
     """Return our best model beside people, one row a drawn measure with a human value; empty if there is none."""
     rows = [
-        TableRow(
-            label=comparison.title,
-            cells=(group, best.model, best.value, best.human, best.gap, best.chance),
-        )
+        TableRow(label=comparison.title, cells=(group, best.model, best.value, best.human, best.gap, best.chance))
         for comparison in comparisons
         for group, lines in _drawn(comparison).items()
         if (best := _best_own(lines, comparison.baselines)) is not None

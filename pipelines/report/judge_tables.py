@@ -103,11 +103,7 @@ def _checks(results: Results) -> Table:
     rows = []
     for key, number in results.ours.items():
         if key.metric == CHANGED:
-            cells = (
-                key.setting,
-                key.category,
-                *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))),
-            )
+            cells = (key.setting, key.category, *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))))
             rows.append(TableRow(label=key.model, cells=cells))
     return worded("judge_checks", rows, name=results.benchmark)
 

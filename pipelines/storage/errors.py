@@ -123,8 +123,5 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
         ("ConfigParseError", "ConfigNotFound"),
         "{text}; AWS_CONFIG_FILE and AWS_SHARED_CREDENTIALS_FILE must name files of AWS's command line",
     ),
-    (
-        _UNREACHABLE,
-        "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up",
-    ),
+    (_UNREACHABLE, "the object store cannot be reached ({text}); check AWS_ENDPOINT_URL and that the store is up"),
 )  # names, numbers or texts of errors, and their messages; the first match counts

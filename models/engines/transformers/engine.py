@@ -182,8 +182,7 @@ class TransformersEngine:
         tokens, new = len(prompt.ids), generation.max_new_tokens
         if self._max_len is not None and tokens + new > self._max_len:
             failure = Failure(
-                type="context_length",
-                message=f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}",
+                type="context_length", message=f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}"
             )
         elif generation.num_beams > 1 and generation.temperature > 0:
             failure = Failure(type="unsupported", message="beam search with a temperature above 0")

@@ -162,12 +162,7 @@ class _PinnedConnection(http.client.HTTPConnection):
         watchdog.daemon = True
         watchdog.start()
         try:
-            headers = {
-                "Host": host,
-                "User-Agent": "vlmsweep",
-                "Accept": "image/*",
-                "Accept-Encoding": "identity",
-            }
+            headers = {"Host": host, "User-Agent": "vlmsweep", "Accept": "image/*", "Accept-Encoding": "identity"}
             self.request("GET", target, headers=headers)
             response = self.getresponse()
             kind = (response.getheader("Content-Type") or "").strip().lower()

@@ -11,11 +11,7 @@ from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, TYPES, subset_notes
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 
-_BINS: Final = (
-    f"< {MARGIN_BINS[0]:.2f}",
-    *(f"{low:.2f}" for low in MARGIN_BINS[:-1]),
-    f">= {MARGIN_BINS[-1]:.2f}",
-)
+_BINS: Final = (f"< {MARGIN_BINS[0]:.2f}", *(f"{low:.2f}" for low in MARGIN_BINS[:-1]), f">= {MARGIN_BINS[-1]:.2f}")
 
 
 def make_figures(results: Results) -> list[Figure]:

@@ -104,16 +104,11 @@ def _whole(view: View, key: Key) -> TableCell:
 
 
 _define: Final = partial(
-    table_def,
-    __package__,
-    functions={"type": _type, "inputs": _inputs, "meteor": _meteor, "whole": _whole},
+    table_def, __package__, functions={"type": _type, "inputs": _inputs, "meteor": _meteor, "whole": _whole}
 )
 _TABLE_4: Final = _define(
     "unpie_table4",
-    [
-        _random_phrase,
-        *(_rows(4, label, Key("exact_match", "grounding", setting)) for setting, label in TYPES.items()),
-    ],
+    [_random_phrase, *(_rows(4, label, Key("exact_match", "grounding", setting)) for setting, label in TYPES.items())],
     coverage=partial(subset_notes, task="grounding"),
 )
 _TABLE_5: Final = _define(
@@ -202,7 +197,7 @@ _OF_THE_PAPER: Final = (
                 columns=[Key(f"agreement_{name}") for name in _JUDGEMENT_METRICS],
                 label=lambda view: f"{view.key.subset}, {TYPES[view.key.setting]}, {view.key.model}",
                 measured=True,
-            ),
+            )
         ],
     ),
     # What people judged: whether pictures and metrics are valid, which is no ceiling for the tasks.

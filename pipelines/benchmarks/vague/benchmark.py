@@ -28,13 +28,7 @@ from pipelines.benchmarks.records import (
     Source,
 )
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
-from pipelines.benchmarks.vague.facts import (
-    CAPTIONED,
-    HUMAN_APPROXIMATE,
-    HUMAN_ITEMS,
-    HUMAN_LISTED,
-    SUBSETS,
-)
+from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SUBSETS
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
 from pipelines.benchmarks.vague.prompts import (
     CAPTION,

@@ -9,13 +9,7 @@ from typing import Final
 from pipelines.benchmarks.figures import Bars, Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Origin
-from pipelines.benchmarks.vague.facts import (
-    ERRORS,
-    FULL_TABLES,
-    SETTING_LABELS,
-    SIZES,
-    incomplete_notes,
-)
+from pipelines.benchmarks.vague.facts import ERRORS, FULL_TABLES, SETTING_LABELS, SIZES, incomplete_notes
 
 _SETTINGS: Final = ("lm", "sm", "vlm")
 _READINGS: Final = ("Fake scene", "Superficial", "Nonexistent entity")

@@ -11,21 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from pipelines.benchmarks.base import PromptInput, packaged_definition
-from pipelines.benchmarks.records import (
-    Notice,
-    Prompt,
-    RawSample,
-    Reading,
-    Rejection,
-    Row,
-    SimilarityRequest,
-    Source,
-)
+from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, SimilarityRequest, Source
 from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust
-from pipelines.benchmarks.vflute.facts import (
-    LABELS,
-    ROBUST,
-)
+from pipelines.benchmarks.vflute.facts import LABELS, ROBUST
 from pipelines.benchmarks.vflute.prompts import PROMPT_SETS, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 

@@ -44,12 +44,7 @@ class BatchRunner:
     """
 
     def __init__(
-        self,
-        job: Job,
-        on_receipt: Callable[[Receipt], None],
-        *,
-        note: Callable[[str], None],
-        stop: threading.Event,
+        self, job: Job, on_receipt: Callable[[Receipt], None], *, note: Callable[[str], None], stop: threading.Event
     ) -> None:
         """Open output and provider; `note` gets sentences about the wait, `stop` ends the run early."""
         out = Store(job.out)

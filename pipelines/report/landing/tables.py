@@ -171,10 +171,7 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
         id="summary_figure",
         title=f"Every model with its 95% interval{_beside([series.label for series in references])}",
         categories=tuple(at.title for at in drawn),
-        series=(
-            *(Series.of(model, numbers) for model, numbers in values.items()),
-            *references,
-        ),
+        series=(*(Series.of(model, numbers) for model, numbers in values.items()), *references),
         y_label="Headline of each benchmark",
         horizontal=True,
         dots=True,

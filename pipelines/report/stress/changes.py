@@ -220,9 +220,7 @@ def _share(terms: Sequence[Term]) -> Estimate | None:
     term = Term(np.vstack([term.columns for term in terms]), np.concatenate([term.clusters for term in terms]))
     ends = interval([term], FRACTION)
     return Estimate(
-        value=float(term.columns[:, 0].mean()),
-        ci_low=ends.low if ends else None,
-        ci_high=ends.high if ends else None,
+        value=float(term.columns[:, 0].mean()), ci_low=ends.low if ends else None, ci_high=ends.high if ends else None
     )
 
 

@@ -45,11 +45,7 @@ def variance_rows(name: str, model: str, frames: Sequence[pd.DataFrame]) -> Iter
         values = _complete([frame[(frame["task"] == task) & frame["right"].notna()] for frame in scored])
         if values.size and len(values) > 1:
             yield VarianceRow(
-                benchmark=name,
-                model=model,
-                task=str(task),
-                levels=values.shape,
-                parts=variance_components(values),
+                benchmark=name, model=model, task=str(task), levels=values.shape, parts=variance_components(values)
             )
 
 
