@@ -183,6 +183,15 @@ def print_json(value: object) -> None:
     print_line(json.dumps(value, ensure_ascii=True, allow_nan=False))
 
 
+def print_result(as_json: bool, value: object, *lines: str) -> None:
+    """Print a result on standard output: as one JSON object, or as lines for people."""
+    if as_json:
+        print_json(value)
+    else:
+        for line in lines:
+            print_line(line)
+
+
 def prepare(*, verbose: bool) -> None:
     """Set the log level."""
     logging.getLogger().setLevel(logging.INFO if verbose or logs_are_json() else logging.WARNING)

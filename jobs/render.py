@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.tables import table
 from pipelines.benchmarks import benchmark
 from pipelines.clean_text import one_line
@@ -34,22 +34,19 @@ _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "err
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare`."""
     differences = comparison.differences
-    if as_json:
-        rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
-        print_json({"differences": rows, "caveats": list(comparison.caveats)})
-        return
-    for sentence in comparison_text(comparison):
-        print_line(sentence)
-    print_line("")
+    rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
     cells = [_difference_row(difference) for difference in differences]
-    print_line(table(_DIFFERENCE_HEADERS, cells, main=_MAIN_DIFFERENCE_COLUMNS))
-    for caveat in comparison.caveats:
-        print_line(f"note: {caveat}")
-    print_line(
+    print_result(
+        as_json,
+        {"differences": rows, "caveats": list(comparison.caveats)},
+        *comparison_text(comparison),
+        "",
+        table(_DIFFERENCE_HEADERS, cells, main=_MAIN_DIFFERENCE_COLUMNS),
+        *(f"note: {caveat}" for caveat in comparison.caveats),
         "Rows that both scored. Clusters: clips, pictures or scenes. 95%: jackknife over clusters with Student's t. "
         "p, two-sided: paired permutation of whole clusters. McNemar, "
         "exact: only where every row is a cluster of its own. Holm: corrected for all tests here. Effect: Cohen's h of "
-        "shares, else d, in standard deviations of the clusters' contributions."
+        "shares, else d, in standard deviations of the clusters' contributions.",
     )
 
 
@@ -98,21 +95,16 @@ def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> No
     """Print the result of `vlmsweep compare --published`: one line per paper, then its cells."""
     papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
     lines = {name: reproduction_line(of_paper) for name, of_paper in papers.items()}
-    if as_json:
-        counts = {
-            name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(of_paper)}
-            for name, of_paper in papers.items()
-        }
-        print_json({"papers": counts, "cells": [asdict(cell) for cell in cells]})
-        return
-    for name, line in lines.items():
-        print_line(f"{name}: {line}")
-    if not cells:
-        print_line("No model of this run has published numbers for what it was run on.")
-        return
-    print_line("")
-    print_line(table(_CELL_HEADERS, [_cell_row(cell) for cell in cells], main=_MAIN_CELL_COLUMNS))
-    print_line(f"{REPRODUCED_RULE} Fractions, or counts.")
+    counts = {
+        name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(of_paper)}
+        for name, of_paper in papers.items()
+    }
+    shown = ["No model of this run has published numbers for what it was run on."]
+    if cells:
+        shown = [*(f"{name}: {line}" for name, line in lines.items()), ""]
+        shown += [table(_CELL_HEADERS, [_cell_row(cell) for cell in cells], main=_MAIN_CELL_COLUMNS)]
+        shown += [f"{REPRODUCED_RULE} Fractions, or counts."]
+    print_result(as_json, {"papers": counts, "cells": [asdict(cell) for cell in cells]}, *shown)
 
 
 def _cell_row(cell: ReproductionCell) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from jobs.options import names
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
@@ -52,12 +52,8 @@ def annotate(
     load_existing_run(Store(out))  # its table benchmarks are known from then on
     check_names("benchmark", [benchmark], benchmark_names())
     paths = create_forms(spec, to)
-    if json:
-        print_json({"forms": [str(path) for path in paths], "draw": str(to / "draw.json")})
-        return
-    for path in paths:
-        print_line(str(path))
-    print_line(f"Read the saved files back with --human {benchmark}=FOLDER.")
+    forms, hint = [str(path) for path in paths], f"Read the saved files back with --human {benchmark}=FOLDER."
+    print_result(json, {"forms": forms, "draw": str(to / "draw.json")}, *forms, hint)
 
 
 def _codes(text: str) -> tuple[str, ...]:

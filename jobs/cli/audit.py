@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from operator import attrgetter
 
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.tables import table
 
 
@@ -15,17 +15,16 @@ def audit(paper: str | None = None, json: bool = False) -> None:
     from pipelines.report.audit.papers import audit as audited
 
     findings, numbers = audited([paper] if paper else [])
-    if json:
-        print_json({"findings": [asdict(finding) for finding in findings], "numbers": numbers})
-        return
     place = attrgetter(*DIMENSIONS)
     rows = [
         (item.paper, item.table, " ".join(filter(None, place(item))), item.rule, item.printed, item.expected)
         for item in findings
     ]
+    lines = []
     if rows:
-        print_line(table(("paper", "table", "number", "rule", "printed", "by the rule"), rows))
-        print_line("Percent are shown as fractions. Of the numbers that a rule relates, one at least is wrong.")
+        lines = [table(("paper", "table", "number", "rule", "printed", "by the rule"), rows)]
+        lines += ["Percent are shown as fractions. Of the numbers that a rule relates, one at least is wrong."]
     for name, count in numbers.items():
         contradictions = sum(finding.paper == name for finding in findings)
-        print_line(f"{name}: {count:,} printed numbers, {contradictions} contradictions beyond rounding")
+        lines.append(f"{name}: {count:,} printed numbers, {contradictions} contradictions beyond rounding")
+    print_result(json, {"findings": [asdict(finding) for finding in findings], "numbers": numbers}, *lines)

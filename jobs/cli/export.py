@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from jobs.options import names, takes
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 
 if TYPE_CHECKING:
     from jobs.export.files import Exporter
@@ -91,10 +91,6 @@ def _write(exporter: Exporter, flags: ExportFlags, hint: str) -> int:
 
     models, benchmarks = names(flags.models), names(flags.benchmarks)
     paths = export_run(exporter, flags.out, flags.folder, data=flags.data, models=models, benchmarks=benchmarks)
-    if flags.json:
-        print_json({"files": [str(path) for path in paths]})
-        return 0
-    for path in paths:
-        print_line(str(path))
-    print_line(hint)
+    files = [str(path) for path in paths]
+    print_result(flags.json, {"files": files}, *files, hint)
     return 0

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from jobs.options import refuse
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from pipelines.errors import UsageError
 
 _MAX_ROWS = 10_000  # of a sample table
@@ -58,10 +58,8 @@ def _scenes(out: Path, objects: str, examples: int | None, seed: int, workers: i
     if examples is None:
         raise UsageError("generate mate: give the number of scenes, such as --examples 100")
     summary = generate_mate(out, _range(objects), examples, seed, workers)
-    if as_json:
-        print_json({**asdict(summary), "out": str(out), "seed": seed})
-    else:
-        print_line(f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {out}")
+    text = f"{summary.scenes} scenes, {sum(summary.rows.values())} rows in {len(summary.rows)} files -> {out}"
+    print_result(as_json, {**asdict(summary), "out": str(out), "seed": seed}, text)
 
 
 def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
@@ -70,10 +68,8 @@ def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
     if not 1 <= rows <= _MAX_ROWS:
         raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")
     pictures = write_sample_table(out, rows, seed)
-    if as_json:
-        print_json({"out": str(out), "rows": rows, "pictures": pictures, "seed": seed})
-    else:
-        print_line(f"{rows} rows, {pictures} pictures -> {out}")
+    result = {"out": str(out), "rows": rows, "pictures": pictures, "seed": seed}
+    print_result(as_json, result, f"{rows} rows, {pictures} pictures -> {out}")
 
 
 def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:
@@ -84,13 +80,11 @@ def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *
     dataset = Dataset.open(Store(like), "mate")
     samples = islice(dataset.samples(), examples)
     summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
-    if as_json:
-        print_json({**asdict(summary), "out": str(out), "seed": seed})
-    else:
-        print_line(
-            f"{summary.scenes} scenes, {sum(summary.rows.values())} rows -> {out}; as many linking attributes in "
-            f"{summary.equal_links}, the same wording in {summary.equal_wording}"
-        )
+    text = (
+        f"{summary.scenes} scenes, {sum(summary.rows.values())} rows -> {out}; as many linking attributes in "
+        f"{summary.equal_links}, the same wording in {summary.equal_wording}"
+    )
+    print_result(as_json, {**asdict(summary), "out": str(out), "seed": seed}, text)
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobs.options import refuse
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.progress import Progress
 from models.errors import YamlFileError, suggest
 from pipelines.errors import UsageError
@@ -60,11 +60,9 @@ def ingest(
             first.item,
             first.reason,
         )
-    if json:
-        names = ("benchmark", "samples", "rejected", "media", "dataset_fingerprint")
-        print_json({**{name: getattr(manifest, name) for name in names}, "data": where})
-    else:
-        print_line(f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}")
+    names = ("benchmark", "samples", "rejected", "media", "dataset_fingerprint")
+    counts = f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}"
+    print_result(json, {**{name: getattr(manifest, name) for name in names}, "data": where}, counts)
 
 
 def _read_benchmark(

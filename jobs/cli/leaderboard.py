@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from jobs.options import names
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 
 
 def leaderboard(
@@ -30,14 +30,9 @@ def leaderboard(
     joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
     page, table = write_leaderboard(joined, Store(to))
     origins = Counter(row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows)
-    if json:
-        conflicts = [str(conflict) for conflict in joined.conflicts]
-        rows = {name: origins[name] for name in ("measured", *OF_OTHERS)}
-        print_json({"page": page, "csv": table, "rows": rows, "conflicts": conflicts})
-        return
-    for conflict in joined.conflicts:
-        print_line(f"marked: {conflict}")
+    conflicts = [str(conflict) for conflict in joined.conflicts]
+    rows = {name: origins[name] for name in ("measured", *OF_OTHERS)}
+    result = {"page": page, "csv": table, "rows": rows, "conflicts": conflicts}
     others = f", {origins['reported']:,} reported by others" if eee else ""
-    print_line(f"{origins['measured']:,} measured and {origins['published']:,} published rows{others}")
-    print_line(page)
-    print_line(table)
+    counts = f"{origins['measured']:,} measured and {origins['published']:,} published rows{others}"
+    print_result(json, result, *(f"marked: {conflict}" for conflict in conflicts), counts, page, table)

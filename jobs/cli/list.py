@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.options import refuse
-from jobs.output import print_json, print_line
+from jobs.output import print_json, print_line, print_result
 from jobs.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
@@ -65,12 +65,8 @@ def _check_revisions(models_files: Sequence[Path], *, as_json: bool) -> None:
     from models.catalog_loader import load_models
 
     rows = check_revisions(load_models(list(models_files)))
-    if as_json:
-        print_json([dict(zip(CHECK_HEADS, row, strict=True)) for row in rows])
-        return
-    print_line(table(CHECK_HEADS, rows))
     behind = sum(row[-1] == BEHIND for row in rows)
-    print_line(
-        f"{len(rows)} checkpoints and adapters of the hub, {behind} behind its main. Endpoints, folders and "
-        "s3:// have no commit."
-    )
+    counts = f"{len(rows)} checkpoints and adapters of the hub, {behind} behind its main."
+    counts += " Endpoints, folders and s3:// have no commit."
+    result = [dict(zip(CHECK_HEADS, row, strict=True)) for row in rows]
+    print_result(as_json, result, table(CHECK_HEADS, rows), counts)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jobs.flags import SubmitFlags
 from jobs.options import takes
-from jobs.output import print_json, print_line, write_error
+from jobs.output import print_json, print_result, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
@@ -89,10 +89,8 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
     from cluster.job_client import JobClient
 
     stopped = JobClient(address).stop(name)
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        print_line(f"stopped {', '.join(stopped)}; committed rows stay" if stopped else f"no job {name} is running")
+    text = f"stopped {', '.join(stopped)}; committed rows stay" if stopped else f"no job {name} is running"
+    print_result(as_json, {"stopped": stopped}, text)
     return 0
 
 

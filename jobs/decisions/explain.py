@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.tables import table
 from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
 from pipelines.decisions.explain.published import explain_published
@@ -38,12 +38,8 @@ def explain(a: str, b: str, selection: Selection, *, as_json: bool) -> None:
         numbers = explain_published(first, b.partition(":")[2], selection)
     else:
         numbers = explain_sides(first, read_side(b), selection)
-    if as_json:
-        print_json([row for number in numbers for row in _json_rows(number)])
-        return
-    for index, number in enumerate(numbers):
-        for line in [*([""] if index else []), *_lines(number)]:
-            print_line(line)
+    lines = (line for index, number in enumerate(numbers) for line in [*([""] if index else []), *_lines(number)])
+    print_result(as_json, [row for number in numbers for row in _json_rows(number)], *lines)
 
 
 def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.tables import table
 from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.decisions.power import PowerRow
@@ -18,15 +18,10 @@ _STRESS = ("benchmark", "cell", "condition", "moved answers", "change of share r
 
 def show_gate(result: GateResult, *, as_json: bool) -> None:
     """Print a decision: the lines, then the decision."""
-    if as_json:
-        print_json({**asdict(result), "lines": [asdict(line) for line in result.lines]})
-        return
-    print_line(table(_GATE, [_line(line) for line in result.lines]))
-    for line in result.lines:
-        if line.note:
-            print_line(f"{line.benchmark} {line.task} {line.setting} {line.metric}: {line.note}")
-    print_line("")
-    print_line(result.decision)
+    lines = table(_GATE, [_line(line) for line in result.lines])
+    noted = (line for line in result.lines if line.note)
+    notes = (f"{line.benchmark} {line.task} {line.setting} {line.metric}: {line.note}" for line in noted)
+    print_result(as_json, asdict(result), lines, *notes, "", result.decision)
 
 
 def _line(line: LineResult) -> list[str]:
@@ -43,14 +38,11 @@ def _line(line: LineResult) -> list[str]:
 
 def show_power(rows: Sequence[PowerRow], difference: float, *, as_json: bool) -> None:
     """Print what the numbers of an output can show."""
-    if as_json:
-        print_json([asdict(row) for row in rows])
-        return
-    print_line(table(_POWER, [_power(row) for row in rows]))
-    print_line(
+    text = (
         f"Rows and clusters needed to find a difference of {difference:g} in 80% of cases, two-sided at 5%. Of two "
         "models of this output as a pair; of one model against another of the same spread, not paired."
     )
+    print_result(as_json, [asdict(row) for row in rows], table(_POWER, [_power(row) for row in rows]), text)
 
 
 def stress_lines(cells: Sequence[Mapping[str, Any]]) -> Iterator[str]:

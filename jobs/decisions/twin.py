@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Final
 
 from jobs.flags import ReportFlags
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.tables import table
 
 _HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
@@ -23,9 +23,6 @@ def twin(out: str, fresh: str, json: bool = False) -> None:
     record = measure_twin(Store(out), Store(fresh))
     save_twin(Store(out), record)
     report_again(report_spec(ReportFlags(out=out)))
-    if json:
-        print_json({**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]})
-        return
     rows = [
         [
             *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),
@@ -33,6 +30,5 @@ def twin(out: str, fresh: str, json: bool = False) -> None:
         ]
         for row in record.gaps
     ]
-    print_line(table(_HEADS, rows))
-    for sentence in MEANING:
-        print_line(sentence)
+    result = {**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]}
+    print_result(json, result, table(_HEADS, rows), *MEANING)

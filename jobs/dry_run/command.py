@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.dry_run.helper_models import Helper, captioners, judges
 from jobs.dry_run.plan_table import helper_rows, show_plan
-from jobs.output import print_json, print_line
+from jobs.output import print_json, print_line, print_result
 from jobs.tables import table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
@@ -84,11 +84,9 @@ def show_file(spec: RunSpec, path: Path, *, tool: str | None = None, as_json: bo
         read_answers(spec, path, answers, tool)
     rows = [dict(zip(heads, (*cell, count), strict=True)) for cell, count in sorted(answers.counts.items())]
     rejected = answers.rejections
-    if as_json:
-        print_json({"answers": rows, "rejected": len(rejected)})
-        return
-    print_line(table(heads, [[row[head] for head in heads] for row in rows]))
-    print_line(
+    text = (
         f"Nothing was run. {len(rejected)} rows of {path} cannot be used. Whether the samples of the others exist, and "
         "which --limit and --sample-id select, is checked when they are scored."
     )
+    cells = [[row[head] for head in heads] for row in rows]
+    print_result(as_json, {"answers": rows, "rejected": len(rejected)}, table(heads, cells), text)

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from cluster.connection import connect
 from jobs.flags import ServeFlags
-from jobs.output import print_json, print_line, results_only_on_stdout
+from jobs.output import print_result, results_only_on_stdout
 from jobs.serve.auth import key_hash
 from jobs.serve.deployment import ServeConfig, serving
 from models.environment import ray_address, secret
@@ -50,12 +50,8 @@ def _key(variable: str | None) -> str:
 def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
     host = f"[{flags.host}]" if ":" in flags.host else flags.host
     base_url = f"http://{host}:{port}/v1"
-    if flags.json:
-        print_json({"base_url": base_url, "model": name, "key": key})
-        return
-    print_line(f"serving {name} at {base_url}; Ctrl-C stops it")
-    if key:
-        print_line(f"key, shown this once: {key}")
+    lines = [f"serving {name} at {base_url}; Ctrl-C stops it", *([f"key, shown this once: {key}"] if key else [])]
+    print_result(flags.json, {"base_url": base_url, "model": name, "key": key}, *lines)
 
 
 def free_port(host: str, port: int) -> int:
