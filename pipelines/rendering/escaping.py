@@ -11,7 +11,9 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.clean_text import MARK, clean, one_line
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -20,42 +22,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|~$#^]|:(?=//)|(?<=www)\.)")
 _LINE_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?==)|(?=[-+](?:[-\s]|$)))(.)")
 """Starts of a list, a rule or a heading's underline."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"{\char34}",
-    "`": r"{\char96}",
-    # After the end of a row, an optional argument or a star would belong to it.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "\N{EN DASH}": "--",
-    "\N{EM DASH}": "---",
-    "\N{MINUS SIGN}": "$-$",
-    "\N{HORIZONTAL ELLIPSIS}": r"\ldots{}",
-    "\N{GREEK CAPITAL LETTER DELTA}": r"$\Delta$",
-    "\N{UPWARDS ARROW}": r"$\uparrow$",
-    "\N{DOWNWARDS ARROW}": r"$\downarrow$",
-    "\N{RIGHTWARDS ARROW}": r"$\rightarrow$",
-    "\N{MULTIPLICATION SIGN}": r"$\times$",
-    "\N{PLUS-MINUS SIGN}": r"$\pm$",
-    "\N{MIDDLE DOT}": r"$\cdot$",
-    "\N{CHECK MARK}": r"$\surd$",
-    "\N{LESS-THAN OR EQUAL TO}": r"$\leq$",
-    "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
-    MARK: "{?}",
-}
+_LATEX: Final[dict[str, str]] = {**load_yaml("pipelines.rendering", "latex.yaml"), MARK: "{?}"}
 
 
 def shorten(text: str, limit: int) -> str:
