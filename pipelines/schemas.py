@@ -43,10 +43,7 @@ PREDICTIONS = pa.schema(
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
         ("repairs", pa.list_(pa.string())),  # what in an endpoint's reply was unreadable and dropped; null as none
-        (
-            "cache_write_tokens",
-            pa.int64(),
-        ),  # of the prompt, where a provider bills them by themselves; null in old parts
+        ("cache_write_tokens", pa.int64()),  # of the prompt, where a provider bills them apart; null in old parts
         ("device", pa.string()),  # type of GPU, or `cpu`, that computed the answer; null where no weights were loaded
         ("their_correct", pa.float64()),  # verdict of the harness that logged the answer; null where it has none
         *_columns(pa.string(), "their_answer", "their_rule"),  # what its reader took, and the reader's name
@@ -63,6 +60,12 @@ SCORES = pa.schema(
 )
 
 
+_OF_ANSWER = (
+    *("finish_reason", "decoding", "input_tokens", "output_tokens", "cached_tokens", "head_tokens", "least_tokens"),
+    *("frames_used", "mean_logprob", "cache_write_tokens"),
+)  # columns that are fields of an answer
+
+
 def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     """Return a row of PREDICTIONS from a request's columns and its reply."""
     outcome = reply.outcome
@@ -77,18 +80,9 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "error_type": "",
         "error": "",
         "output": without_surrogates(outcome.text),
-        "finish_reason": outcome.finish_reason,
-        "decoding": outcome.decoding,
-        "input_tokens": outcome.input_tokens,
-        "output_tokens": outcome.output_tokens,
-        "cached_tokens": outcome.cached_tokens,
-        "head_tokens": outcome.head_tokens,
-        "least_tokens": outcome.least_tokens,
         "reasoning": None if outcome.reasoning is None else without_surrogates(outcome.reasoning),
-        "frames_used": outcome.frames_used,
-        "mean_logprob": outcome.mean_logprob,
         "repairs": list(outcome.repairs) or None,
-        "cache_write_tokens": outcome.cache_write_tokens,
+        **{name: getattr(outcome, name) for name in _OF_ANSWER},
     }
 
 

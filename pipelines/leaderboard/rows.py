@@ -81,13 +81,7 @@ def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunMa
     board: Board = (number.benchmark, number.metric, number.task, number.setting, number.subset)
     return LeaderboardRow(
         board=board,
-        model=number.model,
-        value=number.value,
-        unit=number.unit,
-        ci_low=number.ci_low,
-        ci_high=number.ci_high,
-        n=number.n,
-        n_failed=number.n_failed,
+        **{name: getattr(number, name) for name in ("model", "value", "unit", "ci_low", "ci_high", "n", "n_failed")},
         origin="people" if is_person(number.model) else "baseline" if number.model in run.baselines else "measured",
         source=label,
         revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == number.model else "",

@@ -211,22 +211,15 @@ class RunSpec:
 
     def record(self) -> SweepRecord:
         """Return the sweep as `run.json` holds it; without secrets, because specs hold only the names of variables."""
+        names = ("command", "data", "seed", "benchmarks", "tasks", "settings", "sample_ids", "cost_limit", "repeats")
         return SweepRecord(
-            command=self.command,
-            data=self.data,
-            seed=self.seed,
-            benchmarks=self.benchmarks,
-            tasks=self.tasks,
-            settings=self.settings,
+            **{name: getattr(self, name) for name in names},
             limit=str(self.limit) if self.limit else None,
-            sample_ids=self.sample_ids,
             judge=",".join(name for name, _ in self.judges) or None,
             captioner=SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
             scorers=tuple(str(scorer) for scorer in self.scorers),
             fail_on_error=self.fail_on_error.text,
             human=tuple(f"{file.benchmark}={file.uri}" for file in self.human),
-            cost_limit=self.cost_limit,
-            repeats=self.repeats,
             until=str(self.until) if self.until else None,
             stress=tuple(map(str, self.stress)),
         )

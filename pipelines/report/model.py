@@ -17,19 +17,8 @@ from pipelines.report.stress.changes import StressedCell
 from pipelines.report.token_efficiency import Efficiency
 
 METRIC_KEYS = (
-    "benchmark",
-    "task",
-    "model",
-    "setting",
-    "subset",
-    "category",
-    "metric",
-    "value",
-    "unit",
-    "n",
-    "n_failed",
-    "ci_low",
-    "ci_high",
+    *("benchmark", "task", "model", "setting", "subset", "category", "metric"),
+    *("value", "unit", "n", "n_failed", "ci_low", "ci_high"),
 )  # keys of a row of `metrics.json`, in order
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
+from typing import Final
 
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.plan.captions import captioner_name
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import TaskSetting
 from pipelines.sweep.entry_merge import builds_same_requests, joined_entry, joined_prompt_sets
 
-_DIFFERENCES = {
-    "prompts.dataset_fingerprint": "other data",
-    "fingerprint": "another revision or entry of the model",
-    "generation": "other generation settings",
-    "prompts.wording": "other prompt texts (--prompts)",
-    "prompts.prompt_versions": "other prompt versions (--prompt-version)",
-    "prompts.seed": "another --seed",
-    "prompts.repeats": "another number of --repeats",
-    "prompts.captioner": "another --captioner",
-}
+_DIFFERENCES: Final[Mapping[str, str]] = load_yaml("pipelines.sweep", "words.yaml")["differences"]
 
 
 def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.clean_text import cut, one_line
 from pipelines.predict.records import CellCount
 from pipelines.storage.parts import iter_parts, part_folder
@@ -16,21 +17,7 @@ from pipelines.storage.store import Store
 _COLUMNS: Final = ["request_id", "sample_id", "task", "setting", "status", "error_type", "error"]
 _MESSAGE_LENGTH: Final = 200
 _AGAIN: Final = "run the same command again: failed rows alone are sent again"
-_REMEDIES: Final = {
-    "media": "replace the file, run `vlmsweep ingest` again, and then this command",
-    "context_length": "lower max_frames or max_pixels under `limits` of its entry, or serve it with a longer context",
-    "out_of_memory": "lower batch_size of its entry, or max_frames or max_pixels under its `limits`; then run again",
-    "timeout": "raise stall_timeout_s, or timeout_s of an endpoint, in its entry; then run again",
-    "engine_died": "the log above says what ended the process; if it was memory, lower batch_size; then run again",
-    "cost_limit": "raise --cost-limit, and run the same command again",
-    "http_401": "give the variable of `api_key_env` a valid key, and run again",
-    "http_403": "the key may not use this model: check `api_key_env` and `model` of its entry; then run again",
-    "http_404": "check `base_url` and `model` of its entry; then run again",
-    "http_429": "lower requests_per_minute of its entry, or wait for the quota; then run again",
-    "unsupported": "the engine cannot do what the entry asks: change `generation` of its entry, or the engine",
-    "no_output": "write the missing outputs into the file of answers, and score it again",
-    "injected": "the entry's `fault_injection` asks for it",
-}
+_REMEDIES: Final[Mapping[str, str]] = load_yaml("pipelines.sweep", "words.yaml")["remedies"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
