@@ -69,6 +69,11 @@ def row_of(parameter: str, command: str) -> dict[str, str]:
     return _rows().get((parameter, command)) or _rows()[parameter, ""]
 
 
+def group_of(parameter: str) -> str:
+    """Return the group of a parameter in the help of commands; '' for none."""
+    return next((row["group"] for (name, _), row in _rows().items() if name == parameter), "")
+
+
 def _with_help(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
     """Return a parameter with its flag, its limits and its help; an argument has no flag."""
     if get_origin(parameter.annotation) is Annotated:

@@ -28,7 +28,7 @@ from jobs.decisions.gate import gate, power
 from jobs.decisions.items import items
 from jobs.decisions.twin import twin
 from jobs.finetune.command import finetune
-from jobs.options import with_common_flags
+from jobs.options import group_of, with_common_flags
 from jobs.site.command import site
 
 _SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"
@@ -60,17 +60,7 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (demo, "demo --out demo-out"),
 )
 
-_GROUPS = {
-    "Models": "models models_file trust_remote_code captioner text_models model key_env no_key batch",
-    "Data": "data benchmarks tasks settings sample_ids prompts prompt_versions human column_map",
-    "Judging": "judge judge_checks scorers predictions tool",
-    "Limits": "limit repeats until conditions fail_on_error cost_limit budget_usd budget_hours refresh_days "
-    "policy baseline gpu_hour_usd idle_s",
-    "Cluster": "address env submission_id pending_timeout wait_for_nodes entrypoint_num_cpus entrypoint_memory code "
-    "follow stop host port",
-    "Output": "out dry_run json verbose history summary to",
-}
-_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names.split()}
+_GROUPS = ("Models", "Data", "Judging", "Limits", "Cluster", "Output")
 
 
 class GroupedCommand(TyperCommand):
@@ -81,7 +71,7 @@ class GroupedCommand(TyperCommand):
         sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *_GROUPS, "Options")}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            group = "Arguments" if isinstance(parameter, TyperArgument) else _GROUP_OF.get(parameter.name or "")
+            group = "Arguments" if isinstance(parameter, TyperArgument) else group_of(parameter.name or "")
             if record is not None:
                 sections[group or "Options"].append(record)
         for name, records in sections.items():
