@@ -62,7 +62,7 @@ SCORES = pa.schema(
 
 _OF_ANSWER = (
     *("finish_reason", "decoding", "input_tokens", "output_tokens", "cached_tokens", "head_tokens", "least_tokens"),
-    *("frames_used", "mean_logprob", "cache_write_tokens"),
+    *("frames_used", "cache_write_tokens"),
 )  # columns that are fields of an answer
 
 
@@ -82,6 +82,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "output": without_surrogates(outcome.text),
         "reasoning": None if outcome.reasoning is None else without_surrogates(outcome.reasoning),
         "repairs": list(outcome.repairs) or None,
+        "mean_logprob": outcome.mean_logprob,
         **{name: getattr(outcome, name) for name in _OF_ANSWER},
     }
 

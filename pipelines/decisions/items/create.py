@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.benchmarks.records import RIGHT, is_person, split_variant
 from pipelines.clean_text import one_line
 from pipelines.decisions.items import statistics
@@ -203,49 +204,28 @@ def _two_parts(rows: Sequence[ItemRow]) -> str:
     return f"{blind:.0%} of {len(right):,} items are solved without the medium{needs}." if right else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
-    """Items of one kind on the page, with the columns that say why."""
-
-    heading: str
-    note: str
-    rows: Sequence[ItemRow]
-    columns: Sequence[str]
-    command: str = ""
-    is_counted: bool = True
-
-
-def _lists(report: ItemReport) -> Iterator[_List]:
-    yield _List(
-        "Suspect labels",
-        f"Models agree on another answer than the label, with log odds of at least {statistics.SUSPECT_ODDS:g}. About "
-        "three in five such items had a wrong label in simulations; a person decides, by a form about them:",
-        sorted((row for row in report.rows if row.suspect), key=lambda row: -(row.log_odds or 0.0)),
-        ("Wrong", "Models agree on", "Log odds"),
-        f"vlmsweep annotate OUT --benchmark {report.matrix.benchmark} --suspects items.csv --n {SHOWN} --to forms",
-    )
-    yield _List(
-        "Shortcuts",
-        f"More than half of at least {MIN_MODELS} models are right without the picture or clip.",
-        [row for row in report.rows if row.shortcut],
-        ("Wrong", "Right without medium"),
-    )
-    yield _List(
-        "Duplicates",
-        f"Not looked for: {report.not_searched}." if report.not_searched else "The same prompt under another id.",
-        [row for row in report.rows if row.duplicate_of],
-        ("Same as",),
-        is_counted=not report.not_searched,
-    )
-    yield _List(
-        "Items that strong models get wrong and weak ones right",
-        "Discrimination below -0.2.",
-        sorted(
-            (row for row in report.rows if (row.discrimination or 0.0) < -0.2),
-            key=lambda row: row.discrimination or 0.0,
+def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
+    """Yield the lists of `lists.yaml` with their rows."""
+    rows = report.rows
+    of_kind = {
+        "suspects": sorted((row for row in rows if row.suspect), key=lambda row: -(row.log_odds or 0.0)),
+        "shortcuts": [row for row in rows if row.shortcut],
+        "duplicates": [row for row in rows if row.duplicate_of],
+        "reversed": sorted(
+            (row for row in rows if (row.discrimination or 0.0) < -0.2), key=lambda row: row.discrimination or 0.0
         ),
-        ("Wrong", "Discrimination"),
-    )
+    }
+    words = {
+        "odds": statistics.SUSPECT_ODDS,
+        "models": MIN_MODELS,
+        "shown": SHOWN,
+        "benchmark": report.matrix.benchmark,
+    }
+    for kind, texts in load_yaml("pipelines.decisions.items", "lists.yaml").items():
+        filled = {name: text.format(**words) if isinstance(text, str) else text for name, text in texts.items()}
+        is_counted = kind != "duplicates" or not report.not_searched
+        note = filled["note"] if is_counted else f"Not looked for: {report.not_searched}."
+        yield {"command": "", **filled, "note": note, "rows": of_kind[kind], "is_counted": is_counted}
 
 
 Item: TypeAlias = tuple[str, str]  # sample and variant
