@@ -10,23 +10,11 @@ from pipelines.benchmarks.tables import TableRow, TableValue
 from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.report.model import Section
-from pipelines.report.tables.worded import worded
+from pipelines.report.tables.worded import worded, words_of
 from pipelines.storage.store import Store
 
 PATH: Final = "twin.json"
-_MAY_MEAN: Final = (
-    "A model that does worse on the twin may know published scenes or their answers: that is what a twin is for. It "
-    "may as well find our pictures harder, which are drawn and not rendered, or our prompts, where their words differ. "
-    "txt2txt shows no picture and img2img no text: a gap in txt2txt alone is not due to pictures, one that img2img has "
-    "too may be due to them."
-)
-_CANNOT_MEAN: Final = (
-    "A gap that all models share, models among them that are older than the published data, is due to the scenes. No "
-    "gap does not show that a model has not seen the data: only that what it may have seen is worth no more than the "
-    "interval says, on questions of this kind. Equal parameters are no equal difficulty: what the table below does not "
-    "name, such as positions, may differ."
-)
-MEANING: Final = (_MAY_MEAN, _CANNOT_MEAN)
+MEANING: Final[tuple[str, ...]] = words_of("twin")["notes"][1:]  # what a gap may mean, and what it cannot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +72,7 @@ def twin_section(out: Store, fingerprint: str) -> tuple[Section, ...]:
         for name, (equal, total) in record.shared.items()
     ]
     tables = (worded("twin_parameters", shares),) if shares else ()
-    gaps = worded("twin", map(_row, record.gaps), notes=MEANING)
+    gaps = worded("twin", map(_row, record.gaps))
     return (Section(name="twin", title="Fresh twin of MATE", summary=(gaps,), tables=tables),)
 
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.tables import Table, TableRow
 
+_load: Final = cache(load_facts)
 
-@cache
-def _entries() -> Mapping[str, Mapping[str, Any]]:
-    entries: Mapping[str, Mapping[str, Any]] = load_facts("pipelines.report", "tables.yaml")
-    return entries
+
+def words_of(name: str) -> Mapping[str, Any]:
+    """Return the words of a table as they stand in the file."""
+    words: Mapping[str, Any] = _load("pipelines.report", "tables.yaml")[name]
+    return words
 
 
 def worded(
     name: str, rows: Iterable[TableRow], /, columns: Sequence[str] = (), notes: Sequence[str] = (), **words: Any
 ) -> Table:
     """Return a table with its words, in which `words` are filled in; `columns` stand for `*`, `notes` at the end."""
-    entry = _entries()[name]
+    entry = words_of(name)
     heads = (head for text in entry["columns"] for head in (columns if text == "*" else [text.format(**words)]))
     of_file = (note.format(**words) for note in entry.get("notes", ()))
     texts: dict[str, Any] = {key: value.format(**words) for key, value in entry.items() if isinstance(value, str)}
