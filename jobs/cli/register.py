@@ -24,9 +24,7 @@ from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
 from jobs.cli.view import view
-from jobs.decisions.gate import gate, power
-from jobs.decisions.items import items
-from jobs.decisions.twin import twin
+from jobs.decisions.commands import gate, items, power, twin
 from jobs.finetune.command import finetune
 from jobs.options import group_of, with_common_flags
 from jobs.site.command import site
