@@ -15,16 +15,8 @@ _RENAMED_WEIGHTS: Final = {
     r"^bleurt\.": "rembert.",
 }
 _SHARED_SETTINGS: Final = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "layer_norm_eps",
-    "pad_token_id",
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps", "pad_token_id"),
 )
 _VOCABULARY_FILE: Final = "spm.model"
 _OPENING, _CLOSING = "[CLS]", "[SEP]"

@@ -31,15 +31,8 @@ from pipelines.storage.store import Store
 
 UNIT_QUESTIONS = 64  # verdicts committed together; a judge's prompts are short
 PART_QUESTIONS = 2048
-JUDGE_PLAN = pa.schema(
-    [
-        ("request_id", pa.string()),
-        ("sample_id", pa.string()),
-        ("dataset_fingerprint", pa.string()),
-        ("prompt_sha256", pa.string()),
-        ("messages", pa.string()),
-    ]
-)
+_COLUMNS = ("request_id", "sample_id", "dataset_fingerprint", "prompt_sha256", "messages")
+JUDGE_PLAN = pa.schema([(name, pa.string()) for name in _COLUMNS])
 
 
 @dataclass(slots=True, kw_only=True)
