@@ -21,6 +21,7 @@ from jobs.eyes.probes import (
     within_limits,
 )
 from models.engines import build_engine
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 
@@ -73,7 +74,7 @@ def look(name: str, spec: ModelSpec) -> list[Finding]:
     """Return what a model sees, detected from the numbers that it reads; the model is loaded in this process.
 
     Raises:
-        ModelError: the model is unavailable.
+        ModelError: the model is unavailable, or answers no probe.
     """
     probes = [
         picture_probe("large print", SIDE, LARGE_PRINT),
@@ -86,6 +87,10 @@ def look(name: str, spec: ModelSpec) -> list[Finding]:
         for probe in probes:
             (reply,) = engine.generate([probe.call], within_limits(probe.media, spec))
             replies[probe.name] = _Reply(probe=probe, outcome=reply.outcome)
+    failures = [reply.outcome for reply in replies.values() if isinstance(reply.outcome, Failure)]
+    if len(failures) == len(replies):
+        reasons = dict.fromkeys(f"{failure.type}: {failure.message}" for failure in failures)
+        raise EngineUnreachableError(f"model {name!r} answered none of {len(replies)} questions: {'; '.join(reasons)}")
     return _findings(replies)
 
 

@@ -113,11 +113,27 @@ def test_nothing_is_determined_of_a_model_that_reads_no_numbers(ask: Ask) -> Non
     assert findings["pixels"]["finding"] == "undetermined: the model reads no numbers"
 
 
-def test_an_endpoint_without_pictures_says_so(ask: Ask) -> None:
-    refusal = "this model accepts no image input"
-    findings = ask_endpoint(ask, lambda request: Status(status=400, message=refusal))
-    assert certain(findings) == {}
-    assert refusal in findings["print"]["finding"]
+def test_a_refused_question_leaves_its_finding_undetermined(ask: Ask) -> None:
+    refusal, sees = "at most one picture", seeing()
+    findings = ask_endpoint(
+        ask, lambda request: Status(status=400, message=refusal) if len(request.pictures) > 1 else sees(request)
+    )
+    assert certain(findings)["print"] == "reads digits"
+    assert f"pictures of {PICTURES}" not in certain(findings)
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+def test_a_model_that_answers_nothing_ends_with_3_and_the_reason(
+    status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = tmp_path / "models.json"
+    with ScriptedEndpoint(lambda request: Status(status=status, message="this model accepts no image")) as endpoint:
+        entry = {"engine": "openai", "model": "m", "base_url": endpoint.base_url, "retries": 0}
+        models.write_text(json.dumps({"seer": entry}))
+        assert run(["doctor", "--eyes", "seer", "--models-file", str(models), "--json"]) == 3
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert f"'seer' answered none of 7 questions: http_{status}: this model accepts no image" in captured.err
 
 
 def test_chance_reads_nothing(ask: Ask) -> None:
