@@ -46,7 +46,7 @@ def score_and_report(
     entries, skipped = _usable_entries(context, run.entries)
     notes += skipped
     problems, gone = score_entries(sweep, entries) if Stage.SCORE in sweep.stages else ([], [])
-    missing += gone
+    missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
         if not gone:  # else the answers to labels have no verdicts because of them

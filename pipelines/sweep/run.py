@@ -72,7 +72,7 @@ def _run(sweep: Sweep) -> SweepResult:
         elif Stage.PREDICT in stages:
             problems = predict(context, cluster, plans, status, costs, judges=judges_beside(sweep, run))
         unavailable = list(problems.values())
-        if len(unavailable) == len(models):
+        if problems.keys() >= models.keys():
             raise ModelUnavailableError("; ".join(unavailable))
         run, human_entries = add_human_entries(context, run)
         if Stage.SCORE not in stages:

@@ -178,6 +178,32 @@ def test_an_unavailable_model_leaves_the_others_their_stop(quiz: str, tmp_path: 
     assert answered(tmp_path / "both") == answered(tmp_path / "alone")
 
 
+def test_without_its_judge_a_run_is_reported_and_resumed(tmp_path: Path, inline_cli: Cli, closed_port: str) -> None:
+    lines = "".join(f"{number},c{number},What is item {number}?,a box\n" for number in range(40))
+    (tmp_path / "open.csv").write_text(f"id,group,question,answer\n{lines}")
+    (tmp_path / "columns.yaml").write_text("cluster: group\n")
+    data, out = str(tmp_path / "data"), tmp_path / "out"
+    columns = ("--kind", "open", "--columns", str(tmp_path / "columns.yaml"))
+    inline_cli("ingest", "table", str(tmp_path / "open.csv"), "--as", "items", *columns, "--data", data)
+    with ScriptedEndpoint(lambda request: "Yes" if "box" in request.text else "a crate") as endpoint:
+        entry = {"engine": "openai", "model": "m", "retries": 0}
+        judges = {"gone": f"http://{closed_port}/v1", "judge": endpoint.base_url, "a": endpoint.base_url}
+        (tmp_path / "models.json").write_text(
+            json.dumps({name: {**entry, "base_url": at} for name, at in judges.items()})
+        )
+        flags = ["--models", "a", "--models-file", str(tmp_path / "models.json"), "--benchmarks", "items"]
+        flags += ["--data", data, "--out", str(out), "--until", "ci<=0.3"]
+        ended = inline_cli("run", *flags, "--judge", "gone", code=3)
+        assert ended.stderr.count("no connection in 1 attempts") == 1
+        assert (out / "report" / "index.html").is_file()
+        assert Counter(row["status"] for row in rows(out)) == {"ok": looks(40)[0]}
+        inline_cli("run", *flags, "--judge", "judge")
+    assert Counter(row["status"] for row in rows(out)) == {
+        "ok": stops(out)[0]["reached"],
+        "excluded": 40 - stops(out)[0]["reached"],
+    }
+
+
 def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     with pytest.raises(UsageError, match="share one clip, picture or scene"):
         run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))

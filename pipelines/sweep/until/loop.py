@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pipelines.errors import ModelUnavailableError, UsageError
+from pipelines.errors import UsageError
 from pipelines.json_records import dump_checked
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.planner import plan_sweep
@@ -76,7 +76,8 @@ def predict_until(
     """Predict and score until all numbers are exact enough; return `run.json`, and why models are unavailable, by name.
 
     A model that becomes unavailable is left out from then on: the others stop without it, and what it was not asked
-    stays to be asked. Raises UsageError where a benchmark has one cluster only.
+    stays to be asked. Without a judge there is no next look: what was not asked stays to be asked, and why it is
+    unavailable is returned too. Raises UsageError where a benchmark has one cluster only.
     """
     context = sweep.context
     until = context.spec.until
@@ -101,7 +102,7 @@ def predict_until(
             for warning in warnings:
                 log.warning("%s", warning)
             if gone:
-                raise ModelUnavailableError("; ".join(gone))
+                return run, unavailable | dict(zip(gone, gone, strict=True))
             for each in open_runs:
                 _look(sweep, each, until)
     stops = {(name, model): stop for each in runs for (name, model), stop in _stops(each, until, context.spec.seed)}
