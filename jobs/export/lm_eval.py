@@ -69,7 +69,10 @@ def _sample(row: ExportRow, number: int, media: list[str]) -> dict[str, Any]:
     """Return one line; an answer that failed is null, a score that is missing too."""
     prediction, scores = row.prediction, row.scores or {}
     prompts = ["\n".join(text_of(parts) for _, parts in step) for step in row.steps]
-    document = {**row.named("sample_id", "variant", "category", "subset", "prompt_set"), "data": dict(row.sample.data)}
+    document = {
+        **row.named("sample_id", "task", "setting", "variant", "category", "subset", "prompt_set"),
+        "data": dict(row.sample.data),
+    }
     target = list(row.expected) if len(row.expected) > 1 else "".join(row.expected)
     output = prediction["output"] if prediction["status"] == "ok" else None
     return {

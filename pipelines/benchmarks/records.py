@@ -22,7 +22,7 @@ JUDGE_LABELS_NEEDED: Final = "judge_labels_needed"  # further ones, for the half
 JUDGE_AGREEMENT: Final = "judge_agreement"
 """Share of people's labels that the judge's verdict equals; with `_of_people` another person's label."""
 _OF_LABELS: Final = (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, JUDGE_LABELS, JUDGE_LABELS_NEEDED)
-_REPEAT: Final = "#"  # between a variant and the number of a repeat, from 1; the first request of a question has none
+REPEAT: Final = "#"  # between a variant and the number of a repeat, from 1; the first request of a question has none
 _PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
 
@@ -43,12 +43,12 @@ def person(name: str) -> str:
 
 def repeated_variant(variant: str, repeat: int) -> str:
     """Return the variant of a repeat of a request; the first, 0, keeps the variant, and so its request id."""
-    return f"{variant}{_REPEAT}{repeat}" if repeat else variant
+    return f"{variant}{REPEAT}{repeat}" if repeat else variant
 
 
 def split_variant(variant: str) -> tuple[str, int]:
     """Return a variant without the number of its repeat, and that number."""
-    base, _, number = variant.partition(_REPEAT)
+    base, _, number = variant.partition(REPEAT)
     return base, int(number or 0)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from models.messages import Text
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import Rejection, Sample, is_person
+from pipelines.benchmarks.records import REPEAT, Rejection, Sample, is_person
 from pipelines.benchmarks.table.kinds import CIRCULAR, rotated
 from pipelines.errors import DatasetError
 from pipelines.import_logs.records import Logged, LoggedAnswer
@@ -197,11 +197,12 @@ def _add(logs: _Logs, number: int, rank: int, sample: _Sample) -> None:
     rows = [row for row in sample.rows if all(getattr(row, name) == value for name, value in cell)]
     problem = _difference(answer, sample, is_named=rank == _BY_ID)
     if problem is None and not rows:
-        problem = "is of a task or setting that is not selected"
+        is_repeat = REPEAT in dict(cell).get("variant", "")
+        problem = "a repeated answer; the first counts" if is_repeat else "is of a task or setting that is not selected"
     elif problem is None and not (rows := _in_order(rows, answer, sample)):
         problem = "its options stand in another order than ours, so that a letter means another one"
     if problem is not None:
-        logs.problems.setdefault(number, problem)
+        logs.problems[number] = logs.problems.get(number) or problem
         return
     prompt = words(answer.prompt)
     same_prompt = [row for row in rows if prompt and words(prompt_text(row)) == prompt]

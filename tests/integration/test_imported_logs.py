@@ -49,3 +49,19 @@ def test_wrong_harness_or_folder_ends_with_a_sentence(inline_cli: Cli, maia_data
     assert "--from says which to read" in result.stderr
     result = inline_cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags, code=2)
     assert "no row can be used; the first" in result.stderr
+
+
+def test_row_number_of_another_question_hides_no_reason(inline_cli: Cli, tmp_path: Path) -> None:
+    """The ids of a table without ids are numbers, as those of a log's rows are."""
+    source, data, log = tmp_path / "colours.csv", str(tmp_path / "data"), tmp_path / "samples_colours_1.jsonl"
+    source.write_text("question,A,B,answer\nIs snow white?,yes,no,A\nIs grass red?,yes,no,B\n")
+    inline_cli("ingest", "table", str(source), "--as", "colours", "--data", data)
+    rows = [("Is grass red?", ["never", "always"]), ("Is snow white?", ["yes", "no"])]
+    lines = [
+        {"doc_id": number, "doc": {"question": question, "options": options}, "arguments": {}, "resps": [["A"]]}
+        for number, (question, options) in enumerate(rows, start=2)
+    ]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    inline_cli("score", "--predictions", str(log), "--data", data, "--out", str(tmp_path / "out"))
+    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [row["reason"] for row in rejected] == ["its options are others than ours"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli.main import run
-from tests.support.viewer_output import write_output
+from pipelines.import_logs.matching import match_logs
+from pipelines.import_logs.tools import tool_files
+from pipelines.plan.run_spec import RunSpec
+from tests.support.viewer_output import part, write_output
 from tests.unit.jobs.export.conftest import answer
 
 
@@ -42,6 +47,24 @@ def test_samples_hold_prompt_answer_and_scores(exported: Path) -> None:
     assert sample["resps"] == [[f"{sample['doc']['sample_id']} answered"]]
     assert (sample["metrics"], sample["accepted"]) == (["accepted"], 0.0)
     assert len(sample["target"]) == 8
+
+
+@pytest.mark.parametrize("form", ["lm-eval", "inspect"])
+def test_an_export_is_read_back_as_the_requests_it_was_made_of(
+    form: str, out: str, maia_data: str, folder: Path
+) -> None:
+    """Settings that differ in frames alone have the same prompts."""
+    assert (
+        run(["export", form, out, str(folder), "--models", "m/1", *(["--no-media"] if form == "inspect" else [])]) == 0
+    )
+    spec = RunSpec(data=maia_data, out="", models={}, benchmarks=("maia",))
+    rejections, groups = match_logs(spec, [row for tool, file in tool_files(folder, None) for row in tool.read(file)])
+    names = ("task", "setting", "sample_id", "variant", "output")
+    key = itemgetter(*names[:-1])
+    (rows,) = groups.values()
+    made = pq.read_table(part(out, "predictions", "m/1"), columns=[*names]).to_pylist()
+    assert not rejections
+    assert sorted(({name: row[name] for name in names} for _, row in rows), key=key) == sorted(made, key=key)
 
 
 def test_errors_and_missing_scores_are_no_zeros(exported: Path) -> None:

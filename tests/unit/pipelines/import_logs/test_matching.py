@@ -88,6 +88,8 @@ def test_question_finds_its_request_whatever_the_prompt(spec: RunSpec, requests:
     ("fields", "reason"),
     [
         ({"ids": ("nobody",)}, "matches no question of maia, by id or by text"),
+        ({"ids": (SAMPLE,), "cell": {"task": "vsv", "variant": "3#1"}}, "a repeated answer; the first counts"),
+        ({"ids": (SAMPLE,), "cell": {"setting": "none"}}, "is of a task or setting that is not selected"),
         ({"position": SAMPLE}, "has no question, and its number alone names none"),
         ({"ids": (SAMPLE,), "model": ""}, "the log names no model"),
         ({"ids": (SAMPLE,), "model": "human:ann"}, "its model has a name that no model may have"),
