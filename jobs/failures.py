@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from cluster.errors import ClusterError
 from jobs.output import STDOUT_PROBLEM, print_error, settle_streams
 from models.errors import ModelError
-from pipelines.errors import InternalError, PipelineError
+from pipelines.errors import InternalError, PipelineError, UsageError
 from pipelines.logging_context import logs_are_json
 from pipelines.storage.errors import describe, is_of_machine
 
@@ -21,6 +22,8 @@ def report_failure(error: Exception) -> int:
     """Report the error that ended a command and return its exit code; a bug is reported with its traceback."""
     if isinstance(error, typer.TyperException):
         return _fail(_usage_message(error), USAGE)
+    if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding() != "utf-8":
+        error = UsageError(encoding_problem(error.object))
     if isinstance(error, (ClusterError, ModelError, PipelineError)) and error.exit_code != INTERNAL:
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and (problem := settle_streams()):
@@ -32,6 +35,14 @@ def report_failure(error: Exception) -> int:
     first_line = str(error).strip().partition("\n")[0]
     message = f"Ray failed ({type(error).__name__}: {first_line}). Run the same command again to resume"
     return _fail(f"{message}; -v shows Ray's own messages.", UNREACHABLE)
+
+
+def encoding_problem(path: str) -> str:
+    """Return that a path cannot be used in this shell, and the remedy."""
+    shown = path.encode(errors="surrogateescape").decode(errors="replace")
+    encoding = sys.getfilesystemencoding()
+    remedy = "rename it, or set LC_ALL=C.UTF-8 and leave PYTHONUTF8=0 out"
+    return f"{shown!r} cannot be used in a shell whose encoding is {encoding}: {remedy}"
 
 
 def _usage_message(error: typer.TyperException) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import warnings
 from enum import StrEnum
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
 from jobs.cli.register import register
-from jobs.failures import DONE, INTERRUPTED, report_failure, report_interrupt
+from jobs.failures import DONE, INTERRUPTED, encoding_problem, report_failure, report_interrupt
 from jobs.options import normalize_arguments
 from jobs.output import log_as_json, log_as_text, open_streams, print_line, settle_streams
+from pipelines.errors import UsageError
 
 
 class LogFormat(StrEnum):
@@ -83,11 +86,21 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _check_encoding(arguments: list[str]) -> None:
+    """Raise UsageError for an argument or a working folder that is not UTF-8: Parquet, pages and Ray take no other."""
+    with contextlib.suppress(FileNotFoundError):  # a deleted folder
+        arguments = [*arguments, str(Path.cwd())]
+    for argument in arguments:
+        if argument.encode("utf-8", "replace").decode() != argument:
+            raise UsageError(encoding_problem(argument))
+
+
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     log_as_text()
     logging.captureWarnings(capture=True)
     try:
+        _check_encoding(arguments)
         code = int(app(args=arguments or ["--help"], standalone_mode=False) or DONE)
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED

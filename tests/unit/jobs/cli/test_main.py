@@ -17,6 +17,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli.main import app, run
 from jobs.options import names, normalize_arguments
+from tests.support.paths import ROOT
 
 COMMANDS = {
     "audit": set(),
@@ -264,6 +265,35 @@ def test_usage_errors_end_with_2_and_one_message(
     shown = capsys.readouterr().err
     assert message.lower() in shown.lower()
     assert "Traceback" not in shown
+
+
+IN_ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0"}
+
+
+@pytest.mark.parametrize(("name", "variables"), [(b"f\xfcr", {"LC_ALL": "C.UTF-8"}), ("für".encode(), IN_ASCII)])
+@pytest.mark.parametrize("way", ["argument", "folder", "config"])
+def test_a_path_in_another_encoding_than_the_shells_ends_with_2(
+    name: bytes, variables: dict[str, str], way: str, tmp_path: Path
+) -> None:
+    """Some products of a run would end with 70 there, at its end."""
+    folder = os.fsencode(tmp_path) + b"/" + name
+    Path(os.fsdecode(folder)).mkdir()
+    config = tmp_path / "config.json"
+    config.write_bytes(b'{"models": ["random"], "benchmarks": ["maia"], "data": "%s", "out": "out"}' % name)
+    arguments = {
+        "argument": ["status", folder],
+        "folder": ["list", "benchmarks"],
+        "config": ["run", "--config", config],
+    }
+    result = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", *arguments[way]],
+        cwd=folder if way == "folder" else tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+    )
+    assert result.returncode == 2, result.stderr
+    if way != "config" or variables is IN_ASCII:  # no YAML holds other bytes
+        assert b"cannot be used in a shell whose encoding is" in result.stderr
 
 
 def test_selections_of_a_report_of_everything_are_said_to_have_no_effect(
