@@ -82,17 +82,19 @@ class ExportedRun:
         entries = [entry for entry in run.entries if not is_person(entry.model)]
         check_names("model", models, sorted({entry.model for entry in entries}))
         check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
-        chosen = [
-            replace(entry, data=data or entry.data)
-            for entry in entries
-            if (not models or entry.model in models) and (not benchmarks or entry.benchmark in benchmarks)
-        ]
-        if not chosen:
-            raise UsageError(f"{out.uri}: holds nothing that can be exported")
         metrics = load_metrics(out)
         if metrics is None:
             log.warning("%s: has no metrics, so none are exported; `vlmsweep report` writes them", out.uri)
-        return cls(out, run, tuple(chosen), tuple(metrics or ()))
+        entries = [replace(entry, data=data or entry.data) for entry in entries]
+        opened = cls(out, run, tuple(entries), tuple(metrics or ())).only(models, benchmarks)
+        if not opened.entries:
+            raise UsageError(f"{out.uri}: holds nothing that can be exported")
+        return opened
+
+    def only(self, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
+        """Return the run without entries of other models and benchmarks, where some are named."""
+        entries = (entry for entry in self.entries if not models or entry.model in models)
+        return replace(self, entries=tuple(e for e in entries if not benchmarks or e.benchmark in benchmarks))
 
     def metrics_of(self, entry: ManifestEntry) -> list[Measured]:
         """Return the metrics of an entry."""

@@ -29,6 +29,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.leaderboard.create import CSV_FILE, PAGE, join_outputs, leaderboard_csv, leaderboard_page
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
+from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, inline_file
 from pipelines.storage.backend import short_labels
 from pipelines.storage.lock_owner import LOCK
@@ -67,7 +68,8 @@ def build_site(
     """
     folder, outs = SiteFolder(to), list({Store(out).uri: out for out in outs}.values())
     load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
-    runs = [ExportedRun.open(out, data=data, models=models, benchmarks=benchmarks) for out in outs]
+    runs = _open_runs(outs, data, models, benchmarks)
+    outs = [out for out in outs if Store(out).uri in {run.out.uri for run in runs}]
     places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
     if len({*map(str.lower, places.values()), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # names become one
         places = {label: f"{number}-{name}" for number, (label, name) in enumerate(places.items(), 1)}
@@ -90,6 +92,21 @@ def build_site(
         size = sum(path.stat().st_size for path in staged.rglob("*") if path.is_file())
         files = folder.publish(staged)
     return BuiltSite(index=str(folder.path / "index.html"), rows=rows, files=files, bytes=size)
+
+
+def _open_runs(outs: Sequence[str], data: str, models: Sequence[str], benchmarks: Sequence[str]) -> list[ExportedRun]:
+    """Open the outputs that hold something of the models and benchmarks, and name the others."""
+    every = [ExportedRun.open(out, data=data, models=(), benchmarks=()) for out in outs]
+    entries = [entry for run in every for entry in run.entries]
+    check_names("model", models, sorted({entry.model for entry in entries}))
+    check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
+    runs = [run.only(models, benchmarks) for run in every]
+    if not any(run.entries for run in runs):
+        raise UsageError(f"none of {', '.join(outs)} holds these models' answers to these benchmarks")
+    for run in runs:
+        if not run.entries:
+            log.warning("%s: left out of the site, for it holds nothing of --models and --benchmarks", run.out.uri)
+    return [run for run in runs if run.entries]
 
 
 def _write_board(outs: Sequence[str], runs: Sequence[ExportedRun], benchmarks: Sequence[str], staged: Path) -> bool:

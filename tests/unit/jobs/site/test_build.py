@@ -126,6 +126,23 @@ def test_outputs_have_a_folder_each_and_one_leaderboard(out: str, maia_data: str
     test_secrets_and_locations_are_left_out(folder, out, maia_data)
 
 
+def test_a_model_of_one_output_is_enough(
+    out: str, maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [write_output(str(tmp_path / name), maia_data, [name]) for name in ("third", "fourth")]
+    folder = tmp_path / "site"
+    flags = ["--to", str(folder), "--no-media"]
+    assert run(["site", out, *others, "--models", "third,fourth", *flags]) == 0
+    assert items(folder / "third")
+    assert items(folder / "fourth")
+    assert not (folder / Path(out).name).exists()
+    assert f"{out}: left out of the site" in caplog.text
+    assert run(["site", out, *others, "--models", "fourth", *flags]) == 0
+    assert items(folder)
+    assert run(["site", out, *others, "--models", "fifth", *flags]) == 2
+    assert "unknown model 'fifth'" in capsys.readouterr().err
+
+
 def test_outputs_whose_names_become_one_have_a_folder_each(out: str, maia_data: str, tmp_path: Path) -> None:
     other, folder = write_output(str(tmp_path / "a b"), maia_data, ["third"]), tmp_path / "site"
     same = shutil.copytree(out, tmp_path / "a_b")
