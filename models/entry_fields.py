@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from typing import Annotated, Literal, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import (
     AliasChoices,
@@ -30,6 +30,7 @@ OptionalParameter: TypeAlias = Literal["temperature", "seed", "top_p", "logprobs
 _REQUEST_FIELDS = frozenset(
     ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n", *REQUEST_OPTIONS)
 )
+_SECRET = re.compile(r"key|token|secret|passw|auth|signature|^(sig|code|pwd)$", re.IGNORECASE)  # fields of addresses
 _PromptCache: TypeAlias = Annotated[
     Literal["auto", "off"], BeforeValidator(lambda word: "off" if word is False else word)
 ]
@@ -237,10 +238,13 @@ class EndpointSettings(StrictModel):
         if value is None:
             return None
         address = urlsplit(value)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        is_text = value.isprintable() and " " not in value
+        if address.scheme not in ("http", "https") or not address.hostname or not is_text or address.port == 0:
             raise ValueError("base_url must be an http or https address, such as https://api.openai.com/v1")
         if "@" in address.netloc:
             raise ValueError("base_url must not hold a user or password; name a variable in api_key_env")
+        if any(_SECRET.search(name) for name, _ in parse_qsl(address.query)):  # `run.json` and reports have the address
+            raise ValueError("base_url must not hold a key in its query; name a variable in api_key_env")
         return value.rstrip("/")
 
     @field_validator("api_key_env")

@@ -301,6 +301,22 @@ def test_password_in_base_url_is_not_quoted(tmp_path: Path) -> None:
     assert "hidden" not in message
 
 
+@pytest.mark.parametrize("field", ["key", "api-key", "access_token", "sig", "subscription-key"])
+def test_key_in_the_query_of_base_url_is_refused_and_not_quoted(field: str, tmp_path: Path) -> None:
+    """The address stands in run.json and in reports."""
+    message = error_of(tmp_path, f"a: {{engine: openai, model: m, base_url: 'http://x/v1?{field}=hidden'}}")
+    assert "must not hold a key in its query" in message
+    assert "hidden" not in message
+
+
+@pytest.mark.parametrize(
+    "address", ["http://h:99999/v1", "http://h:port/v1", "http:// h/v1", r"http://h\0/v1", "http://h:0"]
+)
+def test_address_without_meaning_is_no_base_url(address: str, tmp_path: Path) -> None:
+    """Each was a failed row a request."""
+    assert "base_url: " in error_of(tmp_path, f'a: {{engine: openai, model: m, base_url: "{address}"}}')
+
+
 def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelsFileError, match=r"nowhere\.yaml: no such models file"):
         load_models([tmp_path / "nowhere.yaml"])

@@ -118,7 +118,7 @@ class TestSecrets:
         assert KEY not in repr(vars(at.engine))
 
     def test_reported_address_has_no_query(self) -> None:
-        spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1?token=hidden", retries=0)
+        spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1?project=hidden", retries=0)
         engine = OpenAIEngine(spec)
         with pytest.raises(EngineUnreachableError) as caught:
             list(engine.generate([call("a/0", "Hi")], {}))
