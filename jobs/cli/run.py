@@ -149,7 +149,8 @@ def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
 
     out = Store(spec.out)
     stressed = load_stress(out) if spec.stress and result.report else []
-    reasons = failure_reasons(out, result.counts)
+    judges = [name for name, _ in spec.judges] if result.judge_failed else []
+    reasons = failure_reasons(out, result.counts, judges)
     for warning in (*result.warnings, *result.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:

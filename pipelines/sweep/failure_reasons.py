@@ -15,6 +15,7 @@ from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS: Final = ["request_id", "sample_id", "task", "setting", "status", "error_type", "error"]
+_PLACE: Final = ("benchmark", "task", "setting", "sample_id")
 _MESSAGE_LENGTH: Final = 200
 _AGAIN: Final = "run the same command again: failed rows alone are sent again"
 _REMEDIES: Final[Mapping[str, str]] = load_yaml("pipelines.sweep", "words.yaml")["remedies"]
@@ -38,21 +39,31 @@ class FailureReason:
         return f"{self.model}: {self.rows:,} {self.error_type}, first {self.example}: {message}"
 
 
-def failure_reasons(out: Store, counts: Sequence[CellCount]) -> list[FailureReason]:
-    """Return why rows that are counted as errors failed, the most frequent reason of each model first."""
+def failure_reasons(out: Store, counts: Sequence[CellCount], judges: Sequence[str] = ()) -> list[FailureReason]:
+    """Return why rows that are counted as errors failed, the most frequent reason of each model first.
+
+    `judges` are those of which some questions failed.
+    """
+    folders: dict[str, dict[str, str]] = {}  # of parts, with their benchmark, by model
+    for count in counts:
+        if count.error:
+            folder = part_folder("predictions", count.benchmark, count.model)
+            folders.setdefault(count.model, {})[folder] = count.benchmark
+    for judge in judges:
+        of_judge = {part_folder("judgements", count.benchmark, judge): count.benchmark for count in counts}
+        folders.setdefault(judge, {}).update(of_judge)
     reasons = []
-    for model in dict.fromkeys(count.model for count in counts if count.error):
-        benchmarks = dict.fromkeys(count.benchmark for count in counts if count.error and count.model == model)
+    for model, of_model in folders.items():
         by_type: dict[str, list[dict[str, Any]]] = {}
-        for name in benchmarks:
-            for row in _failed_rows(out, name, model):
+        for folder, name in of_model.items():
+            for row in _failed_rows(out, folder):
                 by_type.setdefault(row["error_type"] or "unknown", []).append({**row, "benchmark": name})
         reasons += [
             FailureReason(
                 model=model,
                 error_type=kind,
                 rows=len(rows),
-                example=" ".join(str(rows[0][name]) for name in ("benchmark", "task", "setting", "sample_id")),
+                example=" ".join(filter(None, (rows[0][name] for name in _PLACE))),
                 message=str(rows[0]["error"] or ""),
                 remedy=_REMEDIES.get(kind, _AGAIN),
             )
@@ -61,12 +72,12 @@ def failure_reasons(out: Store, counts: Sequence[CellCount]) -> list[FailureReas
     return reasons
 
 
-def _failed_rows(out: Store, benchmark: str, model: str) -> Iterator[dict[str, Any]]:
-    """Yield failed rows of an entry; where two parts hold a request, the later one counts."""
+def _failed_rows(out: Store, folder: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a folder's parts that failed, each once, and are answered in no other part."""
     failed: dict[str, dict[str, Any]] = {}
-    for _, table in iter_parts(out, part_folder("predictions", benchmark, model), _COLUMNS):
-        is_error = pc.equal(table["status"], "error")
-        for request_id in failed and table.filter(pc.invert(is_error))["request_id"].to_pylist():
+    for _, table in iter_parts(out, folder, _COLUMNS):
+        failed |= {row["request_id"]: row for row in table.filter(pc.equal(table["status"], "error")).to_pylist()}
+    for _, table in iter_parts(out, folder, ["request_id", "status"]) if failed else ():
+        for request_id in table.filter(pc.not_equal(table["status"], "error"))["request_id"].to_pylist():
             failed.pop(request_id, None)
-        failed |= {row["request_id"]: row for row in table.filter(is_error).to_pylist()}
     yield from failed.values()

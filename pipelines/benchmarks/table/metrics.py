@@ -6,7 +6,8 @@
 - `choice`: `letter_share` of each letter among read answers; `circular_accuracy`: questions right in all rotations.
 - `yes-no`: `precision`, `recall` and `f1` of yes, `yes_share` of answered requests.
 - `text`: `anls`; `vqa_accuracy` of rows with ten answers. `number`: `exact`.
-- `open`: `judged_accuracy` by the judge; `rouge` and `meteor`, means of answers; `bleu` of the corpus.
+- `open`: `judged_accuracy` by the judge; `judge_invalid`, its verdicts that stay unreadable and count as wrong; `rouge`
+  and `meteor`, means of answers; `bleu` of the corpus.
 """
 
 from __future__ import annotations
@@ -164,7 +165,17 @@ def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[M
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
     """Compute all metrics of one model; `scores` as of `Reporter.reduce`."""
-    return with_intervals(estimates(_measures(scores, samples)))
+    return [*with_intervals(estimates(_measures(scores, samples))), *_unreadable_verdicts(scores)]
+
+
+def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:
+    every = ScoredRows.of(scores)
+    for setting in dict.fromkeys(scores["setting"][scores["task"] == "open"]):
+        rows = every.where(task="open", setting=setting).named(task="open", setting=str(setting))
+        is_unread = rows.ok & (rows["verdict_state"] == "invalid")
+        is_judged = bool(rows.is_judged[rows.ok].any())
+        note = "" if is_judged else unjudged_note(rows)
+        yield rows.count("judge_invalid", int(is_unread.sum()) if is_judged else None, note=note)
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:

@@ -19,13 +19,15 @@ def out(tmp_path: Any) -> Store:
     return Store(str(tmp_path))
 
 
-def write(out: Store, part: str, *rows: tuple[str, str]) -> None:
+def write(
+    out: Store, part: str, *rows: tuple[str, str], folder: str = part_folder("predictions", "vague", "m")
+) -> None:
     table = [
         {"request_id": name, "sample_id": f"s/{name}", "task": "mcq", "setting": "vlm"}
         | ({"status": "error", "error_type": kind, "error": f"{kind}:\nof {name}"} if kind else {"status": "ok"})
         for name, kind in rows
     ]
-    out.put(f"{part_folder('predictions', 'vague', 'm')}/{part}.parquet", to_parquet(table, PREDICTIONS))
+    out.put(f"{folder}/{part}.parquet", to_parquet(table, PREDICTIONS))
 
 
 def count(errors: int) -> CellCount:
@@ -59,3 +61,12 @@ def test_run_without_failed_rows_reads_nothing(out: Store) -> None:
     write(out, "a" * 24, ("a", "media"))
     assert failure_reasons(out, [count(0)]) == []
     assert failure_lines([]) == []
+
+
+def test_questions_of_a_judge_that_failed_are_named_unless_another_part_answers_them(out: Store) -> None:
+    """A question that failed is asked again with others, in a part whose name may come before."""
+    folder = part_folder("judgements", "vague", "j")
+    write(out, "b" * 24, ("a", "http_400"), ("b", "http_400"), folder=folder)
+    write(out, "a" * 24, ("a", ""), folder=folder)
+    (reason,) = failure_reasons(out, [count(0)], ["j"])
+    assert (reason.model, reason.rows, reason.example) == ("j", 1, "vague mcq vlm s/b")

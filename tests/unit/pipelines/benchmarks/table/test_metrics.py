@@ -144,7 +144,10 @@ def test_open_answers_have_similarity_always_and_verdicts_by_the_judge() -> None
     assert {"bleu", "meteor"} <= {name for name, _, _ in measured}
     verdicts = [Verdict(state="ok", accepted=True), Verdict(state="invalid")]
     judged = [row(item, "open", "x", verdict=verdict) for item, verdict in zip(items, verdicts, strict=True)]
-    assert metrics(definition, judged)["judged_accuracy", "default", ""].value == 0.5
+    assert (measured["judge_invalid", "default", ""].value, measured["judge_invalid", "default", ""].n) == (None, 2)
+    measured = metrics(definition, judged)
+    assert measured["judged_accuracy", "default", ""].value == 0.5
+    assert (measured["judge_invalid", "default", ""].value, measured["judge_invalid", "default", ""].n) == (1, 2)
     benchmark = table_benchmark(definition)
     assert benchmark.judge is not None
     texts = PromptTexts(benchmark.prompt_texts)
