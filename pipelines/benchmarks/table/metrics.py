@@ -119,7 +119,9 @@ def _number(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measur
 
 
 def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    yield from _by_group(_JUDGED, rows)
+    unread = int((rows.ok & (rows["verdict_state"] == "invalid")).sum())
+    text = f"{unread:,} of {int(rows.ok.sum()):,} verdicts could not be read and count as wrong" if unread else ""
+    yield from _by_group(_JUDGED, rows.named(note="; ".join(filter(None, (rows.note, text)))))
     yield from (Measure(definition=definition, parts=(rows,)) for definition in _SIMILAR)
     if samples:
         yield Measure(definition=_BLEU, parts=(_with_bleu(rows, samples),))

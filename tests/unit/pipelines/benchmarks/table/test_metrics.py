@@ -147,6 +147,7 @@ def test_open_answers_have_similarity_always_and_verdicts_by_the_judge() -> None
     assert (measured["judge_invalid", "default", ""].value, measured["judge_invalid", "default", ""].n) == (None, 2)
     measured = metrics(definition, judged)
     assert measured["judged_accuracy", "default", ""].value == 0.5
+    assert measured["judged_accuracy", "default", ""].note == "1 of 2 verdicts could not be read and count as wrong"
     assert (measured["judge_invalid", "default", ""].value, measured["judge_invalid", "default", ""].n) == (1, 2)
     benchmark = table_benchmark(definition)
     assert benchmark.judge is not None
