@@ -40,9 +40,8 @@ def report_failure(error: Exception) -> int:
 def encoding_problem(path: str) -> str:
     """Return that a path cannot be used in this shell, and the remedy."""
     shown = path.encode(errors="surrogateescape").decode(errors="replace")
-    encoding = sys.getfilesystemencoding()
-    remedy = "rename it, or set LC_ALL=C.UTF-8 and leave PYTHONUTF8=0 out"
-    return f"{shown!r} cannot be used in a shell whose encoding is {encoding}: {remedy}"
+    problem = f"{shown!r} cannot be used in a shell whose encoding is {sys.getfilesystemencoding()}"
+    return f"{problem}: rename it, or set LC_ALL=C.UTF-8 and leave PYTHONUTF8=0 out"
 
 
 def _usage_message(error: typer.TyperException) -> str:

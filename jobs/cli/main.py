@@ -90,9 +90,8 @@ def _check_encoding(arguments: list[str]) -> None:
     """Raise UsageError for an argument or a working folder that is not UTF-8: Parquet, pages and Ray take no other."""
     with contextlib.suppress(FileNotFoundError):  # a deleted folder
         arguments = [*arguments, str(Path.cwd())]
-    for argument in arguments:
-        if argument.encode("utf-8", "replace").decode() != argument:
-            raise UsageError(encoding_problem(argument))
+    if foreign := [argument for argument in arguments if argument.encode("utf-8", "replace").decode() != argument]:
+        raise UsageError(encoding_problem(foreign[0]))
 
 
 def run(arguments: list[str]) -> int:

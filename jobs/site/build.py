@@ -69,7 +69,7 @@ def build_site(
     folder, outs = SiteFolder(to), list({Store(out).uri: out for out in outs}.values())
     load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
     runs = _open_runs(outs, data, models, benchmarks)
-    outs = [out for out in outs if Store(out).uri in {run.out.uri for run in runs}]
+    outs = [run.out.uri for run in runs]
     places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
     if len({*map(str.lower, places.values()), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # names become one
         places = {label: f"{number}-{name}" for number, (label, name) in enumerate(places.items(), 1)}
@@ -100,13 +100,12 @@ def _open_runs(outs: Sequence[str], data: str, models: Sequence[str], benchmarks
     entries = [entry for run in every for entry in run.entries]
     check_names("model", models, sorted({entry.model for entry in entries}))
     check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
-    runs = [run.only(models, benchmarks) for run in every]
-    if not any(run.entries for run in runs):
-        raise UsageError(f"none of {', '.join(outs)} holds these models' answers to these benchmarks")
-    for run in runs:
-        if not run.entries:
-            log.warning("%s: left out of the site, for it holds nothing of --models and --benchmarks", run.out.uri)
-    return [run for run in runs if run.entries]
+    runs = [run for each in every if (run := each.only(models, benchmarks)).entries]
+    if left_out := ", ".join(run.out.uri for run in every if run.out not in [each.out for each in runs]):
+        log.warning("%s: left out of the site, for it holds nothing of --models and --benchmarks", left_out)
+    if not runs:
+        raise UsageError("no output holds these models' answers to these benchmarks")
+    return runs
 
 
 def _write_board(outs: Sequence[str], runs: Sequence[ExportedRun], benchmarks: Sequence[str], staged: Path) -> bool:

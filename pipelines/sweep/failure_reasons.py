@@ -15,7 +15,6 @@ from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS: Final = ["request_id", "sample_id", "task", "setting", "status", "error_type", "error"]
-_PLACE: Final = ("benchmark", "task", "setting", "sample_id")
 _MESSAGE_LENGTH: Final = 200
 _AGAIN: Final = "run the same command again: failed rows alone are sent again"
 _REMEDIES: Final[Mapping[str, str]] = load_yaml("pipelines.sweep", "words.yaml")["remedies"]
@@ -40,30 +39,23 @@ class FailureReason:
 
 
 def failure_reasons(out: Store, counts: Sequence[CellCount], judges: Sequence[str] = ()) -> list[FailureReason]:
-    """Return why rows that are counted as errors failed, the most frequent reason of each model first.
-
-    `judges` are those of which some questions failed.
-    """
-    folders: dict[str, dict[str, str]] = {}  # of parts, with their benchmark, by model
-    for count in counts:
-        if count.error:
-            folder = part_folder("predictions", count.benchmark, count.model)
-            folders.setdefault(count.model, {})[folder] = count.benchmark
-    for judge in judges:
-        of_judge = {part_folder("judgements", count.benchmark, judge): count.benchmark for count in counts}
-        folders.setdefault(judge, {}).update(of_judge)
+    """Return why rows and questions to `judges` failed, the most frequent reason of each model first."""
+    parts = [("predictions", count.model, count.benchmark) for count in counts if count.error]
+    parts += [("judgements", judge, count.benchmark) for judge in judges for count in counts]
     reasons = []
-    for model, of_model in folders.items():
+    for model in dict.fromkeys(model for _, model, _ in parts):
         by_type: dict[str, list[dict[str, Any]]] = {}
-        for folder, name in of_model.items():
-            for row in _failed_rows(out, folder):
+        for stage, name in dict.fromkeys((stage, name) for stage, of, name in parts if of == model):
+            for row in _failed_rows(out, part_folder(stage, name, model)):
                 by_type.setdefault(row["error_type"] or "unknown", []).append({**row, "benchmark": name})
         reasons += [
             FailureReason(
                 model=model,
                 error_type=kind,
                 rows=len(rows),
-                example=" ".join(filter(None, (rows[0][name] for name in _PLACE))),
+                example=" ".join(
+                    rows[0][name] for name in ("benchmark", "task", "setting", "sample_id") if rows[0][name]
+                ),
                 message=str(rows[0]["error"] or ""),
                 remedy=_REMEDIES.get(kind, _AGAIN),
             )
