@@ -62,9 +62,9 @@ def test_an_export_is_read_back_as_the_requests_it_was_made_of(
     names = ("task", "setting", "sample_id", "variant", "output")
     key = itemgetter(*names[:-1])
     (rows,) = groups.values()
-    made = pq.read_table(part(out, "predictions", "m/1"), columns=[*names]).to_pylist()
+    predictions = pq.read_table(part(out, "predictions", "m/1"), columns=[*names]).to_pylist()
     assert not rejections
-    assert sorted(({name: row[name] for name in names} for _, row in rows), key=key) == sorted(made, key=key)
+    assert sorted(({name: row[name] for name in names} for _, row in rows), key=key) == sorted(predictions, key=key)
 
 
 def test_errors_and_missing_scores_are_no_zeros(exported: Path) -> None:
