@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Final
 
 from jobs.finetune.flags import FinetuneFlags
 from jobs.model_checks import checked_model
@@ -16,6 +17,8 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import unknown_name
 from pipelines.errors import UsageError
 from pipelines.finetune.records import VARIANTS, FinetuneSpec, Variant
+
+_WITHOUT_FLAG: Final = frozenset(("max_grad_norm", "adam_betas", "adam_epsilon"))
 
 
 def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
@@ -54,7 +57,8 @@ def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
 
 
 def _settings(flags: FinetuneFlags, variant: Variant) -> TrainingSettings:
-    given = {field.name: getattr(flags, field.name) for field in fields(TrainingSettings) if hasattr(flags, field.name)}
+    names = {field.name for field in fields(TrainingSettings)} - _WITHOUT_FLAG
+    given = {name: getattr(flags, name) for name in names}
     return TrainingSettings(**{**given, "epochs": flags.epochs or variant.epochs})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli.main import run
 from jobs.finetune.flags import FinetuneFlags
 from jobs.finetune.spec import build_finetune_spec
 from pipelines.errors import UsageError
@@ -34,6 +35,20 @@ def test_entries_have_the_catalogs_names() -> None:
         for variant in ("vf", "vf-no-image", "evil", "evil+vf")
     }
     assert names <= set(load_models())
+
+
+@pytest.mark.parametrize("missing", ["batch_size", "lora_rank"])
+def test_no_setting_is_left_at_its_default_for_want_of_its_flag(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(FinetuneFlags, missing)
+    with pytest.raises(AttributeError, match=missing):
+        build_finetune_spec(FLAGS)
+
+
+@pytest.mark.parametrize("key", ["learning_rat", "max_grad_norm"])
+def test_a_misspelt_setting_ends_with_2(key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.yaml").write_text(f"variant: vf\nout: o\ndata: d\n{key}: 1\n")
+    assert run(["finetune", "vflute", "--config", str(tmp_path / "train.yaml")]) == 2
+    assert f"unknown key '{key}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
