@@ -11,6 +11,7 @@ from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
 from jobs.options import refuse, takes
 from jobs.output import print_error, print_json, print_line, results_only_on_stdout
 from jobs.progress import Progress
+from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,13 +70,14 @@ def report(flags: ReportFlags) -> int:
         raise UsageError("report: name the output, as in `vlmsweep report OUT`")
     if flags.models:
         return _run_stages(flags, "report")
-    selections = {
-        "benchmarks": flags.benchmarks,
-        "tasks": flags.tasks,
-        "settings": flags.settings,
-        "limit": flags.limit,
+    fields = ("benchmarks", "tasks", "settings", "limit", "captioner", "until", "prompts", "batch")
+    selections = {name: getattr(flags, name) for name in fields} | {
+        "sample-id": flags.sample_ids,
+        "prompt-version": flags.prompt_versions,
+        "repeats": flags.repeats > 1,
+        "seed": flags.seed != DEFAULT_SEED,
     }
-    if unused := [f"--{flag}" for flag, value in {**selections, "sample-id": flags.sample_ids}.items() if value]:
+    if unused := [f"--{flag}" for flag, value in selections.items() if value]:
         text = "%s: without effect, because a report without --models is of all that OUT holds"
         logging.getLogger("vlmsweep").warning(text, ", ".join(unused))
     from jobs.spec_builder import report_spec

@@ -300,8 +300,11 @@ def test_selections_of_a_report_of_everything_are_said_to_have_no_effect(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert run(["report", str(tmp_path), "--tasks", "mcq", "--limit", "2"]) == 2  # no run.json there
-    message = "--tasks, --limit: without effect, because a report without --models is of all that OUT holds"
-    assert message in caplog.messages
+    message = "%s: without effect, because a report without --models is of all that OUT holds"
+    assert message % "--tasks, --limit" in caplog.messages
+    further = ["--seed", "7", "--captioner", "self", "--repeats", "3", "--prompt-version", "a=b", "--until", "ranking"]
+    assert run(["report", str(tmp_path), *further]) == 2
+    assert message % "--captioner, --until, --prompt-version, --repeats, --seed" in caplog.messages
 
 
 def test_list_commands_print_their_lists(capsys: pytest.CaptureFixture[str]) -> None:
