@@ -148,7 +148,7 @@ def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
 
 def _whole_keys(side: Side) -> list[MetricKey]:
     """Return the metrics of all items that a side has a value of."""
-    reduced = side.definition.reporter.reduce(side.frame, side.samples) if len(side.frame) else []
+    reduced = side.definition.reduce(side.frame, side.samples) if len(side.frame) else []
     return [
         MetricKey(m.metric, m.task, m.setting)
         for m in reduced

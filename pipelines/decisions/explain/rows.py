@@ -64,7 +64,7 @@ class Side:
 
     def value(self, key: MetricKey, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> float | None:
         """Return a metric of some rows; None where it has no value."""
-        reduced = self.definition.reporter.reduce(frame, self.samples if samples is None else samples)
+        reduced = self.definition.reduce(frame, self.samples if samples is None else samples)
         matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
         return next((number_or_none(metric.value) for metric in matches), None)
 
