@@ -51,7 +51,7 @@ def score_and_report(
     if Stage.REPORT in sweep.stages:
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)
-        notes += [] if Stage.SCORE in sweep.stages else unscored_notes(entries, context.out)
+        notes += [] if Stage.SCORE in sweep.stages else unscored_notes(context, entries)
         context.progress.phase("report", len(entries))
         reduced = reduce_all(context, entries, sweep.cluster)
         remarks, explain = Remarks([*notes, *missing], problems), partial(with_own_rows, context.out, run)

@@ -14,7 +14,9 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.plan.selection import Limit
-from pipelines.score.stage import score_parts, unscored_notes
+from pipelines.schemas import SCORES
+from pipelines.score.stage import score_parts
+from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
 
@@ -76,15 +78,28 @@ def test_store_that_is_away_for_a_while_does_not_end_scoring(spec: RunSpec, monk
 
 
 def test_report_alone_says_which_answers_have_no_scores(spec: RunSpec) -> None:
-    (warning,) = run_sweep(spec, stages=[Stage.REPORT]).warnings
-    assert warning == "m on maia: answers without scores count as never run; `vlmsweep score` scores them"
-    assert "answers without scores" in Path(spec.out, "report", "report.md").read_text()
-    out = Store(spec.out)
-    entries = load_run(out).entries
+    result = run_sweep(spec, stages=[Stage.REPORT])
+    missing = sum(count.missing for count in result.counts)
+    assert result.warnings == [
+        f"m on maia: answers without scores: {missing} count as never run; `vlmsweep score` scores them"
+    ]
+    assert f"answers without scores: {missing} count" in Path(spec.out, "report", "report.md").read_text()
     score(spec)
-    assert not unscored_notes(entries, out)
-    next(Path(spec.out).glob("scores/*/*/*.parquet")).unlink()
-    assert unscored_notes(entries, out) == [warning]
+    assert not run_sweep(spec, stages=[Stage.REPORT]).warnings
+
+
+def test_report_alone_counts_the_failed_rows_that_answers_without_scores_replace(spec: RunSpec) -> None:
+    path = score(spec)[0]
+    out = Store(spec.out)
+    older = f"scores/benchmark=maia/model=m/{path}"
+    rows = read_part(out, older).to_pylist()
+    out.put(older, to_parquet([{**row, "status": "error"} for row in rows[:3]] + rows[3:], SCORES))
+    result = run_sweep(spec, stages=[Stage.REPORT])
+    assert result.failed == 3
+    note = (
+        "m on maia: answers without scores: 3 count as the error rows that they replace; `vlmsweep score` scores them"
+    )
+    assert result.warnings == [note]
 
 
 def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
