@@ -35,8 +35,10 @@ class _Answers:
     short: int = 0
     longest: int = 0  # words
     labels: dict[str, str] = field(default_factory=dict)  # form -> text as first spelled
+    respelled: dict[str, str] = field(default_factory=dict)  # other spellings of a label -> the first one
     indices: Counter[str] = field(default_factory=Counter)  # of choices: `zero`, `count`, `other`
     option_texts: int = 0  # of these digits, those that are the text of an option too
+    in_range: int = 0  # of these digits, those that may be an index
 
     def add(self, cell: Any) -> None:
         """Count the answer of one row."""
@@ -56,7 +58,9 @@ class _Answers:
         self.short += words <= _SHORT_WORDS and max(map(len, texts)) <= _SHORT_CHARS
         self.longest = max(self.longest, words)
         if len(self.labels) <= MAX_LABELS:
-            self.labels.setdefault(spelled(texts[0]), texts[0])
+            first = self.labels.setdefault(spelled(texts[0]), texts[0])
+            if first != texts[0]:
+                self.respelled[texts[0]] = first
 
     def add_index(self, cell: Any, options: Sequence[str]) -> None:
         """Count digits, which are an index of an option or its text."""
@@ -64,6 +68,7 @@ class _Answers:
             number = int(digits)
             self.indices["zero" if number == 0 else "count" if number == len(options) else "other"] += 1
             self.option_texts += digits in options
+            self.in_range += number <= len(options)
 
 
 def _is_number(value: Any) -> bool:
@@ -121,6 +126,9 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
     first_index, notices = _first_index(answers) if chosen == "choice" else (0, [])
+    if chosen == "label" and answers.respelled:
+        pairs = [f"{first!r} and {other!r}" for other, first in answers.respelled.items()]
+        notices.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
     notices += [
         f"{path}: not UTF-8, read as Windows-1252; if letters are wrong, save it as UTF-8"
         for path in files.paths
@@ -193,14 +201,16 @@ def _splits(source: Source, files: TableFiles, column: str) -> set[str]:
 
 
 def _first_index(answers: _Answers) -> tuple[int | None, list[str]]:
-    counts = answers.indices
-    if answers.option_texts > _MOSTLY * counts.total():
-        return None, []
-    if counts["zero"] or not counts.total():
+    counts, total, texts = answers.indices, answers.indices.total(), answers.option_texts
+    if texts > _MOSTLY * total:
+        said = f"digits of answers are read as texts of options, as {texts:,} of {total:,} are, not as indices"
+        return None, [said] if answers.in_range > _MOSTLY * total else []
+    if counts["zero"] or not total:
         return 0, []
+    first, said = 0, "indices of options are taken to count from 0, though none is 0"
     if counts["count"]:
-        return 1, ["indices of options count from 1: none is 0, and some equal the number of options"]
-    return 0, ["indices of options are taken to count from 0, though none is 0"]
+        first, said = 1, "indices of options count from 1: none is 0, and some equal the number of options"
+    return first, [said + f"; {texts:,} of {total:,} are also the text of an option, and not read so" * (texts > 0)]
 
 
 def _kind(given: str, roles: Mapping[str, Any], answers: _Answers, where: str, columns: Sequence[str]) -> Kind:

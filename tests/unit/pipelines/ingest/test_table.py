@@ -246,6 +246,38 @@ def test_digits_are_texts_where_most_are_an_option(
     assert result.manifest.notices == ()
 
 
+@pytest.mark.parametrize(
+    ("answers", "golds", "notice"),
+    [
+        ([3, 2, 4], [0, 1, 2], "digits of answers are read as texts of options, as 3 of 3 are, not as indices"),
+        (
+            [1, 2, 4],
+            [0, 1, 3],
+            "some equal the number of options; 2 of 3 are also the text of an option, and not read so",
+        ),
+        ([1, 1, 2], [1, 1, 2], "though none is 0; 1 of 3 are also the text of an option, and not read so"),
+    ],
+)
+def test_which_reading_of_digits_was_taken_is_said(
+    tmp_path: Path, answers: list[int], golds: list[int], notice: str
+) -> None:
+    rows = [{"question": "x", "choices": ["3", "2", "4", "7"], "answer": answer} for answer in answers]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+    assert len(result.manifest.notices) == 1
+    assert result.manifest.notices[0].endswith(notice)
+
+
+def test_labels_that_are_taken_for_one_are_named(tmp_path: Path) -> None:
+    text = "question,label\n" + "".join(f"q,{label}\n" for label in ("veg", "non-veg", "non veg", "Veg", "vegan"))
+    manifest = ingest(tmp_path, "q.csv", text).manifest
+    assert manifest.table is not None
+    assert manifest.table.labels == ("non-veg", "veg", "vegan")
+    (notice,) = manifest.notices
+    assert notice.startswith("labels that differ by case, hyphens, quotes or stops alone count as one: ")
+    assert notice.endswith("'non-veg' and 'non veg', 'veg' and 'Veg'")
+
+
 def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
     content = picture()
     (tmp_path / "source" / "a").mkdir(parents=True)
