@@ -6,6 +6,7 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from models.messages import Frames, Media
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError, DecodeError
 from pipelines.ingest.dataset import Dataset, media_path
+from pipelines.media.contact_sheet import contact_sheet
 from pipelines.media.decoder import Decoder
 from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
@@ -89,19 +91,9 @@ class MediaReader:
 
     def contact_sheet(self, dataset: Dataset, ref: MediaRef, frames: int, change: str = "") -> bytes:
         """Return the frames that a model gets in reading order, made smaller, as one JPEG."""
-        from PIL import Image
-
-        pixels = self._decoded(dataset, ref, min(max(1, frames), _MAX_FRAMES), change).pixels
-        images = [Image.fromarray(frame) for frame in pixels]
-        for image in images[1:] and images:  # a single frame keeps its size
-            image.thumbnail((_SHEET_FRAME, _SHEET_FRAME))
-        width, height = images[0].size
-        columns = min(len(images), _SHEET_COLUMNS)
-        sheet = Image.new("RGB", (columns * width, -(-len(images) // columns) * height))
-        for number, image in enumerate(images):
-            sheet.paste(image, (number % columns * width, number // columns * height))
+        decoded = self._decoded(dataset, ref, min(max(1, frames), _MAX_FRAMES), change)
         buffer = io.BytesIO()
-        sheet.save(buffer, "JPEG", quality=80)
+        contact_sheet(decoded, _SHEET_FRAME, _SHEET_COLUMNS).save(buffer, "JPEG", quality=80)
         return buffer.getvalue()
 
     def frame(self, dataset: Dataset, ref: MediaRef, frames: int, number: int, change: str = "") -> bytes:
@@ -122,12 +114,12 @@ class MediaReader:
         limit = None if change and ref.kind == "image" else _FRAME_PIXELS  # which would hide the change
         try:
             with self._lock:
-                return self._clips(file, media, limit)
+                return self._clips(file, media, limit, dataset.decoders_of(ref))
         except DecodeError as error:
             raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
 
-    def _decode(self, file: Path, media: Media, max_pixels: int | None) -> Frames:
-        return self._thread.submit(self._decoder.decode_file, file, media, max_pixels).result()
+    def _decode(self, file: Path, media: Media, max_pixels: int | None, decoders: Sequence[str]) -> Frames:
+        return self._thread.submit(self._decoder.decode_file, file, media, max_pixels, decoders).result()
 
     def _fetch(self, dataset: Dataset, ref: MediaRef, path: str) -> Path:
         file = self._folder / f"{ref.sha256}{Path(path).suffix}"

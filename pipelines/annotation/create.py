@@ -17,11 +17,12 @@ from models.errors import YamlFileError
 from models.messages import DEFAULT_SEED, Media
 from models.strict_yaml import read_text
 from pipelines.benchmarks.csv_rows import CsvRows
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
+from pipelines.benchmarks.people.annotation import FRAMES, AnnotationForm, AnnotationItem
 from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
 from pipelines.errors import DatasetError, DecodeError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
+from pipelines.media.contact_sheet import contact_sheet
 from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
@@ -201,20 +202,22 @@ def _as_json(values: Mapping[str, str]) -> str:
 
 
 _SIDE: Final = 1024  # longest side in pixels
+_FRAME_SIDE: Final = 512  # of a frame of a clip
+_COLUMNS: Final = 2  # of frames
 _QUALITY: Final = 85
 
 
 def data_uri(dataset: Dataset, ref: MediaRef, decoder: Decoder) -> str:
-    """Return a picture as a `data:` address; raise DatasetError where it is missing or cannot be decoded."""
-    from PIL import Image
-
+    """Return a picture, or frames of a clip, as a `data:` address; DatasetError for one that is missing or damaged."""
     path = f"media/{ref.sha256}{ref.extension}"
+    media = Media(ref.kind, ref.sha256, FRAMES if ref.kind == "video" else 0)
     try:
-        frames = decoder.decode(dataset.store, path, Media("image", ref.sha256), _SIDE * _SIDE)
+        frames = decoder.decode(dataset.store, path, media, _SIDE * _SIDE, dataset.decoders_of(ref))
     except DecodeError as error:
         raise DatasetError(f"{dataset.store.uri}/{path}: cannot be decoded ({error}); ingest again") from error
-    picture = Image.fromarray(frames.pixels[0])
-    picture.thumbnail((_SIDE, _SIDE))
+    picture = contact_sheet(frames, _FRAME_SIDE, _COLUMNS)
+    if ref.kind == "image":
+        picture.thumbnail((_SIDE, _SIDE))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=_QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -25,6 +25,7 @@ from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
 from pipelines.hashing import stable_json
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
+from pipelines.media.decoder import DECODERS
 from pipelines.schemas import schema_of
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
@@ -129,6 +130,11 @@ class Dataset:
         """Return the path of a sample's medium relative to the dataset's store."""
         ref = next(ref for ref in sample.media if ref.sha256 == media.source)
         return media_path(ref)
+
+    def decoders_of(self, ref: MediaRef) -> tuple[str, ...]:
+        """Return the decoders that decode a clip rightly."""
+        names = self.manifest.decoders.get(ref.sha256)
+        return tuple(names.split(",")) if names else DECODERS
 
 
 class Datasets:

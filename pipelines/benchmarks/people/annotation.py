@@ -10,6 +10,7 @@ from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import MediaRef
 
 YES_NO: Final = (("1", "Yes"), ("0", "No"))
+FRAMES: Final = 8  # of a clip that a form shows, evenly spaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class AnnotationItem:
     item_id: str  # unique in a form
     strata: Mapping[str, str]  # what draws may be stratified by
     texts: Sequence[tuple[str, str]] = ()
-    picture: MediaRef | None = None
-    further: Sequence[MediaRef] = ()  # pictures after the first
+    picture: MediaRef | None = None  # or a clip, of which frames are shown
+    further: Sequence[MediaRef] = ()  # after the first
     parts: Sequence[AnnotationPart]
 
     @property

@@ -203,14 +203,14 @@ def _splits(source: Source, files: TableFiles, column: str) -> set[str]:
 def _first_index(answers: _Answers) -> tuple[int | None, list[str]]:
     counts, total, texts = answers.indices, answers.indices.total(), answers.option_texts
     if texts > _MOSTLY * total:
-        said = f"digits of answers are read as texts of options, as {texts:,} of {total:,} are, not as indices"
-        return None, [said] if answers.in_range > _MOSTLY * total else []
+        notice = f"digits of answers are read as texts of options, as {texts:,} of {total:,} are, not as indices"
+        return None, [notice] if answers.in_range > _MOSTLY * total else []
     if counts["zero"] or not total:
         return 0, []
-    first, said = 0, "indices of options are taken to count from 0, though none is 0"
+    first, notice = 0, "indices of options are taken to count from 0, though none is 0"
     if counts["count"]:
-        first, said = 1, "indices of options count from 1: none is 0, and some equal the number of options"
-    return first, [said + f"; {texts:,} of {total:,} are also the text of an option, and not read so" * (texts > 0)]
+        first, notice = 1, "indices of options count from 1: none is 0, and some equal the number of options"
+    return first, [notice + f"; {texts:,} of {total:,} are also the text of an option, and not read so" * (texts > 0)]
 
 
 def _kind(given: str, roles: Mapping[str, Any], answers: _Answers, where: str, columns: Sequence[str]) -> Kind:
