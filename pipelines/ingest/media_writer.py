@@ -39,7 +39,8 @@ class MediaWriter:
             try:
                 result = self._store_checked(file, self._source.read_bytes(file.path))
             except FileNotFoundError:
-                result = DecodeError(f"{file.path}: no such file in {self._source.uri}")
+                remedy = "; give a path relative to it" if file.path.startswith("/") else ""
+                result = DecodeError(f"{file.path}: no such file in {self._source.uri}{remedy}")
             except StoreError as error:
                 if is_remote(self._source.uri):
                     raise  # the store failed, not the file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from string import ascii_uppercase
 from typing import Final
 
@@ -15,7 +16,8 @@ SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answe
 """Names that a columns file may use for ours."""
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
 _SEVERAL: Final = ("media", "options")  # roles that may have several columns
-OPTION_LETTERS: Final = ascii_uppercase[:10]  # columns of an option each
+OPTION_LETTERS: Final = ascii_uppercase  # columns of an option each, as far as they go
+_OF_OPTIONS: Final = 10  # letters of which none may be left out
 
 
 def find_columns(
@@ -41,14 +43,13 @@ def find_columns(
         if candidates:
             roles[role] = (candidates[0],)
             taken.add(candidates[0])
-    lettered = _lettered(columns, taken)
+    lettered = () if "options" in mapped else _lettered(columns, taken, where)
     if lettered and "options" in roles:
-        if "options" not in mapped:
-            raise SourceError(
-                f"{where}: columns {', '.join(lettered)} and column {roles['options'][0]} may both be the options; "
-                f"name the right ones in a columns file (`options: {roles['options'][0]}`, --columns FILE.yaml)"
-            )
-    elif lettered:
+        raise SourceError(
+            f"{where}: columns {', '.join(lettered)} and column {roles['options'][0]} may both be the options; "
+            f"name the right ones in a columns file (`options: {roles['options'][0]}`, --columns FILE.yaml)"
+        )
+    if lettered:
         roles["options"] = lettered
     return roles
 
@@ -62,12 +63,19 @@ def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, S
     raise SourceError(f"{where}: no column {name!r}, which the columns file gives for {role}{suggest(name, columns)}")
 
 
-def _lettered(columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
-    """Return the columns A, B, ... up to J, as far as they go; none unless there are two."""
+def _lettered(columns: Sequence[str], taken: set[str], where: str) -> tuple[str, ...]:
+    """Return the columns A, B, ... as far as they go; none unless there are two, SourceError for a gap in three."""
     for letters in (OPTION_LETTERS, OPTION_LETTERS.lower()):
-        names = [letter for letter in letters if letter in columns and letter not in taken]
-        if len(names) > 1 and names == list(letters[: len(names)]):
-            return tuple(names)
+        free = {*columns} - taken
+        names = tuple(takewhile(free.__contains__, letters))
+        present = [letter for letter in letters[: max(len(names), _OF_OPTIONS)] if letter in free]
+        if names and len(present) > max(2, len(names)):
+            raise SourceError(
+                f"{where}: columns {', '.join(present)} may be options, and {letters[len(names)]} is missing; name "
+                f"them in a columns file (`options: [{', '.join(present)}]`, --columns FILE.yaml)"
+            )
+        if len(names) > 1:
+            return names
     return ()
 
 

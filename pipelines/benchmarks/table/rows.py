@@ -206,7 +206,7 @@ def yes_or_no(value: Any) -> str | None:
 def _yes_no(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, Any]:
     words = {yes_or_no(answer) for answer in answers}
     if len(words) != 1 or None in words:
-        raise ValueError(f"answer {_shown(answers)} is not yes or no")
+        raise ValueError(f"answer {_shown(answers)} is not yes or no; --kind label reads other words")
     return {"answers": [*words]}
 
 

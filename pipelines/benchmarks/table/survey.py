@@ -20,7 +20,6 @@ from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, digi
 from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100
-_COLUMN_ROWS: Final = 1000  # rows whose fields are the columns, where each row names its own
 _MOSTLY: Final = 0.9  # of digits that are the text of an option: the others are wrong
 _SHORT_WORDS, _SHORT_CHARS = 10, 100  # of a short free text
 
@@ -129,6 +128,13 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if chosen == "label" and answers.respelled:
         pairs = [f"{first!r} and {other!r}" for other, first in answers.respelled.items()]
         notices.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
+    if not (kind or "kind" in given.texts) and chosen != "choice":
+        counts = {"number": answers.numbers, "yes-no": answers.yes_no}
+        notices += [
+            f"the kind is {chosen}, though {count:,} of {answers.rows:,} fit {name}; --kind {name} rejects the rest"
+            for name, count in counts.items()
+            if name != chosen and answers.rows / 2 < count < answers.rows
+        ]
     notices += [
         f"{path}: not UTF-8, read as Windows-1252; if letters are wrong, save it as UTF-8"
         for path in files.paths
@@ -167,11 +173,11 @@ def _rows(source: Source, files: TableFiles, columns: Sequence[str] = ()) -> Ite
 
 def _columns(source: Source, files: TableFiles) -> list[str]:
     detected: dict[str, None] = {}
-    for number, (_, row) in enumerate(_rows(source, files)):
+    for _, row in _rows(source, files):
         if not isinstance(row, ValueError):
             detected.update(dict.fromkeys(row))
-        if number >= _COLUMN_ROWS:
-            break
+            if not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
+                break
     if not detected:
         raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read")
     return list(detected)

@@ -268,6 +268,35 @@ def test_which_reading_of_digits_was_taken_is_said(
     assert result.manifest.notices[0].endswith(notice)
 
 
+def test_columns_of_options_go_as_far_as_they_go(tmp_path: Path) -> None:
+    letters = "ABCDEFGHIJKL"
+    row = {letter: f"option {letter}" for letter in letters}
+    many = [{"question": "x", **row, "answer": letter} for letter in letters]
+    ingest(tmp_path, "q.csv", delimited(many, ","))
+    assert {len(sample.data["options"]) for sample in samples(tmp_path)} == {12}
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [*range(12)]
+    with pytest.raises(SourceError, match=r"columns A, B, D may be options, and C is missing; .*options: \[A, B, D\]"):
+        ingest(tmp_path, "q.csv", "question,A,B,D,answer\nq,x,y,z,A\n")
+    gap = ColumnsFile(columns={"options": ("A", "B", "D")})
+    assert ingest(tmp_path, "q.csv", "question,A,B,D,answer\nq,x,y,z,A\n", columns=gap).manifest.samples == 1
+
+
+def test_an_option_that_only_a_late_row_has_is_one(tmp_path: Path) -> None:
+    rows = [{"question": "x", "A": "a", "B": "b", "answer": "A"}] * 1100 + [
+        {"question": "x", "A": "a", "B": "b", "C": "c", "answer": "A"}
+    ]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [len(sample.data["options"]) for sample in samples(tmp_path)][-1] == 3
+
+
+def test_a_kind_that_most_answers_fit_is_named(tmp_path: Path) -> None:
+    text = "question,answer\nq,3\nq,4\nq,n/a\n"
+    assert ingest(tmp_path, "q.csv", text).manifest.notices == (
+        "the kind is text, though 2 of 3 fit number; --kind number rejects the rest",
+    )
+    assert ingest(tmp_path, "q.csv", text, kind="text").manifest.notices == ()
+
+
 def test_labels_that_are_taken_for_one_are_named(tmp_path: Path) -> None:
     text = "question,label\n" + "".join(f"q,{label}\n" for label in ("veg", "non-veg", "non veg", "Veg", "vegan"))
     manifest = ingest(tmp_path, "q.csv", text).manifest
