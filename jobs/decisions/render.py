@@ -11,7 +11,7 @@ from jobs.tables import table
 from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.decisions.power import PowerRow
 
-_GATE = ("verdict", "benchmark", "model", "number", "rule", "value", "95%", "n", "p, Holm", "rows needed")
+_GATE = ("verdict", "benchmark", "model", "number", "rule", "value", "95%", "n", "failed", "p, Holm", "rows needed")
 _POWER = ("benchmark", "models", "number", "value", "n", "clusters", "can show", "rows needed", "clusters needed")
 _STRESS = ("benchmark", "cell", "condition", "moved answers", "change of share right", "pairs")
 
@@ -31,7 +31,7 @@ def _line(line: LineResult) -> list[str]:
     return [
         *(line.verdict, line.benchmark, line.model, number, line.rule),
         value if line.baseline is None else f"{line.value:+.4g} to {line.baseline:.4g}",
-        *(ends, f"{line.n:,}", "-" if line.p_holm is None else f"{line.p_holm:.2g}"),
+        *(ends, f"{line.n:,}", f"{line.n_failed:,}", "-" if line.p_holm is None else f"{line.p_holm:.2g}"),
         "-" if line.rows_needed is None else f"{line.rows_needed:,}",
     ]
 

@@ -49,6 +49,7 @@ class LineResult:
     ci_low: float | None = None
     ci_high: float | None = None
     n: int = 0
+    n_failed: int = 0  # beside them, of the output itself
     baseline: float | None = None
     p: float | None = None  # one-sided, that the line is kept
     p_holm: float | None = None
@@ -143,7 +144,7 @@ def _matching(line: Line, numbers: Sequence[Measured]) -> Iterator[Measured]:
 
 def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, read: _Read) -> Claim:
     names = ("benchmark", "model", "task", "setting", "subset", "category", "metric", "value", "ci_low", "ci_high", "n")
-    fields: dict[str, Any] = {name: getattr(number, name) for name in names}
+    fields: dict[str, Any] = {name: getattr(number, name) for name in (*names, "n_failed")}
     result = LineResult(**fields, rule=_rule(line))
     limits = [limit for limit in (line.at_least, line.at_most, line.margin) if limit is not None]
     if number.unit == "fraction" and abs(limits[0]) > 1:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jobs.decisions.render import show_gate
 from pipelines.decisions.evidence import Evidence
 from pipelines.decisions.gate import Claim, LineResult, decide, gate
 from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
@@ -21,6 +22,7 @@ from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.report.compare import compare
 from pipelines.report.measured import MetricKey
+from pipelines.report.metrics_file import load_metrics
 from pipelines.storage.store import Store
 
 DRAWS = 2_000
@@ -174,6 +176,17 @@ def test_limits_and_baseline_of_a_sweep(two_models: Store) -> None:
     assert {line.model for line in both.lines} == {"a", "b"}
     assert both.decision == "NO-GO"
     assert all(line.p is not None and line.p_holm == min(1.0, 2 * line.p) for line in both.lines)
+
+
+def test_failed_rows_stand_beside_a_number(
+    two_models: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = [replace(number, n_failed=777) for number in load_metrics(two_models) or ()]
+    monkeypatch.setattr("pipelines.decisions.gate.load_metrics", lambda _: numbers)
+    result = gate(two_models, Policy((Line(**LIMIT, model="a", at_least=0.01),)))
+    show_gate(result, as_json=False)
+    head, _, line, *_ = capsys.readouterr().out.splitlines()
+    assert (result.lines[0].n_failed, line[head.index("failed") :].split()[0]) == (777, "777")
 
 
 @pytest.mark.parametrize(
