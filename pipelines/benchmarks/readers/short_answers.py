@@ -14,12 +14,19 @@ from typing import Final
 
 from pipelines.benchmarks.text_cleaning import canonical, collapsed, straight_quotes, without_outer_quotes
 
-_UNITS: Final = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-_NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())}
-_TENS: Final = dict(
-    zip(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"), range(20, 100, 10), strict=True)
+_UNITS: Final = "zero|one|two|three|four|five|six|seven|eight|nine"
+_TEENS: Final = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_VALUES: Final = {
+    **{word: value for value, word in enumerate(f"{_UNITS}|{_TEENS}".split("|"))},
+    **{word: 10 * value for value, word in enumerate(_TENS.split("|"), start=2)},
+}
+_SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
+_BELOW_100: Final = rf"(?:(?:{_TENS})(?:[- ](?:{_UNITS.removeprefix('zero|')}))?|{_UNITS}|{_TEENS})"
+_BELOW_1000: Final = rf"(?:{_BELOW_100}(?:[- ]hundred(?:[- ](?:and[- ])?{_BELOW_100})?)?)"
+_SPELLED = re.compile(
+    rf"\b{_BELOW_1000}(?:[- ](?:thousand|million|billion)(?:[- ](?:and[- ])?{_BELOW_1000})?){{0,3}}\b", re.IGNORECASE
 )
-_COMPOUND = re.compile(rf"\b({'|'.join(_TENS)})(?:[- ]({'|'.join(list(_NUMBER_WORDS)[1:10])}))?\b")
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NO_WORD = re.compile(r"(?:(?<!\d)[.]|[.](?!\d)|[^\w\s.])+")
@@ -36,7 +43,8 @@ _LEAD = re.compile(
 _YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])")
 _TRUE_FALSE = re.compile(r"(?<![^\W_])(true|false)(?![^\W_])")
 _NUMBER = re.compile(
-    r"(?<![\w.,])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d)\.?)(?:[eE][-+]?\d{1,3})?(?![\w])", re.ASCII
+    r"(?<![\w.,])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d)\.?)(?:[eE][-+]?\d{1,3})?(?!\w|[.,]\d)",
+    re.ASCII,
 )
 _MAX_DIGITS: Final = 300  # of a number; longer runs of digits are none
 
@@ -54,9 +62,8 @@ def normalized(text: str) -> str:
     A full stop between digits stays; commas between thousands and apostrophes in words are dropped.
     """
     text = straight_quotes(unicodedata.normalize("NFKC", text)).casefold()
-    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", text))
-    text = _COMPOUND.sub(lambda match: str(_TENS[match[1]] + int(_NUMBER_WORDS.get(match[2] or "", "0"))), text)
-    words = [_NUMBER_WORDS.get(word, word) for word in _NO_WORD.sub(" ", text).replace("_", " ").split()]
+    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", text)).replace("_", " ")
+    words = _NO_WORD.sub(" ", _with_digits(text)).split()
     content = [word for word in words if word not in _ARTICLES]
     return " ".join(content or words) or collapsed(text)  # signs alone
 
@@ -151,8 +158,19 @@ def _is_number_alone(text: str) -> bool:
 
 
 def _with_digits(text: str) -> str:
-    text = _COMPOUND.sub(lambda match: str(_TENS[match[1]] + int(_NUMBER_WORDS.get(match[2] or "", "0"))), text)
-    return re.sub(r"\b[A-Za-z]+\b", lambda match: _NUMBER_WORDS.get(match[0].casefold(), match[0]), text)
+    """Return a text with digits in place of numbers in words."""
+    return _SPELLED.sub(_digits, text)
+
+
+def _digits(match: re.Match[str]) -> str:
+    total = part = 0
+    for word in re.findall("[a-z]+", match[0].casefold()):
+        scale = _SCALES.get(word, 0)
+        if scale > 100:
+            total, part = total + part * scale if part else total * scale, 0
+        else:
+            part = part * (scale or 1) + _VALUES.get(word, 0)
+    return str(total + part)
 
 
 def _numbers(text: str) -> Iterable[float]:

@@ -29,6 +29,7 @@ from pipelines.benchmarks.readers.short_answers import (
         ("The Red Car.", "red car"),
         ("twenty-one", "21"),
         ("two dogs", "2 dogs"),
+        ("one hundred dogs", "100 dogs"),
         ("1,000", "1000"),
         ("it's", "its"),
         ("caf\u00e9", "cafe\u0301"),
@@ -116,6 +117,17 @@ def test_labels_that_differ_by_signs(reply: str, label: str | None) -> None:
         ("none", None),
         ("1e3", 1000.0),
         ("7\nbecause 3 and 4", 7.0),
+        ("Twenty-one", 21.0),
+        ("one hundred", 100.0),
+        ("two thousand and twenty-four", 2024.0),
+        ("three hundred and five thousand", 305_000.0),
+        ("sixteen", 16.0),
+        ("one two three", None),
+        ("1,5", None),  # a decimal comma, or a list
+        ("1.234,5", None),
+        ("1,2,3", None),
+        ("1,234,567.5", 1_234_567.5),
+        ("12, because", 12.0),
     ],
 )
 def test_numbers(reply: str, number: float | None) -> None:
