@@ -58,10 +58,12 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
 
     Raises:
         UsageError: the output has no such benchmark or answers, an unknown stratum, or a folder that is not writable.
-        DatasetError: the data is missing or damaged.
+        DatasetError: the data is missing, damaged or not what the models were asked.
     """
     entries = _entries(spec)
     dataset = Dataset.open(Store(entries[0].data), spec.benchmark)
+    for entry in entries:
+        dataset.check_fingerprint(entry.prompts.dataset_fingerprint)
     make_form = entries[0].definition.annotation_form
     if make_form is None:
         raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")

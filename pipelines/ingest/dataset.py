@@ -131,6 +131,11 @@ class Dataset:
         ref = next(ref for ref in sample.media if ref.sha256 == media.source)
         return media_path(ref)
 
+    def check_fingerprint(self, fingerprint: str) -> None:
+        """Raise DatasetError where the data are not those of a fingerprint, with which a run was made."""
+        if self.manifest.dataset_fingerprint != fingerprint:
+            raise DatasetError(f"{self.store.uri}: changed since the run read it; run its models again")
+
     def decoders_of(self, ref: MediaRef) -> tuple[str, ...]:
         """Return the decoders that decode a clip rightly."""
         names = self.manifest.decoders.get(ref.sha256)

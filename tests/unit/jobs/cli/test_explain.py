@@ -222,3 +222,19 @@ def test_bad_input_ends_with_a_sentence(
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_data_that_changed_since_the_run_are_not_taken_for_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out, table = str(tmp_path / "data"), str(tmp_path / "out"), tmp_path / "q.csv"
+    for answer in ("yes", "no"):
+        table.write_text(f"id,question,answer\n{answer},Is it?,{answer}\n2,Is it so?,no\n")
+        assert run(["ingest", "table", str(table), "--as", "changed", "--data", data]) == 0
+        if answer == "yes":
+            assert run(["run", "--models", "random", "--benchmarks", "changed", "--data", data, "--out", out]) == 0
+    capsys.readouterr()
+    forms = ["annotate", out, "--benchmark", "changed", "--n", "1", "--to", str(tmp_path / "forms")]
+    for command in (["compare", out, out, "--explain"], forms):
+        assert run(command) == 2
+        assert "changed since the run read it; run its models again" in capsys.readouterr().err
