@@ -99,10 +99,7 @@ class EntryPlan:
 
 
 def entry_plans(entry: ManifestEntry, out: Store, plans: PlanStore, datasets: Datasets) -> list[EntryPlan]:
-    """Open the plans of an entry of an output in its first set of prompts, one per sample selection.
-
-    Raises DatasetError where its data are gone, or others than those of its plan.
-    """
+    """Open an entry's plans in its first set of prompts, one per sample selection; DatasetError for other data."""
     dataset = datasets.open(entry.data, entry.benchmark)
     dataset.check_fingerprint(entry.prompts.dataset_fingerprint)
     captions = load_captions(out, entry.benchmark, entry.prompts.captioner)
