@@ -146,7 +146,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
     is_open = definition.kind == "open"
     return BenchmarkDefinition(
         name=definition.name,
-        version="1",
+        version="2",
         title=definition.title or definition.name,
         citation=definition.citation or "a table of one's own",
         tasks={definition.kind: settings(definition)},
