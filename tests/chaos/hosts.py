@@ -19,13 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.chaos.sweeps import Damage, Scene, environment, in_hand, read_answers
+from tests.chaos.sweeps import Answers, Damage, Scene, environment, read_answers
 from tests.support.hosts import Host, Network, network
 from tests.support.paths import ROOT
 
 __all__ = ["disturb_hosts"]
 
 CUT_S = 60.0
+JOURNAL = "journal"
+ENDED = "started again"
+"""What a supervised host's log says when its Ray has ended."""
+WORKERS = ("worker1", "worker2")
 CALL_S = 0.3
 """Of the scripted model: 648 calls on two or three replicas take some minutes."""
 BIN = Path(sys.executable).parent
@@ -143,11 +147,10 @@ def _ray(host: Host, folder: Path, cpus: int) -> tuple[str, ...]:
 def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
     """Cut one worker off for a minute and kill the other at random moments of the same sweep."""
     draw = Random(seed)
-    journal = out.with_suffix(".journal")
-    journal.touch()
     models = out.with_suffix(".yaml")
-    models.write_text(f"slow: {{engine: random, faults: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
     with _site(scene) as site:
+        own = site.net.mount_point / JOURNAL  # another file on each host
+        models.write_text(f"slow: {{engine: random, faults: {{call_s: {CALL_S}, journal: {own}}}}}\n")
         submitted = site.net.hosts["switch"].start(
             *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
             *("--benchmarks", "maia", "--data", "s3://bench/data", "--out", "s3://bench/out"),
@@ -156,42 +159,59 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
             log=site.log("submit"),
         )
         try:
-            _until(lambda: len(journal.read_text().split()) > draw.randrange(10, 60), submitted, site, 180)
-            in_flight = _break(site, draw, submitted, out)
+            _until(lambda: len(_calls(site, *WORKERS)) > draw.randrange(10, 60), submitted, site, 180)
+            in_flight = _break(site, draw, submitted)
             code = submitted.wait(900)
         except BaseException:
             sys.stderr.write(site.log_tails())
             raise
         assert code == 0, site.log_tails()
+        out.with_suffix(".journal").write_text("\n".join(_calls(site, *WORKERS)))
         site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(out))
     return scene.damage(out, 1, in_flight=in_flight)
 
 
-def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes], out: Path) -> int:
+def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes]) -> int:
     """Cut one worker off at once; kill the other at a random time until half a minute after the network is repaired.
 
     Returns:
-        Calls that had begun and were not committed a moment before the cut, and before the kill.
+        Calls of the first that were not committed before the cut, with those that it begins until Ray ends it, as a
+        node that was lost; and calls of the second that were not committed a moment before the kill.
     """
-    in_flight = _in_flight(site, out, "cut")
-    cut, killed = draw.sample(("worker1", "worker2"), k=2)
+    before_cut = _committed(site, "cut")
+    cut, killed = draw.sample(WORKERS, k=2)
     dies_after = draw.uniform(0.0, CUT_S + 30.0)
-    begun = time.monotonic()
+    begun, ends = time.monotonic(), site.log(cut).read_text().count(ENDED)
     site.net.cut(cut)
+    in_flight = 0
     events = [(CUT_S, lambda: site.net.join(cut)), (dies_after, site.net.hosts[killed].kill)]
     for offset_s, event in sorted(events, key=lambda pair: pair[0]):
         time.sleep(max(0.0, begun + offset_s - time.monotonic()))
         assert submitted.poll() is None, f"the sweep ended before it was disturbed\n{site.log_tails()}"
         if offset_s == dies_after:
-            in_flight += _in_flight(site, out, "kill")
+            before_kill = _committed(site, "kill")
+            in_flight += _uncommitted(site, killed, before_kill)
         event()
-    return in_flight
+    while site.log(cut).read_text().count(ENDED) == ends and submitted.poll() is None:
+        assert time.monotonic() < begun + 300, f"Ray neither ended the node nor the sweep\n{site.log_tails()}"
+        time.sleep(0.5)
+    return in_flight + _uncommitted(site, cut, before_cut)
 
 
-def _in_flight(site: _Site, out: Path, name: str) -> int:
+def _calls(site: _Site, *names: str) -> list[str]:
+    """Return the ids of the calls that hosts have begun."""
+    journals = [site.net.hosts[name].folder / JOURNAL for name in names]
+    return [call for journal in journals if journal.exists() for call in journal.read_text().split()]
+
+
+def _committed(site: _Site, name: str) -> Answers:
     observed = site.folder / name
     site.command(sys.executable, "-c", _FETCH, "s3://bench/out", str(observed))
-    return in_hand(out, read_answers(observed))
+    return read_answers(observed)
+
+
+def _uncommitted(site: _Site, host: str, committed: Answers) -> int:
+    return sum(call.rpartition("/")[0] not in committed for call in {*_calls(site, host)})
 
 
 def _until(true: Callable[[], bool], submitted: subprocess.Popen[bytes], site: _Site, seconds: float) -> None:
