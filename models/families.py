@@ -5,11 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
-from typing import Final
-
-from models.strict_yaml import read_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +20,40 @@ class ModelFamily:
     bfloat16_on_cpus: bool = False  # linear attention, which vllm's CPU build computes in bfloat16 alone
 
 
-_FILE: Final = read_yaml(Path(str(files("models") / "families.yaml")), "file", is_shipped=True)[0]
-FAMILIES: Final[Mapping[str, ModelFamily]] = {
-    name: ModelFamily(**fields) for names, fields in _FILE["families"].items() for name in names.split()
+_VERIFIED = (
+    "gemma gemma3_text glm4v glm4v_moe granite4_vision idefics2 idefics3 internvl llama llama4 llava llava_next "
+    "mistral mistral3 ovis2 phi4_multimodal qwen2 qwen2_5_vl qwen2_vl qwen3_vl qwen3_vl_moe"
+)
+FAMILIES: Mapping[str, ModelFamily] = {
+    **dict.fromkeys(_VERIFIED.split(), ModelFamily(is_verified=True)),
+    # The `transformers` engine formats their conversations.
+    "blip-2": ModelFamily(is_verified=True, vllm_lacks="models without a chat template"),
+    "instructblip": ModelFamily(
+        unshared_reason="its query transformer reads the text together with the picture",
+        vllm_lacks="models without a chat template",
+    ),
+    "mllama": ModelFamily(unshared_reason="its language model cross-attends to the picture"),
+    "smolvlm": ModelFamily(is_verified=True, vllm_lacks="clips for SmolVLM"),  # it takes pictures only
+    "llava_next_video": ModelFamily(is_verified=True, vllm_lacks="clips for LLaVA-NeXT-Video"),  # it ended at one
+    # It cuts each of several pictures into tiles, transformers none.
+    "llava_onevision": ModelFamily(is_verified=True, vllm_lacks="several pictures for LLaVA-OneVision"),
+    # It tells the model that frames are half a second apart.
+    "muse_glimmer": ModelFamily(is_verified=True, vllm_lacks="clips for Muse Glimmer"),
+    # It reads these two from the configuration that comes with the publisher's code, which no entry runs here.
+    "ernie4_5_vl_moe": ModelFamily(is_verified=True, vllm_lacks="the configuration of transformers for ERNIE 4.5 VL"),
+    "molmo2": ModelFamily(is_verified=True, vllm_lacks="the configuration of transformers for Molmo2"),
+    "gemma3": ModelFamily(is_verified=True, sees_pictures_whole=True),
+    "gemma4": ModelFamily(sees_pictures_whole=True),
+    "gemma4_unified": ModelFamily(is_verified=True, sees_pictures_whole=True),
+    **dict.fromkeys(("minicpmv4_6", "qwen3_5", "qwen3_5_moe"), ModelFamily(has_states=True, bfloat16_on_cpus=True)),
+    "minicpmv4_7": ModelFamily(has_states=True, bfloat16_on_cpus=True, closes_pictures=True),
+    "lfm3_vl": ModelFamily(has_states=True),
 }
+_NAMES = (
+    "aya blip claude cogvlm command deepseek falcon gemini gemma glm gpt granite idefics internlm internvl llama llava "
+    "minicpm ministral mistral mixtral molmo nova olmo opt ovis paligemma phi pixtral qwen smollm smolvlm vicuna yi"
+)
+_BASES = {"vicuna": "llama", "mixtral": "mistral", "ministral": "mistral", "pixtral": "mistral"}
 
 
 def family(model_type: str | None) -> ModelFamily:
@@ -43,5 +68,5 @@ def families_named(name: str) -> frozenset[str]:
     """
     text = name.rstrip("/").lower()
     words = re.findall(r"[a-z]+", text.rsplit("/", 1)[-1])
-    families = {*_FILE["names"].split()}.intersection(words) or {"gpt" for _ in re.findall(r"^o\d", text)}
-    return frozenset(_FILE["bases"].get(word, word) for word in families) or frozenset({text})
+    families = {*_NAMES.split()}.intersection(words) or {"gpt" for _ in re.findall(r"^o\d", text)}
+    return frozenset(_BASES.get(word, word) for word in families) or frozenset({text})
