@@ -97,9 +97,8 @@ def build_site(
 def _open_runs(outs: Sequence[str], data: str, models: Sequence[str], benchmarks: Sequence[str]) -> list[ExportedRun]:
     """Open the outputs that hold something of the models and benchmarks, and name the others."""
     every = [ExportedRun.open(out, data=data, models=(), benchmarks=()) for out in outs]
-    entries = [entry for run in every for entry in run.entries]
-    check_names("model", models, sorted({entry.model for entry in entries}))
-    check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
+    check_names("model", models, sorted({entry.model for run in every for entry in run.entries}))
+    check_names("benchmark", benchmarks, sorted({entry.benchmark for run in every for entry in run.entries}))
     runs = [run for each in every if (run := each.only(models, benchmarks)).entries]
     if left_out := ", ".join(run.out.uri for run in every if run.out not in [each.out for each in runs]):
         log.warning("%s: left out of the site, for it holds nothing of --models and --benchmarks", left_out)

@@ -17,9 +17,9 @@ from models.messages import Frames, Media
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError, DecodeError
 from pipelines.ingest.dataset import Dataset, media_path
-from pipelines.media.contact_sheet import contact_sheet
 from pipelines.media.decoder import Decoder
 from pipelines.media.video_containers import detect_container
+from pipelines.rendering.contact_sheet import contact_sheet
 from pipelines.storage.backend import is_remote
 
 _CLIP_TYPES: Final = {
@@ -114,7 +114,7 @@ class MediaReader:
         limit = None if change and ref.kind == "image" else _FRAME_PIXELS  # which would hide the change
         try:
             with self._lock:
-                return self._clips(file, media, limit, dataset.decoders_of(ref))
+                return self._clips(file, media, limit, dataset.manifest.decoders_of(ref.sha256))
         except DecodeError as error:
             raise DatasetError(f"{media_path(ref)}: cannot be decoded ({error})") from error
 

@@ -17,16 +17,16 @@ from models.errors import YamlFileError
 from models.messages import DEFAULT_SEED, Media
 from models.strict_yaml import read_text
 from pipelines.benchmarks.csv_rows import CsvRows
-from pipelines.benchmarks.people.annotation import FRAMES, AnnotationForm, AnnotationItem
+from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
 from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
 from pipelines.errors import DatasetError, DecodeError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
-from pipelines.media.contact_sheet import contact_sheet
 from pipelines.media.decoder import Decoder
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
+from pipelines.rendering.contact_sheet import contact_sheet
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_cell
 from pipelines.score.rows import ScoringContext, rows_of
@@ -168,6 +168,7 @@ def _for_person(selected: Sequence[AnnotationItem], person: str, seed: int) -> l
 
 
 _PACKAGE: Final = "pipelines.annotation"
+_FRAMES: Final = 8  # of a clip that a form shows
 
 
 def form_page(
@@ -188,6 +189,7 @@ def form_page(
             items=items,
             person=person,
             pictures=pictures,
+            frames=_FRAMES,
             head=_as_json({**head, "preferred": form.preferred, "draw": draw_id(items)}),
             as_json=_as_json,
         )
@@ -212,9 +214,9 @@ _QUALITY: Final = 85
 def data_uri(dataset: Dataset, ref: MediaRef, decoder: Decoder) -> str:
     """Return a picture, or frames of a clip, as a `data:` address; DatasetError for one that is missing or damaged."""
     path = f"media/{ref.sha256}{ref.extension}"
-    media = Media(ref.kind, ref.sha256, FRAMES if ref.kind == "video" else 0)
+    media = Media(ref.kind, ref.sha256, _FRAMES if ref.kind == "video" else 0)
     try:
-        frames = decoder.decode(dataset.store, path, media, _SIDE * _SIDE, dataset.decoders_of(ref))
+        frames = decoder.decode(dataset.store, path, media, _SIDE * _SIDE, dataset.manifest.decoders_of(ref.sha256))
     except DecodeError as error:
         raise DatasetError(f"{dataset.store.uri}/{path}: cannot be decoded ({error}); ingest again") from error
     picture = contact_sheet(frames, _FRAME_SIDE, _COLUMNS)

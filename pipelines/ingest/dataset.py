@@ -64,10 +64,12 @@ class Manifest:
     notices: tuple[str, ...]
     schema_version: int = SCHEMA_VERSION
     product_version: str = ""
-    decoders: dict[str, str] = field(default_factory=dict)
-    """Clips that not all decoders decode rightly: hash -> those that do, comma-separated."""
-    table: TableDefinition | None = None
-    """Of a table benchmark."""
+    decoders: dict[str, str] = field(default_factory=dict)  # hash of a clip -> those that decode it rightly, if not all
+    table: TableDefinition | None = None  # of a table benchmark
+
+    def decoders_of(self, sha256: str) -> tuple[str, ...]:
+        """Return the decoders that decode a clip rightly."""
+        return tuple(self.decoders[sha256].split(",")) if sha256 in self.decoders else DECODERS
 
     def to_json(self) -> bytes:
         """Return the content of `manifest.json`: the fields and their checksum."""
@@ -128,18 +130,12 @@ class Dataset:
 
     def media_path(self, sample: Sample, media: Media) -> str:
         """Return the path of a sample's medium relative to the dataset's store."""
-        ref = next(ref for ref in sample.media if ref.sha256 == media.source)
-        return media_path(ref)
+        return media_path(next(ref for ref in sample.media if ref.sha256 == media.source))
 
     def check_fingerprint(self, fingerprint: str) -> None:
         """Raise DatasetError where the data are not those of a fingerprint, with which a run was made."""
         if self.manifest.dataset_fingerprint != fingerprint:
             raise DatasetError(f"{self.store.uri}: changed since the run read it; run its models again")
-
-    def decoders_of(self, ref: MediaRef) -> tuple[str, ...]:
-        """Return the decoders that decode a clip rightly."""
-        names = self.manifest.decoders.get(ref.sha256)
-        return tuple(names.split(",")) if names else DECODERS
 
 
 class Datasets:

@@ -27,8 +27,7 @@ class MediaWriter:
         self._source, self._store, self._decoder = source, store, decoder
         self._results: dict[str, MediaRef | DecodeError] = {}
         self.stored: dict[str, MediaRef] = {}
-        self.decoders: dict[str, str] = {}
-        """Clips that not all decoders decode rightly: hash -> those that do, in order."""
+        self.decoders: dict[str, str] = {}  # as in the manifest
 
     def write(self, file: MediaFile) -> MediaRef:
         """Check and store a medium; raise DecodeError if it is missing or not decodable."""

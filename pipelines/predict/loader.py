@@ -12,7 +12,7 @@ from models.messages import Failure, Frames, Media, Reply, Request
 from pipelines.errors import DecodeError
 from pipelines.ingest.dataset import Manifest
 from pipelines.media.clip_folder import ClipFolder
-from pipelines.media.decoder import DECODERS, Decoder, blank_frames
+from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.media.recent_frames import FrameSource, RecentFrames
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
@@ -92,8 +92,7 @@ class Loader:
         self._plans = PlanReader(self._out)
         self._targets = {target.prompts.benchmark_name: target for target in spec.targets}
         self._decoder = Decoder()
-        self._decoders: dict[str, Mapping[str, str]] = {}
-        """Benchmark's data -> clips that not all decoders decode rightly."""
+        self._manifests: dict[str, Manifest] = {}  # by the address of a benchmark's data
         self._frames = frames or RecentFrames()
         self._clips = ClipFolder(spec.clip_folder) if spec.clip_folder else None
 
@@ -175,9 +174,8 @@ class Loader:
         path = row.media_files[medium.source]
 
         def decode() -> Frames:
-            decoders = self._right_decoders(store).get(medium.file) if medium.kind == "video" else None
-            names = decoders.split(",") if decoders else DECODERS
-            return self._decoder.decode(store, path, medium, max_pixels, names)
+            decoders = self._manifest(store).decoders_of(medium.file) if medium.kind == "video" else ()
+            return self._decoder.decode(store, path, medium, max_pixels, decoders)
 
         def fetch() -> Frames:
             if self._clips is None or medium.kind != "video" or not shared:
@@ -186,10 +184,10 @@ class Loader:
 
         return self._frames.fetch(f"{medium.kind}:{medium.source}:{medium.frames}:{max_pixels}", fetch)
 
-    def _right_decoders(self, store: Store) -> Mapping[str, str]:
-        if store.uri not in self._decoders:
-            self._decoders[store.uri] = Manifest.from_json(store.get("manifest.json")).decoders
-        return self._decoders[store.uri]
+    def _manifest(self, store: Store) -> Manifest:
+        if store.uri not in self._manifests:
+            self._manifests[store.uri] = Manifest.from_json(store.get("manifest.json"))
+        return self._manifests[store.uri]
 
 
 def excluded_row(columns: Mapping[str, Any], reason: str) -> dict[str, Any]:

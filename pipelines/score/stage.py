@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import nsmallest
-from itertools import compress
 from typing import Any, TypeAlias
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from cluster.lazy import LazyCluster
 from models.spec import ModelSpec
@@ -22,7 +18,6 @@ from pipelines.benchmarks.records import Row
 from pipelines.errors import DamagedPartError, ModelUnavailableError
 from pipelines.hashing import stable_id
 from pipelines.plan.context import SweepContext, WorkerContext
-from pipelines.plan.id_set import IdSet
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
@@ -43,7 +38,6 @@ ROUNDS = 3  # the first attempt, and two more for replies that could not be read
 SCORER_CPUS = 0.5
 AUTOSCALED_SCORERS = 8  # the most scorers in a cluster that grows by load: its size at the moment says nothing
 MAX_PARTS_HERE = 40  # scored in this process by a run on one machine, within some seconds, unless a scorer is a model
-_STATUS = pa.schema([("request_id", pa.string()), ("status", pa.string())])
 MAX_PARTS_PER_CALL = 16
 CALLS_PER_SCORER = 4  # minimum number of calls per scorer, so that all end at one time
 
@@ -144,44 +138,6 @@ def _parts_to_score(entries: Sequence[ManifestEntry], out: Store) -> dict[FileIn
         score_paths = {info.path for info in list_parts(out, scores)}
         parts |= {info: score_path(info.path) in score_paths for info in list_parts(out, predictions)}
     return parts
-
-
-def unscored_notes(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[str]:
-    """Return how many answers of each entry have no scores and what its tables show for them, a sentence each."""
-    notes = []
-    for entry in entries:
-        rows = _unscored(entry, context.out)
-        planned = context.planned_ids(entry) if rows.num_rows else IdSet()
-        states = compress(rows["before"].to_pylist(), planned.contains(rows["request_id"].to_pylist()))
-        shown = [
-            f"{count:,} count as {f'the {state} rows that they replace' if state else 'never run'}"
-            for state, count in sorted(Counter(states).items())
-        ]
-        if shown:
-            texts = ", ".join(shown)
-            notes.append(
-                f"{entry.model} on {entry.benchmark}: answers without scores: {texts}; `vlmsweep score` scores them"
-            )
-    return notes
-
-
-def _unscored(entry: ManifestEntry, out: Store) -> pa.Table:
-    """Return `request_id` of answers that have no score, and `before`: the status of their older score, or ''."""
-    predictions, scores = (
-        dict(iter_parts(out, part_folder(kind, entry.benchmark, entry.model), _STATUS.names))
-        for kind in ("predictions", "scores")
-    )
-    current = [scores[score_path(path)] for path in predictions if score_path(path) in scores]
-    answers, scored = (  # where two parts hold a request, the later one counts
-        pa.concat_tables([_STATUS.empty_table(), *parts])
-        .group_by("request_id", use_threads=False)
-        .aggregate([("status", "last")])
-        for parts in (predictions.values(), current)
-    )
-    places = pc.index_in(answers["request_id"], value_set=scored["request_id"])
-    before = pc.fill_null(scored["status_last"].take(places), "")
-    rows = pa.table({"request_id": answers["request_id"], "before": before})
-    return rows.filter(pc.not_equal(before, answers["status_last"]))
 
 
 class _ScorerActor:

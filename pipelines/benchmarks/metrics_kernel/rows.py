@@ -129,6 +129,11 @@ class ScoredRows:
         """Rows whose answer a judge was asked about, and replied."""
         return np.isin(self["verdict_state"].astype(str), ("ok", "invalid"))
 
+    @property
+    def has_unread_verdict(self) -> Bools:
+        """Rows with an answer about which the judge said nothing that could be read."""
+        return self.ok & np.asarray(self["verdict_state"] == "invalid", dtype=np.bool_)
+
     def metric(self, name: str, value: float | None, n: int | None = None, **fields: Any) -> Metric:
         """Return a metric of these rows; `n` is by default the number of answers."""
         labels = {label: getattr(self, label) for label in ("task", "setting", "subset", "category")}

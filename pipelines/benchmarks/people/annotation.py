@@ -10,7 +10,6 @@ from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import MediaRef
 
 YES_NO: Final = (("1", "Yes"), ("0", "No"))
-FRAMES: Final = 8  # of a clip that a form shows, evenly spaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,11 +67,7 @@ def _choice(_definition: TableDefinition, row: Row) -> Reading:
 
 def _yes_no(_definition: TableDefinition, row: Row) -> Reading:
     gold, answer = row.sample.data["answers"][0], read_yes_no(row.output or "")
-    values = {
-        "correct": float(answer == gold),
-        "said_yes": float(answer == "yes"),
-        "is_yes": float(gold == "yes"),
-    }
+    values = {"correct": float(answer == gold), "said_yes": float(answer == "yes"), "is_yes": float(gold == "yes")}
     return _reading(answer, "word", values)
 
 

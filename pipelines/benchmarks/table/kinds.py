@@ -36,10 +36,7 @@ class KindFacts:
 _WORDS: Final[Mapping[str, Any]] = load_facts(__package__, "kinds.yaml")
 KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {kind: KindFacts(**_WORDS["kinds"][kind]) for kind in KINDS}
 JUDGE_TEXT: Final[str] = _WORDS["judge"]
-
-
-CORPUS_METRICS: Final = ("precision", "recall", "f1", "bleu", "accuracy_macro")
-"""Metrics that are no mean over rows."""
+CORPUS_METRICS: Final = ("precision", "recall", "f1", "bleu", "accuracy_macro")  # those that are no mean over rows
 
 
 def check_headline(name: str, kind: Kind, where: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from pipelines.benchmarks.records import MediaFile
 
+ROLE: Final = "media"
 VIDEO_ENDINGS: Final = (".mp4", ".webm", ".mkv", ".avi", ".mov", ".m4v")
 _DATA_URI = re.compile(r"data:(?P<kind>image|video)/(?P<form>[\w.+-]+)[^,]{0,100};base64,(?P<content>.+)", re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
@@ -22,14 +23,13 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
     """Yield the media of a cell in order; ValueError for a value that is none."""
-    role = "media"
     for value in _values(cell):
         if isinstance(value, dict):
-            yield _of_struct(value, role, where)
+            yield _of_struct(value, where)
         elif isinstance(value, bytes | bytearray):
-            yield MediaFile(role=role, kind="image", path=where, content=bytes(value))
+            yield MediaFile(role=ROLE, kind="image", path=where, content=bytes(value))
         elif isinstance(value, str):
-            yield _of_text(value.strip(), role, where)
+            yield _of_text(value.strip(), where)
         else:
             problem = f"a picture or clip is a path, a data URI, base64 or a struct, not {type(value).__name__}"
             raise ValueError(problem)  # noqa: TRY004 - callers catch one class
@@ -52,30 +52,30 @@ def is_empty(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
-def _of_struct(value: dict[str, Any], role: str, where: str) -> MediaFile:
+def _of_struct(value: dict[str, Any], where: str) -> MediaFile:
     path, content = value.get("path"), value.get("bytes")
     if isinstance(content, str):
         content = _decoded(content)
     if isinstance(content, bytes | bytearray) and content:
         name = path if isinstance(path, str) and path else where
-        return MediaFile(role=role, kind=_kind(name), path=name, content=bytes(content))
+        return MediaFile(role=ROLE, kind=_kind(name), path=name, content=bytes(content))
     if isinstance(path, str) and path:
-        return _of_text(path, role, where)
+        return _of_text(path, where)
     raise ValueError("a struct of a picture has `bytes` or `path`, and this one has neither")
 
 
-def _of_text(text: str, role: str, where: str) -> MediaFile:
+def _of_text(text: str, where: str) -> MediaFile:
     if match := _DATA_URI.fullmatch(text):
         kind: Literal["image", "video"] = "video" if match["kind"] == "video" else "image"
         name = f"{where}.{match['form'].removeprefix('x-')}"
-        return MediaFile(role=role, kind=kind, path=name, content=_decoded(match["content"]))
+        return MediaFile(role=ROLE, kind=kind, path=name, content=_decoded(match["content"]))
     if text.startswith("data:"):
         raise ValueError("a data URI that is no picture or clip in base64")
     if _ADDRESS.match(text):
         raise ValueError(f"{text[:80]}: addresses are not fetched; download the file and give its path")
     if len(text) >= _MIN_BASE64 and _BASE64.fullmatch(text) and not posixpath.splitext(text)[1]:
-        return MediaFile(role=role, kind="image", path=where, content=_decoded(text))
-    return MediaFile(role=role, kind=_kind(text), path=_relative(text))
+        return MediaFile(role=ROLE, kind="image", path=where, content=_decoded(text))
+    return MediaFile(role=ROLE, kind=_kind(text), path=_relative(text))
 
 
 def _relative(path: str) -> str:

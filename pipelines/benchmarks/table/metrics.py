@@ -119,7 +119,7 @@ def _number(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measur
 
 
 def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    unread = _unread(rows)
+    unread = int(rows.has_unread_verdict.sum())
     text = f"{unread:,} of {int(rows.ok.sum()):,} verdicts could not be read and count as wrong" if unread else ""
     yield from _by_group(_JUDGED, rows.named(note="; ".join(filter(None, (rows.note, text)))))
     yield from (Measure(definition=definition, parts=(rows,)) for definition in _SIMILAR)
@@ -173,13 +173,9 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
 def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:
     for setting in dict.fromkeys(scores["setting"][scores["task"] == "open"]):
         rows = ScoredRows.of(scores).where(task="open", setting=setting).named(task="open", setting=str(setting))
-        is_judged = bool(rows.is_judged[rows.ok].any())
+        is_judged, unread = rows.is_judged[rows.ok].any(), int(rows.has_unread_verdict.sum())
         note = "" if is_judged else unjudged_note(rows)
-        yield rows.count("judge_invalid", _unread(rows) if is_judged else None, note=note)
-
-
-def _unread(rows: ScoredRows) -> int:
-    return int((rows.ok & (rows["verdict_state"] == "invalid")).sum())
+        yield rows.count("judge_invalid", unread if is_judged else None, note=note)
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.benchmarks.human import HumanKind
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.people.annotation import (
-    FRAMES,
-    YES_NO,
-    AnnotationForm,
-    AnnotationItem,
-    AnnotationPart,
-    Question,
-)
+from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key
@@ -26,7 +19,6 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.human import HumanBaseline
 
 _MAX_CHOICES: Final = 12  # labels that a form shows to be clicked; more are typed
-_OF_CLIPS: Final = f"{FRAMES} frames, evenly spaced, row by row; what is between them and the sound are not shown."
 
 _LABELS: Final = HumanKind(
     name="labels",
@@ -111,16 +103,11 @@ def _answer_item(definition: TableDefinition, row: Row) -> AnnotationItem:
 
 
 def _item(definition: TableDefinition, sample: Sample) -> AnnotationItem:
-    has_clip = any(ref.kind == "video" for ref in sample.media)
     hint, question = sample.data.get("hint", ""), sample.data.get("question", "") or definition.prompt
     return AnnotationItem(
         item_id=sample.sample_id,
         strata={"task": definition.kind, "setting": DEFAULT, "category": sample.category, "subset": sample.subset},
-        texts=(
-            *((("Clip", _OF_CLIPS),) if has_clip else ()),
-            *((("Hint", hint),) if hint else ()),
-            ("Question", question),
-        ),
+        texts=(*((("Hint", hint),) if hint else ()), ("Question", question)),
         picture=sample.media[0] if sample.media else None,
         further=sample.media[1:],
         parts=(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.layout import BOTH, Rows, TableDef
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results, with_interval
 from pipelines.benchmarks.table.kinds import CIRCULAR, DEFAULT, KIND_FACTS
-from pipelines.benchmarks.table.metrics import MACRO, reduce_scores
+from pipelines.benchmarks.table.metrics import reduce_scores
 from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
@@ -19,23 +20,7 @@ if TYPE_CHECKING:
 
 _NOTE: Final = "Percent. In brackets the 95% interval; n is the number of answers."
 _MAX_GROUPS: Final = 40  # columns of a table; what has more is in metrics.json and in the tables' CSV alone
-_NAMES: Final[Mapping[str, str]] = {
-    "accuracy": "Accuracy",
-    MACRO: "Mean over categories",
-    "circular_accuracy": "All rotations right",
-    "unreadable": "Unreadable",
-    "precision": "Precision",
-    "recall": "Recall",
-    "f1": "F1 of yes",
-    "yes_share": "Share of yes",
-    "anls": "ANLS",
-    "vqa_accuracy": "VQA accuracy",
-    "exact": "Exact",
-    "judged_accuracy": "Judged right",
-    "rouge": "ROUGE-L",
-    "bleu": "BLEU",
-    "meteor": "METEOR",
-}
+_NAMES: Final[Mapping[str, str]] = load_facts(__package__, "kinds.yaml")["names"]
 _NEUTRAL: Final = ("yes_share", "unreadable")
 
 

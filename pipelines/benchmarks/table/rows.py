@@ -230,8 +230,7 @@ def _texts(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, An
 def _number(answers: Sequence[Any], _definition: TableDefinition) -> dict[str, Any]:
     if len(answers) != 1:
         raise ValueError(f"{len(answers)} answers; one number is expected")
-    number = parse_number(answers[0])
-    return {"answers": [as_text(answers[0], "answer")], "gold": number}
+    return {"answers": [as_text(answers[0], "answer")], "gold": parse_number(answers[0])}
 
 
 def _shown(answers: Sequence[Any]) -> str:

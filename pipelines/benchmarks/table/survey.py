@@ -93,17 +93,13 @@ class TableSource:
         yield from map(Notice, self.notices)
         count = 0
         for path in self.files.paths:
+            split, optional = self.split, self.media_optional
             reader = RowReader(
-                definition=self.definition,
-                file=path,
-                before=count,
-                split=self.split,
-                media_optional=self.media_optional,
+                definition=self.definition, file=path, before=count, split=split, media_optional=optional
             )
             for where, row in TableFile(source, path).rows():
                 count += 1
-                item = reader.read(where, row)
-                if item is not None:
+                if (item := reader.read(where, row)) is not None:
                     yield item
 
 
@@ -158,11 +154,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if in_rows and in_rows not in (names := _splits(source, files, roles["split"][0])):
         raise SourceError(f"--split {split}: {where} has the splits {described(sorted(names))}")
     return TableSource(
-        definition=definition,
-        files=files,
-        split=in_rows,
-        media_optional=given.media_optional,
-        notices=tuple(notices),
+        definition=definition, files=files, split=in_rows, media_optional=given.media_optional, notices=tuple(notices)
     )
 
 

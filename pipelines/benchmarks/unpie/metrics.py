@@ -231,9 +231,9 @@ def _by_frequency(rows: ScoredRows, samples: Mapping[str, Sample]) -> Mapping[st
 
 
 def _reconstruction_counts(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    judged, invalid = _is_judged(rows), rows.ok & (rows["verdict_state"] == "invalid")
-    for name, value in (("judge_invalid", invalid.sum()), ("judged_by_rule", rows.flagged("judged_by_rule").sum())):
-        yield rows.count(name, int(value) if judged else None, note="" if judged else NO_JUDGE)
+    judged, by_rule = _is_judged(rows), rows.flagged("judged_by_rule")
+    for name, chosen in (("judge_invalid", rows.has_unread_verdict), ("judged_by_rule", by_rule)):
+        yield rows.count(name, int(chosen.sum()) if judged else None, note="" if judged else NO_JUDGE)
     yield from agreement(rows, "accepted")
 
 

@@ -14,11 +14,12 @@ from PIL import Image
 from jobs.cli.main import run
 from jobs.view.media import MediaReader
 from models.messages import Media
-from pipelines.benchmarks.people.annotation import FRAMES
 from pipelines.ingest.dataset import Dataset
 from pipelines.media.decoder import Decoder
 from pipelines.storage.store import Store
 from tests.support.clip_corpus import CLIPS, write
+
+FRAMES = 8
 
 
 @pytest.fixture
