@@ -61,8 +61,7 @@ def ingest_benchmark(
     table benchmark, stored with the data; `progress` receives the number of rows read so far. Raises SourceError if the
     source has no data of this benchmark, or no usable row.
     """
-    unknown = sorted(set(column_map or {}) - set(benchmark.column_map_names))
-    if unknown:
+    if unknown := sorted(set(column_map or {}) - set(benchmark.column_map_names)):
         names = ", ".join(benchmark.column_map_names) or f"none, {benchmark.name} has fixed columns"
         raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
     store = data.sub(benchmark.name)

@@ -49,9 +49,7 @@ def find_columns(
             f"{where}: columns {', '.join(lettered)} and column {roles['options'][0]} may both be the options; "
             f"name the right ones in a columns file (`options: {roles['options'][0]}`, --columns FILE.yaml)"
         )
-    if lettered:
-        roles["options"] = lettered
-    return roles
+    return {**roles, "options": lettered} if lettered else roles
 
 
 def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, Sequence[str]], where: str) -> str:
