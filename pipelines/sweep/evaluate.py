@@ -19,11 +19,11 @@ from pipelines.predict.beside import JudgesBeside, RunJobs
 from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.report.stage import Remarks, publish, reduce_all
-from pipelines.report.unscored import unscored_notes
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
+from pipelines.sweep.unscored import unscored_notes
 
 _COUNTS = ("requests", "ok", "error", "excluded", "missing")
 
