@@ -43,7 +43,7 @@ class BadRequestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A chat request prepared for an engine."""
+    """A chat request prepared for an engine. Its call's id, of which engines draw, is '' without a seed."""
 
     call: Call
     media: dict[Media, Frames]
@@ -83,8 +83,8 @@ class _Chat(_Loose):
     seed: int | None = None
 
 
-def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: Decode) -> ChatRequest:
-    """Parse a request body into a call.
+def read_chat(body: bytes, *, name: str, spec: ModelSpec, decode: Decode) -> ChatRequest:
+    """Parse a request body into a call. Equal requests with equal seeds are equal calls.
 
     Options that would change the answer (`_NEUTRAL`) are refused. Images must be data URIs of at most `MAX_PIXELS`
     pixels: an address would make this machine fetch what a client names. Without `generation` in the spec: greedy, 256
@@ -108,7 +108,8 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, call_id: str, decode: 
             raise BadRequestError(f"{option}: not supported here, leave it out", param=option)
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
-    return ChatRequest(call=Call(call_id=call_id, turns=turns, generation=_generation(chat, spec)), media=media)
+    content = "" if chat.seed is None else hashlib.sha256(repr(turns).encode()).hexdigest()
+    return ChatRequest(call=Call(call_id=content, turns=turns, generation=_generation(chat, spec)), media=media)
 
 
 def _generation(chat: _Chat, spec: ModelSpec) -> Generation:

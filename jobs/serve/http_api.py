@@ -86,7 +86,7 @@ class OpenAIApi:
             content = await _body(request)
             # Decoding an image would block other requests.
             chat = await asyncio.to_thread(
-                read_chat, content, name=self._name, spec=self._spec, call_id=call_id, decode=self._decoders.decode
+                read_chat, content, name=self._name, spec=self._spec, decode=self._decoders.decode
             )
         except BadRequestError as error:
             kind = "invalid_request_error"

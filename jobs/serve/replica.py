@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from jobs.serve.chat_api import ChatRequest
-from models.messages import Answer, CallReply, Failure
+from models.messages import Answer, Call, Failure, Frames, Media
 from models.spec import ModelSpec
 
 log = logging.getLogger(__name__)
@@ -52,16 +52,25 @@ class ModelReplica:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, requests)
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
+        calls = [self._identified(request.call) for request in requests]
+        media = {key: frames for request in requests for key, frames in request.media.items()}
+        outcomes = self._outcomes({call.call_id: call for call in calls}, media)
+        return [outcomes[call.call_id] for call in calls]
+
+    def _identified(self, call: Call) -> Call:
+        """Return the call with an id: its content's and generation's where it has a seed, else a number."""
+        content = f"{call.call_id}/{call.generation}" if call.call_id else str(next(self._numbers))
+        return replace(call, call_id=f"{content}/0")
+
+    def _outcomes(self, calls: Mapping[str, Call], media: Mapping[Media, Frames]) -> dict[str, Answer | Failure]:
         from models.engines import build_engine
         from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError
 
-        calls = [replace(request.call, call_id=f"{next(self._numbers)}/0") for request in requests]
-        media = {key: frames for request in requests for key, frames in request.media.items()}
-        replies: dict[str, CallReply] = {}
+        outcomes: dict[str, Answer | Failure] = {}
         failure = Failure(type="engine_contract", message="the engine left this call unanswered")
         try:
-            for reply in self._engine.generate(calls, media):
-                replies[reply.call_id] = reply
+            for reply in self._engine.generate(list(calls.values()), media):
+                outcomes[reply.call_id] = reply.outcome
         except EngineUnreachableError as error:
             failure = Failure(type="model_unavailable", message=str(error))
         except DeviceFailedError as error:
@@ -74,6 +83,10 @@ class ModelReplica:
             except EngineUnreachableError as unreachable:
                 self._fatal = str(unreachable)
         except Exception as error:
+            if len(calls) > 1:  # one of them may be to blame, and is to fail alone
+                for call_id in calls.keys() - outcomes.keys():
+                    outcomes |= self._outcomes({call_id: calls[call_id]}, media)
+                return outcomes
             log.exception("a request failed")  # it alone: the server continues
             failure = Failure(type=type(error).__name__, message=str(error))
-        return [replies[call.call_id].outcome if call.call_id in replies else failure for call in calls]
+        return {call_id: outcomes.get(call_id, failure) for call_id in calls}

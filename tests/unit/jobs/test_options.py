@@ -91,6 +91,7 @@ def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str
         ("export foo out to", "No such command 'foo'. Commands: inspect, lm-eval, hub"),
         ("annotate out --benchmark maia --n x --to f", "Invalid value for '--n': it must be a whole number\n"),
         ("power out --difference big", "Invalid value for '--difference': it must be a number\n"),
+        ("run --repeats 1000000000000", "Invalid value for '--repeats': it must be less than or equal to 1000\n"),
         ("view out --port 99999", "Invalid value for '--port': it must be less than or equal to 65535\n"),
     ],
 )

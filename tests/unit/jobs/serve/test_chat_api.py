@@ -34,7 +34,7 @@ def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
 
 def read(spec: ModelSpec = SPEC, **fields: Any):
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], **fields}
-    return read_chat(json.dumps(body).encode(), name="m", spec=spec, call_id="1", decode=DECODER.decode_picture)
+    return read_chat(json.dumps(body).encode(), name="m", spec=spec, decode=DECODER.decode_picture)
 
 
 def picture(address: str) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ def test_options_that_change_nothing_are_accepted() -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
     with pytest.raises(BadRequestError):
-        read_chat(body, name="m", spec=SPEC, call_id="1", decode=DECODER.decode_picture)
+        read_chat(body, name="m", spec=SPEC, decode=DECODER.decode_picture)
 
 
 def test_replies() -> None:
@@ -191,4 +191,42 @@ def test_model_with_dead_ranks_is_reloaded(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(first, Failure)
     assert "rank 1 of 2 died (signal 9); send the request again" in first.message
     assert asyncio.run(model.answer([read()])) == [Answer(text="A")]
+    assert model.fatal() == ""
+
+
+def test_equal_requests_draw_equally_where_they_have_a_seed() -> None:
+    class Drawing:
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            assert len({call.call_id for call in calls}) == len(calls), "replies are told apart by their ids"
+            yield from (CallReply(call_id=call.call_id, outcome=Answer(text=call.call_id)) for call in calls)
+
+    model = ModelReplica("m", ModelSpec(engine="random"))
+    model._engine = Drawing()
+    question = [{"role": "user", "content": "B"}]
+    first, same, longer, elsewhere = asyncio.run(
+        model.answer(
+            [read(seed=1), read(seed=1, user="x"), read(seed=1, max_tokens=9), read(seed=1, messages=question)]
+        )
+    )
+    (later,) = asyncio.run(model.answer([read(seed=1)]))
+    assert first == same == later
+    assert len({answer.text for answer in (first, longer, elsewhere)}) == 3
+    without = [answer for _ in range(2) for answer in asyncio.run(model.answer([read(), read()]))]
+    assert len({answer.text for answer in without}) == 4
+
+
+def test_request_that_an_engine_cannot_take_fails_alone() -> None:
+    class Choosy:
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            for call in calls:
+                if call.generation.max_new_tokens == 9:
+                    raise ValueError("nine")
+                yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
+
+    model = ModelReplica("m", ModelSpec(engine="random"))
+    model._engine = Choosy()
+    outcomes = asyncio.run(model.answer([read(), read(max_tokens=9), read(max_tokens=8)]))
+    assert outcomes == [Answer(text="A"), Failure(type="ValueError", message="nine"), Answer(text="A")]
     assert model.fatal() == ""
