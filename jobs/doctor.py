@@ -57,16 +57,13 @@ def run_checks(
     data and results.
     """
     results = [_software(), *map(_location, locations), *_decoders()]
-    nodes: list[Node] | None = [_this_node()]
+    nodes = [_this_node()]
     if address:
-        nodes = None
         try:
             with connect(address):
                 nodes = node_inventory()
         except ClusterError as error:
-            results.append(CheckResult("cluster", "bad", str(error)))
-    if nodes is None:
-        return results
+            return [*results, CheckResult("cluster", "bad", str(error))]
     results += [_node(node) for node in nodes]
     checks = [_model(name, spec, nodes, named=named) for name, spec in models.items()]
     return [*results, *(checks if address else _with_hub(checks, models, "bad" if named else "note"))]
@@ -172,8 +169,8 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
     gpus_by_node = [node.gpu_bytes for node in nodes if node.gpu_bytes and all(node.gpu_bytes)]
     if not gpus_by_node and spec.device != "cpu" and any(node.gpu_bytes for node in nodes):
         return CheckResult(name, "note", "whether it fits is unknown: nvidia-smi does not tell the memory of the GPUs")
+    weights = size.parameters * bytes_per_weight(spec, size)
     if not gpus_by_node or spec.device == "cpu":
-        weights = size.parameters * bytes_per_weight(spec, size)
         why, memory = "device: cpu" if spec.device == "cpu" else "no GPU", max(node.memory for node in nodes)
         return _offloaded(_on_cpu(name, why, weights, memory, unable), spec, weights, nodes)
 
@@ -182,9 +179,7 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
         placements = [plan_placement(spec, size, gpus, tensor_parallel=degree) for gpus in gpus_by_node]
         return max(placements, key=lambda placement: (placement.fits, placement.batch_size, placement.gpu_bytes))
 
-    return _offloaded(
-        _on_gpus(name, spec, best_of, unable), spec, size.parameters * bytes_per_weight(spec, size), nodes
-    )
+    return _offloaded(_on_gpus(name, spec, best_of, unable), spec, weights, nodes)
 
 
 def _offloaded(result: CheckResult, spec: ModelSpec, weights: float, nodes: Sequence[Node]) -> CheckResult:

@@ -159,9 +159,8 @@ def _result(definition: BenchmarkDefinition, number: Measured) -> dict[str, Any]
 def _source(definition: BenchmarkDefinition) -> dict[str, Any]:
     """Return where the questions come from: of a table of own questions, only its title."""
     repository = hub_id(definition)
-    if repository:
-        return {"dataset_name": definition.title, "source_type": "hf_dataset", "hf_repo": repository}
-    return {"dataset_name": definition.title, "source_type": "other"}
+    kind = {"source_type": "hf_dataset", "hf_repo": repository} if repository else {"source_type": "other"}
+    return {"dataset_name": definition.title, **kind}
 
 
 def _sample(record: _Record, row: ExportRow, name: str) -> dict[str, Any]:

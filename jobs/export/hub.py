@@ -6,7 +6,7 @@ left out unless they are asked for, because most benchmarks' licences do not let
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from jobs.export.files import HUB_ID, copy_media
+from jobs.export.files import copy_media, hub_model
 from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
@@ -160,8 +160,5 @@ def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
     for entry in entries:
         by_model.setdefault(entry.model, []).append(entry)
     for model, of_model in by_model.items():
-        fingerprint: Mapping[str, Any] = of_model[0].target.fingerprint
-        weights = str(fingerprint.get("model") or "")
-        names = ", ".join(entry.benchmark for entry in of_model)
-        shown = weights if HUB_ID.fullmatch(weights) else ""
-        yield model, shown, str(fingerprint.get("revision") or ""), names
+        revision = str(of_model[0].target.fingerprint.get("revision") or "")
+        yield model, hub_model(of_model[0]), revision, ", ".join(entry.benchmark for entry in of_model)

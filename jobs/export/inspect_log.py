@@ -165,7 +165,7 @@ def _metadata(row: ExportRow) -> dict[str, Any]:
     prediction, scores = row.prediction, row.scores or {}
     names = ("status", "request_id", "prompt_version", "prompt_sha256", "captioner", "finish_reason", "frames_used")
     values: dict[str, Any] = {
-        **row.named("sample_id", "setting", "variant", "category", "subset"),
+        **row.named("sample_id", "task", "setting", "variant", "category", "subset"),
         **{name: prediction.get(name) for name in names},
         "rule": scores.get("rule"),
         "flags": scores.get("flags"),

@@ -85,9 +85,9 @@ def _sample(row: ExportRow, number: int, media: list[str]) -> dict[str, Any]:
         "filtered_resps": [scores.get("answer")],
         "filter": "none",
         "metrics": sorted(row.values),
-        "doc_hash": _sha256(_json(document)),
+        "doc_hash": _sha256(dump_json(document)),
         "prompt_hash": _sha256("".join((*prompts, *row.scored_texts))),
-        "target_hash": _sha256(_json(target)),
+        "target_hash": _sha256(dump_json(target)),
         "status": prediction["status"],
         "error": prediction["error"] or None,
         "request_id": prediction["request_id"],
@@ -157,10 +157,6 @@ def _shots(name: str) -> int:
     """Return the number of solved examples that a setting such as `2-shot-cot` names."""
     number, _, rest = name.rpartition("_")[2].partition("-")
     return int(number) if rest.startswith("shot") and number.isdecimal() else 0
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _sha256(text: str) -> str:

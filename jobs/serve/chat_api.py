@@ -108,8 +108,9 @@ def read_chat(body: bytes, *, name: str, spec: ModelSpec, decode: Decode) -> Cha
             raise BadRequestError(f"{option}: not supported here, leave it out", param=option)
     media: dict[Media, Frames] = {}
     turns = tuple(_turn(message, spec, media, decode) for message in chat.messages)
-    content = "" if chat.seed is None else hashlib.sha256(repr(turns).encode()).hexdigest()
-    return ChatRequest(call=Call(call_id=content, turns=turns, generation=_generation(chat, spec)), media=media)
+    generation = _generation(chat, spec)
+    content = "" if chat.seed is None else hashlib.sha256(repr((turns, generation)).encode()).hexdigest()
+    return ChatRequest(call=Call(call_id=content, turns=turns, generation=generation), media=media)
 
 
 def _generation(chat: _Chat, spec: ModelSpec) -> Generation:

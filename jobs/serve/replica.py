@@ -52,15 +52,12 @@ class ModelReplica:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, requests)
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
-        calls = [self._identified(request.call) for request in requests]
+        calls = [
+            replace(request.call, call_id=f"{request.call.call_id or next(self._numbers)}/0") for request in requests
+        ]
         media = {key: frames for request in requests for key, frames in request.media.items()}
         outcomes = self._outcomes({call.call_id: call for call in calls}, media)
         return [outcomes[call.call_id] for call in calls]
-
-    def _identified(self, call: Call) -> Call:
-        """Return the call with an id: its content's and generation's where it has a seed, else a number."""
-        content = f"{call.call_id}/{call.generation}" if call.call_id else str(next(self._numbers))
-        return replace(call, call_id=f"{content}/0")
 
     def _outcomes(self, calls: Mapping[str, Call], media: Mapping[Media, Frames]) -> dict[str, Answer | Failure]:
         from models.engines import build_engine

@@ -70,6 +70,7 @@ def _answer(row: Mapping[str, Any], place: LoggedAnswer, tool: str) -> LoggedAns
         options=options_of(data),
         target=text(row.get("target")),
         cell=cell_of(doc),
+        excluded=text(row.get("error")) if row.get("status") == "excluded" else "",
         their_correct=value,
         their_answer=None if chosen else read,
         their_rule=f"{tool}: {rule}" if value is not None else "",

@@ -137,6 +137,8 @@ def _row(answer: LoggedAnswer, match: _Match) -> dict[str, Any]:
         "sample_id": row.sample_id,
         "variant": row.variant,
         "output": answer.output,
+        "status": "excluded" if answer.excluded else None,
+        "error": answer.excluded,
         "file": answer.file,
         "prompt": answer.prompt,
         "their_correct": answer.their_correct,

@@ -117,11 +117,14 @@ def _answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: _number(row.get(name)) for name in GIVEN}
     their_correct, *texts = (row.get(name) for name in OTHER_VERDICT)
     read = (without_surrogates(text) if isinstance(text, str) else None for text in texts)
+    outcome = ("ok", "", "")
+    if output is None and row.get("status") == "excluded":  # in our own form: it was never sent
+        outcome = ("excluded", "excluded", without_surrogates(str(row.get("error") or "")))
+    elif output is None:
+        outcome = ("error", "no_output", "the file holds no output for this request")
     return {
         "output": None if output is None else without_surrogates(output),
-        "status": "error" if output is None else "ok",
-        "error_type": "no_output" if output is None else "",
-        "error": "the file holds no output for this request" if output is None else "",
+        **dict(zip(("status", "error_type", "error"), outcome, strict=True)),
         "given": {name: value for name, value in given.items() if value is not None},
         **dict(zip(OTHER_VERDICT, (verdict(their_correct), *read), strict=True)),
     }

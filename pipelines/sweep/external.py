@@ -54,9 +54,7 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener, too
 
 
 def _import_rows(context: SweepContext, path: Path, answers: AnswerSpool) -> list[ManifestEntry]:
-    out = context.out
-    selection = context.spec.selection
-    entries = []
+    out, selection, entries = context.out, context.spec.selection, list[ManifestEntry]()
     for name, model in answers.groups():
         selected = None if selection == ALL_SAMPLES else _selected_ids(context, name)
         entry = import_rows(context, name, model, answers, selected=selected)
@@ -86,8 +84,7 @@ def _evaluate(sweep: Sweep, entries: Sequence[ManifestEntry]) -> SweepResult:
     spec, out = context.spec, context.out
     datasets = {e.benchmark: RecordedDataset(fingerprint=e.prompts.dataset_fingerprint) for e in entries}
     models: dict[str, dict[str, Any]] = {entry.model: {"engine": "external"} for entry in entries}
-    for judge, judge_spec in spec.judges:
-        models[judge] = model_fields(judge_spec)
+    models |= {name: model_fields(judge) for name, judge in spec.judges}
     addition = RunManifest(
         sweep=replace(spec.record(), benchmarks=tuple(sorted(datasets))),
         models=models,

@@ -15,6 +15,7 @@ from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
 _COLUMNS: Final = ["request_id", "sample_id", "task", "setting", "status", "error_type", "error"]
+_EXAMPLE: Final = ("benchmark", "task", "setting", "sample_id")
 _MESSAGE_LENGTH: Final = 200
 _AGAIN: Final = "run the same command again: failed rows alone are sent again"
 _REMEDIES: Final[Mapping[str, str]] = load_yaml("pipelines.sweep", "words.yaml")["remedies"]
@@ -53,9 +54,7 @@ def failure_reasons(out: Store, counts: Sequence[CellCount], judges: Sequence[st
                 model=model,
                 error_type=kind,
                 rows=len(rows),
-                example=" ".join(
-                    rows[0][name] for name in ("benchmark", "task", "setting", "sample_id") if rows[0][name]
-                ),
+                example=" ".join(filter(None, (rows[0][name] for name in _EXAMPLE))),
                 message=str(rows[0]["error"] or ""),
                 remedy=_REMEDIES.get(kind, _AGAIN),
             )

@@ -35,13 +35,8 @@ def add_human_entries(context: SweepContext, run: RunManifest) -> tuple[RunManif
     of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, run.entries)]
     if not changed and not of_data:
         return run, []
-    of_files = [entry for name in sorted(changed) for entry in _import_people(context, name)]
-    new = [*of_data, *of_files]
-    remaining = [
-        entry
-        for entry in run.entries
-        if entry.benchmark not in changed or (entry.benchmark, entry.model) not in earlier_people
-    ]
+    new = [*of_data, *(entry for name in sorted(changed) for entry in _import_people(context, name))]
+    remaining = [e for e in run.entries if e.benchmark not in changed or (e.benchmark, e.model) not in earlier_people]
     addition = RunManifest(
         sweep=run.sweep,
         models={entry.model: {"engine": "external"} for entry in new},
@@ -77,10 +72,8 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
 
 
 def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
-    entries = []
-    for person, rows in sorted(human_rows(name, load_human_files(context.out, name)).items()):
-        entries += _import_person(context, name, person, rows)
-    return entries
+    people = sorted(human_rows(name, load_human_files(context.out, name)).items())
+    return [entry for person, rows in people for entry in _import_person(context, name, person, rows)]
 
 
 def _import_person(

@@ -23,6 +23,7 @@ from pipelines.plan.selection import check_names
 from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
+_OPTIONAL = ("variant", "status", "error")
 _BATCH_ROWS: Final = 1024
 
 
@@ -124,7 +125,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
             names = file.schema_arrow.names
             if missing := [name for name in REQUIRED if name not in names]:
                 raise UsageError(f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(names)}")
-            columns = [name for name in (*REQUIRED, "variant", *GIVEN, *OTHER_VERDICT) if name in names]
+            columns = [name for name in (*REQUIRED, *_OPTIONAL, *GIVEN, *OTHER_VERDICT) if name in names]
             batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
             yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:

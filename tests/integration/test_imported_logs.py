@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.integration.conftest import Cli
 from tests.support.log_fuzzing import GOLDEN
@@ -65,3 +67,26 @@ def test_row_number_of_another_question_hides_no_reason(inline_cli: Cli, tmp_pat
     inline_cli("score", "--predictions", str(log), "--data", data, "--out", str(tmp_path / "out"))
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert [row["reason"] for row in rejected] == ["its options are others than ours"]
+
+
+@pytest.mark.parametrize("form", ["lm-eval", "inspect", "parquet"])
+def test_a_run_that_stopped_comes_back_from_its_export(
+    form: str, inline_cli: Cli, vague_data: str, tmp_path: Path
+) -> None:
+    """What was not asked stays excluded, and both tasks find their requests, whose texts are equal in two settings."""
+    out, export, again = (tmp_path / name for name in ("out", "export", "again"))
+    settings = ("--settings", "sm,vlm", "--data", vague_data)
+    inline_cli("run", "--models", "random", "--benchmarks", "vague", *settings, "--until", "ci<=0.3", "--out", str(out))
+    parts = [pq.read_table(path) for path in (out / "predictions").rglob("*.parquet")]
+    assert {"ok", "excluded"} == {*pa.concat_tables(parts)["status"].to_pylist()}
+    if form == "parquet":
+        export = export.with_suffix(".parquet")
+        pq.write_table(pa.concat_tables(parts), export)
+    else:
+        inline_cli("export", form, str(out), str(export))
+    inline_cli("score", "--predictions", str(export), *settings, "--out", str(again))
+    assert not (again / "rejected.jsonl").read_text()
+    metrics = [json.loads((folder / "report" / "metrics.json").read_text()) for folder in (out, again)]
+    for row in [*metrics[0], *metrics[1]]:
+        del row["ci_low"], row["ci_high"]  # those of a run that stopped hold whenever it stops
+    assert [row for row in metrics[1] if row["metric"] != "verdicts_differ"] == metrics[0]
