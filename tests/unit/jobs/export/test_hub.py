@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,6 +10,8 @@ import pytest
 import yaml
 
 from jobs.cli.main import run
+from pipelines.plan.run_manifest import load_run, save_run
+from pipelines.storage.store import Store
 from tests.support.viewer_output import write_output
 from tests.unit.jobs.export.conftest import SECRET
 
@@ -42,6 +45,19 @@ def test_names_are_text_on_the_card(maia_data: str, tmp_path: Path, folder: Path
     assert {path.parent for path in folder.rglob("*.parquet")} == {folder / "data" / "maia"}
     assert run(["export", "lm-eval", uri, str(tmp_path / "a/b/c"), "--models", ".."]) == 0
     assert len([*(tmp_path / "a/b/c").glob("%2E%2E/results_*.json")]) == 1
+
+
+@pytest.mark.parametrize(("adapter", "shown"), [({}, "owner/base"), ({"adapter": "/home/me/lora"}, "")])
+def test_card_names_no_base_for_the_weights_of_an_adapter(
+    adapter: dict[str, str], shown: str, maia_data: str, tmp_path: Path, folder: Path
+) -> None:
+    out = Store(write_output(str(tmp_path / "results"), maia_data, ["m"]))
+    earlier = load_run(out)
+    entry = earlier.entries[0]
+    tuned = replace(entry, target=replace(entry.target, fingerprint={"model": "owner/base", **adapter}))
+    save_run(out, earlier, replace(earlier, entries=(tuned,)))
+    assert run(["export", "hub", out.uri, str(folder)]) == 0
+    assert f"| m | {shown} |" in (folder / "README.md").read_text()
 
 
 def test_rows_hold_messages_answers_and_null_scores(exported: Path) -> None:
