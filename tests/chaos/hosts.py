@@ -29,6 +29,8 @@ CUT_S = 60.0
 JOURNAL = "journal"
 ENDED = "started again"
 """What a supervised host's log says when its Ray has ended."""
+OUTLIVED_S = 3.0
+"""So long a host's processes may begin calls after its raylet has ended; those of the next need longer to start."""
 WORKERS = ("worker1", "worker2")
 CALL_S = 0.3
 """Of the scripted model: 648 calls on two or three replicas take some minutes."""
@@ -195,6 +197,7 @@ def _break(site: _Site, draw: Random, submitted: subprocess.Popen[bytes]) -> int
     while site.log(cut).read_text().count(ENDED) == ends and submitted.poll() is None:
         assert time.monotonic() < begun + 300, f"Ray neither ended the node nor the sweep\n{site.log_tails()}"
         time.sleep(0.5)
+    time.sleep(OUTLIVED_S)
     return in_flight + _uncommitted(site, cut, before_cut)
 
 
