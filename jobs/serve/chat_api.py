@@ -43,7 +43,7 @@ class BadRequestError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A chat request prepared for an engine. Its call's id, of which engines draw, is '' without a seed."""
+    """A chat request prepared for an engine. Its call id, which seeds the sampling, is '' without a seed."""
 
     call: Call
     media: dict[Media, Frames]

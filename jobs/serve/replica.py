@@ -47,8 +47,6 @@ class ModelReplica:
 
     async def answer(self, requests: list[ChatRequest]) -> list[Answer | Failure]:
         """Answer a batch, in order."""
-        if reason := self._fatal or self._broken:
-            return [Failure(type="model_unavailable", message=reason)] * len(requests)
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, requests)
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[Answer | Failure]:
@@ -63,6 +61,8 @@ class ModelReplica:
         from models.engines import build_engine
         from models.errors import DeviceFailedError, EngineDiedError, EngineUnreachableError
 
+        if reason := self._fatal or self._broken:
+            return dict.fromkeys(calls, Failure(type="model_unavailable", message=reason))
         outcomes: dict[str, Answer | Failure] = {}
         failure = Failure(type="engine_contract", message="the engine left this call unanswered")
         try:
@@ -81,8 +81,9 @@ class ModelReplica:
                 self._fatal = str(unreachable)
         except Exception as error:
             if len(calls) > 1:  # one of them may be to blame, and is to fail alone
-                for call_id in calls.keys() - outcomes.keys():
-                    outcomes |= self._outcomes({call_id: calls[call_id]}, media)
+                unanswered = [call for call in calls.values() if call.call_id not in outcomes]
+                for call in unanswered:
+                    outcomes |= self._outcomes({call.call_id: call}, media)
                 return outcomes
             log.exception("a request failed")  # it alone: the server continues
             failure = Failure(type=type(error).__name__, message=str(error))

@@ -98,7 +98,7 @@ def _answer(sample: Mapping[str, Any], file: str, place: str, model: str) -> Log
         options=tuple(map(text, choices)) if isinstance(choices, list) else (),
         target=text(sample.get("target")),
         cell=cell_of(metadata),
-        excluded=text(metadata.get("excluded")),
+        excluded=text(metadata.get("excluded")) if metadata.get("status") == "excluded" else "",
         their_correct=value,
         their_answer=text(score.get("answer")) or None,
         their_rule=f"inspect: {scorer}" if value is not None else "",

@@ -18,6 +18,7 @@ from PIL import Image
 from jobs.serve.auth import is_authorized, key_hash
 from jobs.serve.chat_api import MAX_PIXELS, BadRequestError, completion, error_response, read_chat
 from jobs.serve.replica import ModelReplica
+from models.errors import DeviceFailedError
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
@@ -198,7 +199,7 @@ def test_equal_requests_draw_equally_where_they_have_a_seed() -> None:
     class Drawing:
         def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
             del media
-            assert len({call.call_id for call in calls}) == len(calls), "replies are told apart by their ids"
+            assert len({call.call_id for call in calls}) == len(calls), "replies are matched by call_id"
             yield from (CallReply(call_id=call.call_id, outcome=Answer(text=call.call_id)) for call in calls)
 
     model = ModelReplica("m", ModelSpec(engine="random"))
@@ -230,3 +231,22 @@ def test_request_that_an_engine_cannot_take_fails_alone() -> None:
     outcomes = asyncio.run(model.answer([read(), read(max_tokens=9), read(max_tokens=8)]))
     assert outcomes == [Answer(text="A"), Failure(type="ValueError", message="nine"), Answer(text="A")]
     assert model.fatal() == ""
+
+
+def test_broken_replica_sends_nothing_more_of_a_batch_to_its_engine() -> None:
+    class Failing:
+        asked = 0
+
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            self.asked += 1
+            if len(calls) > 1:
+                raise ValueError("a batch")
+            raise DeviceFailedError("CUDA error")
+            yield
+
+    model = ModelReplica("m", ModelSpec(engine="random"))
+    model._engine = Failing()
+    outcomes = asyncio.run(model.answer([read(), read(), read()]))
+    assert {outcome.type for outcome in outcomes} == {"model_unavailable"}
+    assert model._engine.asked == 2, "the batch, then its first call alone"
