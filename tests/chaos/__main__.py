@@ -29,7 +29,7 @@ from tests.support.seaweed import Seaweed, seaweed
 from tests.support.seaweed import unavailable_reason as seaweed_missing
 
 HOSTS = "one host, after another's network"
-MAX_HOSTS = 3
+MAX_HOSTS = 5
 """Seeds of the disturbances that take minutes each."""
 ENDPOINT = "endpoint that fails, and driver"
 JUDGED = "driver, while a judge is asked beside models"
