@@ -235,11 +235,11 @@ def test_request_that_an_engine_cannot_take_fails_alone() -> None:
 
 def test_broken_replica_sends_nothing_more_of_a_batch_to_its_engine() -> None:
     class Failing:
-        asked = 0
+        calls = 0
 
         def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
             del media
-            self.asked += 1
+            self.calls += 1
             if len(calls) > 1:
                 raise ValueError("a batch")
             raise DeviceFailedError("CUDA error")
@@ -249,4 +249,4 @@ def test_broken_replica_sends_nothing_more_of_a_batch_to_its_engine() -> None:
     model._engine = Failing()
     outcomes = asyncio.run(model.answer([read(), read(), read()]))
     assert {outcome.type for outcome in outcomes} == {"model_unavailable"}
-    assert model._engine.asked == 2, "the batch, then its first call alone"
+    assert model._engine.calls == 2, "the batch, then its first call alone"
