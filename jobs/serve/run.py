@@ -7,7 +7,8 @@ import logging
 import secrets
 import socket
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from cluster.connection import connect
 from jobs.flags import ServeFlags
@@ -25,15 +26,16 @@ def serve_until_stopped(name: str, spec: ModelSpec, flags: ServeFlags) -> int:
     """Serve until Ctrl-C or SIGTERM; return 0, the normal end."""
     if flags.no_key and flags.key_env:
         raise UsageError("--no-key and --key-env: give one of them")
-    port = free_port(flags.host, flags.port)
     if not is_loopback(flags.host):
         log.warning("listening at %s: every host that reaches this machine reaches the model", flags.host)
         if flags.no_key:
             log.warning("--no-key: authentication is disabled")
     key = None if flags.no_key else _key(flags.key_env)
-    config = ServeConfig(host=flags.host, port=port, key=key_hash(key) if key else None, idle_s=flags.idle_s)
     try:
-        with connect(flags.address or ray_address(), verbose=flags.verbose) as cluster, ExitStack() as stack:
+        with ExitStack() as stack:
+            port = stack.enter_context(reserved_port(flags.host, flags.port))
+            config = ServeConfig(host=flags.host, port=port, key=key_hash(key) if key else None, idle_s=flags.idle_s)
+            cluster = stack.enter_context(connect(flags.address or ray_address(), verbose=flags.verbose))
             with results_only_on_stdout():
                 stack.enter_context(serving(name, spec, cluster, config))
             _announce(flags, port, name, key if key and not flags.key_env else None)
@@ -54,16 +56,25 @@ def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
     print_result(flags.json, {"base_url": base_url, "model": name, "key": key}, *lines)
 
 
-def free_port(host: str, port: int) -> int:
-    """Return the port if it is free, or any free one for 0; UsageError if the address or port cannot be used."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-            return int(probe.getsockname()[1])
-    except OSError as error:
-        raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
+@contextmanager
+def reserved_port(host: str, port: int) -> Iterator[int]:
+    """Yield the port, or any free one for 0, which only Serve's proxy can bind for the length of a block.
+
+    The proxy binds it seconds later, with SO_REUSEPORT; until then Ray's other processes might be given it.
+
+    Raises:
+        UsageError: the address or port cannot be used.
+    """
+    with ExitStack() as stack:
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            reserved = stack.enter_context(socket.socket(family))
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind((host, port))  # without SO_REUSEPORT: fails where another proxy listens
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        except OSError as error:
+            raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
+        yield int(reserved.getsockname()[1])
 
 
 def is_loopback(host: str) -> bool:
