@@ -21,6 +21,7 @@ MAX_BATCH_SIZE = 32  # requests answered as one batch
 BATCH_WAIT_S = 0.02  # longest wait of a batch for more requests
 START_S = 3600.0  # 145 GB of weights may have to be downloaded
 LISTEN_S = 300.0  # a proxy needs three seconds on an idle machine
+HEALTH_S = 2.0  # between questions to a replica; Serve replaces it after the third that fails, by default half a minute
 _ENGINE_CPUS = 0.5
 
 
@@ -135,7 +136,11 @@ def _application(name: str, spec: ModelSpec, cluster: ClusterInfo, config: Serve
             return await ModelReplica.answer(self, requests)
 
     model = serve.deployment(
-        name="model", ray_actor_options=resources, autoscaling_config=scaling, max_ongoing_requests=2 * MAX_BATCH_SIZE
+        name="model",
+        ray_actor_options=resources,
+        autoscaling_config=scaling,
+        max_ongoing_requests=2 * MAX_BATCH_SIZE,
+        health_check_period_s=HEALTH_S,
     )(Batched)
     api = serve.deployment(name="api", ray_actor_options={"num_cpus": 0.1}, max_ongoing_requests=1000)(OpenAIApi)
     return api.bind(model.bind(name, spec), name, spec, config.key)
