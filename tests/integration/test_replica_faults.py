@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,29 +29,7 @@ from pipelines.predict.stage import model_job
 from tests.integration.conftest import Cli
 from tests.integration.test_poisoned_requests import predictions
 from tests.support.checkpoints import build_tiny
-from tests.support.ray_head import ray_head
-
-
-@pytest.mark.parametrize(
-    ("fault", "failed"),
-    [
-        ({"cuda_error_once": "FILE"}, 0),
-        ({"fail_load_once": "FILE"}, 0),
-        ({"cuda_error_on": "cosa 3 per Sentiment_A"}, 2),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_fault_costs_no_row_but_those_that_cause_it(
-    cli: Cli, maia_data: str, tmp_path: Path, fault: dict[str, str], failed: int
-) -> None:
-    faults = {name: text.replace("FILE", str(tmp_path / "first")) for name, text in fault.items()}
-    models, out = tmp_path / "models.json", tmp_path / "out"
-    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "faults": faults}}))
-    flags = ("--models", "pair", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
-    cli("predict", *flags, "--settings", "1-frame", "--data", maia_data, "--out", str(out), code=1 if failed else 0)
-    table = predictions(out, "pair")
-    assert Counter(table["status"].to_pylist()) == {"ok": 384 - failed} | ({"error": failed} if failed else {})
-    assert {*table["error_type"].to_pylist()} - {""} == ({"engine_died"} if failed else set())
+from tests.support.ray_head import RayHead, ray_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,55 +83,88 @@ def job_of(data: str, out: Path, *, replicas: int, call_s: float, units: int, **
     return replace(job, loader=pausing, units=parts)
 
 
-def test_gpu_that_fails_twice_is_avoided(maia_data: str, tmp_path: Path) -> None:
-    """Ray counts two GPUs here, of which it would give the first to each replica that starts alone."""
+@pytest.fixture(scope="module")
+def gpu_head() -> Iterator[RayHead]:
+    """Ray counts two GPUs here, which this machine lacks."""
+    with ray_head("--num-cpus=4", "--num-gpus=2") as head:
+        yield head
+
+
+def test_gpu_that_fails_twice_is_avoided(gpu_head: RayHead, maia_data: str, tmp_path: Path) -> None:
+    """Ray would give the first of two GPUs to each replica that starts alone."""
     job = job_of(maia_data, tmp_path / "out", replicas=1, call_s=0.0, units=3)
     faults = FaultInjection(on_gpu=True, cuda_error_at="0")
     job = replace(job, spec=job.spec.model_copy(update={"fault_injection": faults}))
     receipts: list[Receipt] = []
-    with (
-        ray_head("--num-cpus=4", "--num-gpus=2") as head,
-        temporary_environment(head.env),
-        connect(f"127.0.0.1:{head.gcs}") as cluster,
-    ):
+    with temporary_environment(gpu_head.env), connect(f"127.0.0.1:{gpu_head.gcs}") as cluster:
         run_units(job, replace(cluster, is_shared=True), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 3
     assert {status for receipt in receipts for _, _, status in receipt.counts} == {"ok"}
     assert "data-usage-metrics-poller" not in {thread.name for thread in threading.enumerate()}, "a thread of Ray Data"
 
 
-def test_gpu_that_torch_cannot_use_is_an_error(cli: Cli, maia_data: str, tmp_path: Path) -> None:
+def test_gpu_that_torch_cannot_use_is_an_error(gpu_head: RayHead, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     """Ray counts a GPU that torch does not see, as where the driver is too old."""
     models = tmp_path / "models.json"
     entry = {"engine": "transformers", "model": str(build_tiny(tmp_path / "checkpoint")), "dtype": "float32"}
     models.write_text(json.dumps({"m": entry}))
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv", "--limit", "1")
-    with ray_head("--num-cpus=4", "--num-gpus=1") as head:
-        place = ("--data", maia_data, "--out", str(tmp_path / "out"), "--address", f"127.0.0.1:{head.gcs}")
-        result = cli("predict", *flags, "--settings", "1-frame", *place, env=head.env, code=3)
+    place = ("--data", maia_data, "--out", str(tmp_path / "out"), "--address", f"127.0.0.1:{gpu_head.gcs}")
+    result = cli("predict", *flags, "--settings", "1-frame", *place, env=gpu_head.env, code=3)
     assert "it was given 1 GPUs (0) and torch" in result.stderr
     assert not [*(tmp_path / "out").glob("predictions/*/*/*.parquet")]
 
 
-def test_pause_of_the_loaders_ends_no_replica(maia_data: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[ClusterInfo]:
+    """The local Ray of the tests below; those above join clusters of their own before it starts."""
+    with connect(None) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed"),
+    [
+        ({"cuda_error_once": "FILE"}, 0),
+        ({"fail_load_once": "FILE"}, 0),
+        ({"cuda_error_on": "cosa 3 per Sentiment_A"}, 2),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_fault_costs_no_row_but_those_that_cause_it(
+    local_ray: ClusterInfo, inline_cli: Cli, maia_data: str, tmp_path: Path, fault: dict[str, str], failed: int
+) -> None:
+    del local_ray
+    faults = {name: text.replace("FILE", str(tmp_path / "first")) for name, text in fault.items()}
+    models, out = tmp_path / "models.json", tmp_path / "out"
+    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "faults": faults}}))
+    flags = ("--models", "pair", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
+    inline_cli(
+        "predict", *flags, "--settings", "1-frame", "--data", maia_data, "--out", str(out), code=1 if failed else 0
+    )
+    table = predictions(out, "pair")
+    assert Counter(table["status"].to_pylist()) == {"ok": 384 - failed} | ({"error": failed} if failed else {})
+    assert {*table["error_type"].to_pylist()} - {""} == ({"engine_died"} if failed else set())
+
+
+def test_pause_of_the_loaders_ends_no_replica(local_ray: ClusterInfo, maia_data: str, tmp_path: Path) -> None:
     job = job_of(maia_data, tmp_path / "out", replicas=3, call_s=0.01, units=24, pause_s=8.0)
     receipts: list[Receipt] = []
-    with connect(None) as cluster:
-        assert {*embedded_node().all_processes} == {"gcs_server", "raylet"}  # no dashboard, no monitors
-        run_units(job, replace(cluster, cpus=4.0), receipts.append)
+    assert {*embedded_node().all_processes} == {"gcs_server", "raylet"}  # no dashboard, no monitors
+    run_units(job, replace(local_ray, cpus=4.0), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 24
     assert len({receipt.replica for receipt in receipts}) <= 3, "a replica that ended was loaded again"
 
 
 def test_more_models_than_cpus_have_several_loaders_each(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local_ray: ClusterInfo, maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "_engine_resources", lambda *_: {"num_cpus": 0})  # as on GPUs, which Ray has none of
     jobs = [
         job_of(maia_data, tmp_path / name, replicas=1, call_s=0.0, units=8, load_s=1.0, meet_s=120.0) for name in "abc"
     ]
-    with connect(None) as cluster, ThreadPoolExecutor(3) as threads:
-        share: ClusterInfo = replace(cluster, cpus=2.0, is_shared=True)
+    with ThreadPoolExecutor(3) as threads:
+        share = replace(local_ray, cpus=2.0, is_shared=True)
         for future in [threads.submit(run_units, job, share, lambda _: None) for job in jobs]:
             future.result()
     for name in "abc":
