@@ -29,6 +29,8 @@ _NEUTRAL: dict[str, object] = {
     "response_format": {"type": "text"},
 }
 """Options, of OpenAI and vLLM, that would change the answer, and the values with which they do not."""
+_REFUSED_CONTENT = {"context_length": "context_length_exceeded", "preprocess": "invalid_content"}
+"""Failures that a request's own content causes, which would recur in every attempt, and their codes."""
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _DATA_URI = re.compile(r"data:image/(?:png|jpe?g|webp|gif);base64,", re.IGNORECASE)
 
@@ -198,6 +200,6 @@ def error_body(message: str, *, kind: str, code: str | None = None, param: str |
 
 def error_response(failure: Failure) -> tuple[int, Mapping[str, Any]]:
     """Return status and body for a call that the engine could not answer."""
-    if failure.type == "context_length":
-        return 400, error_body(failure.message, kind="invalid_request_error", code="context_length_exceeded")
+    if code := _REFUSED_CONTENT.get(failure.type):
+        return 400, error_body(failure.message, kind="invalid_request_error", code=code)
     return 500, error_body(failure.message, kind="server_error", code=failure.type)

@@ -130,6 +130,8 @@ def test_replies() -> None:
     assert reply["usage"]["total_tokens"] == 7
     status, body = error_response(Failure(type="context_length", message="too long"))
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+    status, body = error_response(Failure(type="preprocess", message="the text holds an image placeholder"))
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error"), "a client must not send it again"
     assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
 
 
