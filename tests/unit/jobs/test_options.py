@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
@@ -12,7 +13,8 @@ import typer
 from jobs.cli.main import app, run
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
-from jobs.options import names, with_common_flags
+from jobs.options import names, row_of, with_common_flags
+from models.spec import ModelSpec
 from tests.support.paths import ROOT
 
 
@@ -111,6 +113,12 @@ def test_every_row_of_the_table_of_flags_is_of_a_command() -> None:
     assert len({*keys}) == len(keys)
     assert [key for key in keys if not (key in takers or (not key[1] and key[0] in {name for name, _ in takers}))] == []
     assert all(row["help"] for row in rows)
+
+
+def test_help_of_batches_names_every_engine_that_has_them() -> None:
+    entries = [kind for kind in ModelSpec.__subclasses__() if kind.batch_builder]
+    engines = [engine for entry in entries for engine in get_args(entry.model_fields["engine"].annotation)]
+    assert [engine for engine in engines if engine not in row_of("batch", "run")["help"]] == []
 
 
 @pytest.mark.parametrize("command", ["report", "score"])
