@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.spec import ModelSpec
+from pipelines.errors import CostLimitReachedError
 from pipelines.predict.cost_tracker import CostTracker, TokenCounts
 
 
@@ -37,3 +38,10 @@ def test_cached_and_written_tokens_have_prices_of_their_own() -> None:
     assert costs.dollars["m"] == pytest.approx(2 * (100 * 10 + 600 * 1 + 300 * 20 + 10 * 100) / 1e6)
     assert costs.lines() == ["m: 2,000 tokens read (1,200 cached), 20 written, $0.0172"]
     assert costs.record().models["m"].cached_tokens == 1200
+
+
+def test_limit_below_one_request_is_to_be_raised_since_another_run_would_send_nothing_either() -> None:
+    costs = CostTracker(limit=0.2)
+    with pytest.raises(CostLimitReachedError, match=r"nothing was sent.*\$0\.20.*raise --cost-limit") as caught:
+        costs.check("m", is_refused=True)
+    assert "again" not in str(caught.value)
