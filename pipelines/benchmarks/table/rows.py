@@ -113,12 +113,10 @@ def as_text(value: Any, what: str) -> str:
 
 def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
     """Return the options of a row, from a column each or from one with a list; ValueError where they are none."""
-    if len(columns) > 1:
-        texts = ["" if is_empty(row.get(name)) else as_text(row.get(name), f"option {name}") for name in columns]
-        while texts and not texts[-1]:
-            texts.pop()
-    else:
-        texts = [as_text(item, "an option") for item in _list_of(row.get(columns[0]))]
+    cells = [row.get(name) for name in columns] if len(columns) > 1 else _list_of(row.get(columns[0]))
+    texts = ["" if is_empty(cell) else as_text(cell, "an option") for cell in cells]
+    while texts and not texts[-1]:
+        texts.pop()
     if len(texts) < 2:
         raise ValueError(f"{len(texts)} option{'s' if len(texts) != 1 else ''}, a choice has two or more")
     if len(texts) > MAX_OPTIONS:
@@ -130,17 +128,25 @@ def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 
 def _list_of(cell: Any) -> list[Any]:
-    if isinstance(cell, dict):
-        cell = list(cell.values())
     if isinstance(cell, str):
         try:
             cell = json.loads(cell)
         except (ValueError, RecursionError):
             raise ValueError("the options are no list, and no JSON text of one") from None
-        cell = list(cell.values()) if isinstance(cell, dict) else cell
+    if isinstance(cell, dict):
+        cell = _in_order(cell)
     if is_empty(cell) or not isinstance(cell, list):
         raise ValueError("no options" if is_empty(cell) else "the options are no list, and no JSON text of one")
     return cell
+
+
+def _in_order(options: Mapping[str, Any]) -> list[Any]:
+    """Return the options of an object by their letters, None for a gap, or by their numbers; else as they stand."""
+    by_letter = {key.strip().upper(): option for key, option in options.items()}
+    if by_letter and by_letter.keys() <= {*ascii_uppercase}:
+        return [by_letter.get(letter) for letter in ascii_uppercase[: ascii_uppercase.index(max(by_letter)) + 1]]
+    is_numbered = all(key.isdecimal() for key in options)
+    return [options[key] for key in (sorted(options, key=int) if is_numbered else options)]
 
 
 def answers_of(cell: Any) -> list[Any]:

@@ -281,6 +281,27 @@ def test_columns_of_options_go_as_far_as_they_go(tmp_path: Path) -> None:
     assert ingest(tmp_path, "q.csv", "question,A,B,D,answer\nq,x,y,z,A\n", columns=gap).manifest.samples == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ({"B": "dog", "A": "cat", "C": "emu"}, ["cat", "dog", "emu"]),
+        ({"2": "dog", "10": "emu", "1": "cat"}, ["cat", "dog", "emu"]),
+        ({"second": "dog", "first": "cat"}, ["dog", "cat"]),
+        ({"A": "cat", "B": "dog", "C": None}, ["cat", "dog"]),  # as Parquet fills what a row lacks
+    ],
+)
+def test_options_of_an_object_stand_by_their_letters(tmp_path: Path, options: dict[str, Any], texts: list[str]) -> None:
+    rows = [{"question": "x", "options": given, "answer": "A"} for given in (options, json.dumps(options))]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [texts, texts]
+
+
+def test_a_letter_left_out_of_an_object_shifts_no_option(tmp_path: Path) -> None:
+    rows = [{"question": "x", "options": {"A": "a", "B": "b"} | more, "answer": "A"} for more in ({}, {"D": "d"})]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [rejection.reason for rejection in result.rejections] == ["option C is empty, and a later one is not"]
+
+
 def test_an_option_that_only_a_late_row_has_is_one(tmp_path: Path) -> None:
     rows = [{"question": "x", "A": "a", "B": "b", "answer": "A"}] * 1100 + [
         {"question": "x", "A": "a", "B": "b", "C": "c", "answer": "A"}
