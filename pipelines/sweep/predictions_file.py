@@ -76,9 +76,13 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
     reader = _reader(path)
     own_form = _parquet if path.suffix == ".parquet" else json_lines
     for line, row in reader.rows(path, _text(path)) if reader else own_form(path):
+        if isinstance(row, dict):
+            row |= {
+                name: _name(row[name]) for name in ("sample_id", "variant") if isinstance(row.get(name), int | float)
+            }
         problem = _problem(row)
         if isinstance(row, dict) and not problem:
-            yield line, {**row, "variant": _variant(row.get("variant")), "file": path.name}
+            yield line, {**row, "variant": str(row.get("variant") or ""), "file": path.name}
         else:
             rejections.append(Rejection(file=path.name, item=f"line {line}", reason=problem))
 
@@ -112,9 +116,9 @@ def _text(path: Path) -> str:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
 
 
-def _variant(value: Any) -> str:
-    """Return a variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+def _name(value: float) -> str:
+    """Return a sample's id or a variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
+    if math.isnan(value):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

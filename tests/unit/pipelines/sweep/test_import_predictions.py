@@ -139,6 +139,20 @@ def test_same_answers_keep_their_parts_and_others_replace_them_with_their_scores
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_ids_that_are_numbers_are_read_as_ingest_reads_them(form: str, tmp_path: Path) -> None:
+    path, content = tmp_path / f"answers.{form}", [{**ROW, "sample_id": name, "variant": 2} for name in (7, 8.0, None)]
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(content), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in content))
+    with AnswerSpool.temporary() as spool:
+        read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
+        spool.reject_rest("maia", "m")
+        items = [rejection.item for rejection in spool.rejections]
+    assert items == ["line 3", "line 1: vsv/1-frame/7/2", "line 2: vsv/1-frame/8/2"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_file_is_read_a_few_rows_at_a_time(form: str, tmp_path: Path) -> None:
     answers, path = 8_000, tmp_path / f"answers.{form}"
     content = [{**ROW, "sample_id": str(i), "variant": "", "output": f"{i:09}" + "A" * 4_000} for i in range(answers)]
