@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from models.messages import Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import REPEAT, Rejection, Sample, is_person
-from pipelines.benchmarks.table.kinds import CIRCULAR, rotated
+from pipelines.benchmarks.table.kinds import CIRCULAR, rotated, without_letters
 from pipelines.errors import DatasetError
 from pipelines.import_logs.records import Logged, LoggedAnswer
 from pipelines.ingest.dataset import Dataset
@@ -189,7 +189,12 @@ class _Sample:
     def options(self) -> list[str]:
         """The words of its options."""
         options = self.sample.data.get("options")
-        return [words(str(option)) for option in options] if isinstance(options, list) else []
+        return _words_of(list(map(str, options))) if isinstance(options, list) else []
+
+
+def _words_of(options: Sequence[str]) -> list[str]:
+    """Return the words of options; letters of their own are none."""
+    return [words(option) for option in without_letters(options)]
 
 
 def _add(logs: _Logs, number: int, rank: int, sample: _Sample) -> None:
@@ -219,7 +224,7 @@ def _difference(answer: LoggedAnswer, sample: _Sample, *, is_named: bool) -> str
         return "has no question, and its number alone names none"
     if sample.question and (question or prompt) and f" {sample.question} " not in f" {question}  {prompt} ":
         return "has the id of a question with other words" if is_named else ""
-    ours, logged = sample.options, [words(option) for option in answer.options]
+    ours, logged = sample.options, _words_of(answer.options)
     if ours and logged and sorted(ours) != sorted(logged):
         return "its options are others than ours"
     if not logged and prompt and not all(f" {option} " in f" {prompt} " for option in ours if option):
@@ -229,7 +234,7 @@ def _difference(answer: LoggedAnswer, sample: _Sample, *, is_named: bool) -> str
 
 def _in_order(rows: list[PlanRow], answer: LoggedAnswer, sample: _Sample) -> list[PlanRow]:
     """Return the requests in which the options stand as in the log; all where it does not say how they stood."""
-    ours, logged = sample.options, [words(option) for option in answer.options]
+    ours, logged = sample.options, _words_of(answer.options)
     if not ours or not logged:
         return rows
     turns = [turn for turn in range(len(ours)) if rotated(ours, turn) == logged]

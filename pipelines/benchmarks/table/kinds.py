@@ -75,6 +75,14 @@ def check_prompt(text: str, kind: Kind, roles: Sequence[str], where: str) -> Non
             raise SourceError(f"{where}: the text lacks {{{name}}}, so that no model would see it; there are {names}")
 
 
+def without_letters(options: Sequence[str]) -> list[str]:
+    """Return options without the letters that all of them carry in order, such as `A. cat` and `B. dog`."""
+    pairs = zip(ascii_uppercase, options, strict=False)
+    matches = [re.fullmatch(rf"\s*(?:\({letter}\)|{letter}[.):])\s+(\S.*)", text, re.DOTALL) for letter, text in pairs]
+    plain = [match[1] for match in matches if match]
+    return plain if len(plain) == len(options) else [*options]
+
+
 def rotated(options: Sequence[str], turn: int) -> list[str]:
     """Return options turned by so many places: the first of them comes to the end."""
     return [*options[turn:], *options[:turn]]

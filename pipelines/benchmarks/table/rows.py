@@ -14,6 +14,7 @@ from pipelines.benchmarks.known_tables import Kind, TableDefinition
 from pipelines.benchmarks.readers.option_letters import MAX_OPTIONS
 from pipelines.benchmarks.readers.short_answers import label_form, normalized, parse_number
 from pipelines.benchmarks.records import RawSample, Rejection
+from pipelines.benchmarks.table.kinds import without_letters
 from pipelines.benchmarks.table.media import is_empty, media_files
 from pipelines.benchmarks.text_cleaning import collapsed
 
@@ -165,14 +166,16 @@ def answers_of(cell: Any) -> list[Any]:
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
     if isinstance(cell, list) and len(cell) == 1:
         cell = cell[0]
-    place = option_place(cell, options, first_index)
+    plain = without_letters(options)  # the prompt gives letters
+    places = (option_place(cell, texts, first_index) for texts in (options, plain))
+    place = next((place for place in places if place is not None), None)
     if place is None:
         text = as_text(cell, "answer") if not isinstance(cell, list | dict) else json.dumps(cell)
         last = ascii_uppercase[len(options) - 1]
         raise ValueError(
             f"answer {text[:80]!r} is none of the options: no letter A to {last}, no index, no option's text"
         )
-    return {"options": list(options), "gold": place, "answers": [options[place]]}
+    return {"options": plain, "gold": place, "answers": [plain[place]]}
 
 
 def option_place(cell: Any, options: Sequence[str], first_index: int | None) -> int | None:

@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
-from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt
+from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt, without_letters
 from pipelines.benchmarks.table.media import is_empty
 from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, digits_of, options_of, yes_or_no
 from pipelines.errors import SourceError
@@ -183,7 +183,7 @@ def _answers(source: Source, files: TableFiles, roles: Mapping[str, tuple[str, .
         answers.add(row[column])
         if options:
             try:
-                answers.add_index(row[column], options_of(row, options))
+                answers.add_index(row[column], without_letters(options_of(row, options)))
             except ValueError:
                 continue
     return answers

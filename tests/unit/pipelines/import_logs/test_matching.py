@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from pipelines.benchmarks import benchmark
@@ -9,6 +12,8 @@ from pipelines.benchmarks.records import Rejection
 from pipelines.import_logs.matching import match_logs, prompt_text, words
 from pipelines.import_logs.records import LoggedAnswer
 from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import all_cells
@@ -100,6 +105,18 @@ def test_what_fits_nothing_is_listed(fields: dict, reason: str, spec: RunSpec) -
     rejections, groups = match_logs(spec, [answer(**fields), Rejection(file="f", item="line 2", reason="broken")])
     assert not groups
     assert reasons(rejections) == ["broken", reason]
+
+
+def test_letters_that_logged_options_carry_are_no_words(tmp_path: Path) -> None:
+    options = ("A. cat", "B. dog")
+    source = tmp_path / "q.jsonl"
+    source.write_text(json.dumps({"id": "x", "question": "Which?", "options": options, "answer": "B"}))
+    ingest_table(str(source), Store(str(tmp_path / "data")), name="lettered")
+    load_tables(str(tmp_path / "data"), ["lettered"])
+    spec = RunSpec(data=str(tmp_path / "data"), out="", models={}, benchmarks=("lettered",), settings=("default",))
+    rejections, groups = match_logs(spec, [answer(ids=("x",), options=options)])
+    assert not rejections
+    assert [*groups] == [("lettered", "m")]
 
 
 @pytest.mark.parametrize(

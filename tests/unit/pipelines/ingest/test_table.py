@@ -302,6 +302,28 @@ def test_a_letter_left_out_of_an_object_shifts_no_option(tmp_path: Path) -> None
     assert [rejection.reason for rejection in result.rejections] == ["option C is empty, and a later one is not"]
 
 
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        (["A. cat", "B. dog"], ["cat", "dog"]),
+        (["(A) cat", "(B) dog"], ["cat", "dog"]),
+        (["A. Smith", "J. Doe"], ["A. Smith", "J. Doe"]),
+        (["A.D.", "B.C."], ["A.D.", "B.C."]),
+    ],
+)
+def test_letters_that_options_carry_are_asked_once(tmp_path: Path, options: list[str], texts: list[str]) -> None:
+    rows = [{"question": "x", "options": options, "answer": answer} for answer in ("B", options[1], texts[1])]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    data = [sample.data for sample in samples(tmp_path)]
+    assert data == [{"question": "x", "options": texts, "gold": 1, "answers": [texts[1]]}] * 3
+
+
+def test_digits_are_texts_of_options_that_carry_letters(tmp_path: Path) -> None:
+    rows = [{"question": "x", "options": ["A. 1", "B. 0", "C. 7"], "answer": answer} for answer in (1, 0, 7)]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [0, 1, 2]
+
+
 def test_an_option_that_only_a_late_row_has_is_one(tmp_path: Path) -> None:
     rows = [{"question": "x", "A": "a", "B": "b", "answer": "A"}] * 1100 + [
         {"question": "x", "A": "a", "B": "b", "C": "c", "answer": "A"}
