@@ -332,6 +332,13 @@ def test_an_option_that_only_a_late_row_has_is_one(tmp_path: Path) -> None:
     assert [len(sample.data["options"]) for sample in samples(tmp_path)][-1] == 3
 
 
+def test_a_notice_is_no_row_of_the_progress(tmp_path: Path) -> None:
+    rows, counts = [{"question": "x", "options": ["a", "b"], "answer": 1}] * 3, list[int]()
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)), progress=counts.append)
+    assert len(result.manifest.notices) == 1
+    assert counts[-1] == 3
+
+
 def test_a_kind_that_most_answers_fit_is_named(tmp_path: Path) -> None:
     text = "question,answer\nq,3\nq,4\nq,n/a\n"
     assert ingest(tmp_path, "q.csv", text).manifest.notices == (
