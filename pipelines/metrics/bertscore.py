@@ -1,6 +1,5 @@
 """BERTScore (Zhang et al. 2020) as in bert-score 0.3.13, except that padding never matches: batches do not matter."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,18 +8,6 @@ from typing import Any, Final
 from pipelines.errors import UsageError
 from pipelines.metrics.scorer_checkpoint import CheckpointSource
 from pipelines.metrics.token_vectors import TokenEncoder, batches
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BertScore:
-    """Scores of one candidate against one reference, or the best over several; -1..1, in practice 0..1."""
-
-    precision: float  # mean cosine of the candidate's tokens with their best matches
-    recall: float  # mean cosine of the reference's tokens with their best matches
-    f1: float
-
-
-EMPTY: Final = BertScore(precision=0.0, recall=0.0, f1=0.0)  # of an empty candidate or reference, rescaled or not
 
 DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -32,10 +19,9 @@ DEFAULT_LAYERS: Final[Mapping[str, int]] = MappingProxyType(
     }
 )  # the package's layer by hub id
 
-_ENGLISH_ROBERTA: Final = BertScore(precision=0.83150584, recall=0.8314941, f1=0.83122575)
-ENGLISH_BASELINES: Final[Mapping[tuple[str, int], BertScore]] = MappingProxyType(
-    {("roberta-large", 17): _ENGLISH_ROBERTA, ("FacebookAI/roberta-large", 17): _ENGLISH_ROBERTA}
-)  # the package's baselines for English, by hub id and layer: mean scores of unrelated sentences
+ENGLISH_BASELINES: Final[Mapping[tuple[str, int], float]] = MappingProxyType(
+    {("roberta-large", 17): 0.83122575, ("FacebookAI/roberta-large", 17): 0.83122575}
+)  # the package's baselines for English, by hub id and layer: mean F1 of unrelated sentences
 
 _WINDOW: Final = 1024  # pairs with token vectors in memory; some 0.4 MB per text of width 1024
 
@@ -46,15 +32,6 @@ class _Encoded:
 
     vectors: Any
     weights: Any
-
-
-def best_of(scores: Sequence[BertScore]) -> BertScore:
-    """Return the best precision, recall and F1 over several references, each by itself, as the package does."""
-    return BertScore(
-        precision=max(score.precision for score in scores),
-        recall=max(score.recall for score in scores),
-        f1=max(score.f1 for score in scores),
-    )
 
 
 class BertScorer:
@@ -83,20 +60,20 @@ class BertScorer:
         self._device, self._batch_size = device, batch_size
         self.model, self.layer, self.revision = model, layer, revision
 
-    def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[BertScore]:
-        """Score N pairs; the score is `EMPTY` if a text is blank or has no token with a weight."""
+    def score(self, candidates: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Return F1 of N pairs, -1..1 and in practice 0..1; 0 if a text is blank or has no token with a weight."""
         if len(candidates) != len(references):
             raise ValueError(f"{len(candidates)} candidates but {len(references)} references")
         pairs = [(c.strip(), r.strip()) for c, r in zip(candidates, references, strict=True)]
-        scores: list[BertScore] = []
+        scores: list[float] = []
         for start in range(0, len(pairs), _WINDOW):
             scores.extend(self._score_window(pairs[start : start + _WINDOW]))
         return scores
 
-    def _score_window(self, pairs: Sequence[tuple[str, str]]) -> list[BertScore]:
+    def _score_window(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch
 
-        scores = [EMPTY] * len(pairs)
+        scores = [0.0] * len(pairs)
         with torch.inference_mode():
             encoded = self._encode(sorted({text for pair in pairs for text in pair if text}))
             full = [i for i, (c, r) in enumerate(pairs) if c and r]
@@ -121,8 +98,8 @@ class BertScorer:
         return [weight / total for weight in raw] if total > 0 else raw
 
 
-def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[BertScore]:
-    """Match a batch of pairs greedily by cosine; special tokens can be matched but have no weight."""
+def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], device: str) -> list[float]:
+    """Return F1 of a batch of pairs, matched greedily by cosine; special tokens can be matched but have no weight."""
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
@@ -140,10 +117,5 @@ def _match(candidates: Sequence[_Encoded], references: Sequence[_Encoded], devic
     precision = (to_reference * padded([item.weights for item in candidates])).sum(1)
     recall = (to_candidate * padded([item.weights for item in references])).sum(1)
     f1 = 2 * precision * recall / (precision + recall)
-    scored = zip(candidates, references, precision.tolist(), recall.tolist(), f1.tolist(), strict=True)
-    return [
-        BertScore(precision=p, recall=r, f1=0.0 if math.isnan(f) else f)
-        if c.weights.any() and reference.weights.any()
-        else EMPTY
-        for c, reference, p, r, f in scored
-    ]
+    scores: list[float] = torch.where(f1.isnan(), 0.0, f1).tolist()  # neither text has a weight
+    return scores

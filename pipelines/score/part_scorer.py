@@ -196,8 +196,7 @@ class PartScorer:
         if spec is None or kind != "bertscore":
             return None
         layer = spec.layer if spec.layer is not None else DEFAULT_LAYERS.get(spec.model, -1)
-        baseline = ENGLISH_BASELINES.get((spec.model, layer))
-        return baseline.f1 if baseline else None
+        return ENGLISH_BASELINES.get((spec.model, layer))
 
     def _compare_texts(self, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
         """Add the columns of scorer models, and name those that are missing; all texts of a part are one call."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from models.engines.hub import cached_folder
 from models.environment import hub_address
@@ -15,33 +14,16 @@ from pipelines.plan.run_spec import ScorerSpec
 HUB_TIMEOUT_S = 5.0
 
 
-class TextScorer(Protocol):
+@dataclass(frozen=True, slots=True)
+class TextScorer:
     """A text-similarity model, loaded."""
+
+    score: Callable[[Sequence[str], Sequence[str]], list[float]]  # of candidates and references in pairs
 
     def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
         """Return for each candidate its best score over its references."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Bert:
-    scorer: Any
-
-    def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-        from pipelines.metrics.bertscore import best_of
-
         pairs = [(text, reference) for text, texts in zip(candidates, references, strict=True) for reference in texts]
-        scores = iter(self.scorer.score([text for text, _ in pairs], [reference for _, reference in pairs]))
-        return [best_of([next(scores) for _ in texts]).f1 for texts in references]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bleurt:
-    scorer: Any
-
-    def best(self, candidates: Sequence[str], references: Sequence[Sequence[str]]) -> list[float]:
-        pairs = [(reference, text) for text, texts in zip(candidates, references, strict=True) for reference in texts]
-        scores = iter(self.scorer.score([reference for reference, _ in pairs], [text for _, text in pairs]))
+        scores = iter(self.score([text for text, _ in pairs], [reference for _, reference in pairs]))
         return [max(next(scores) for _ in texts) for texts in references]
 
 
@@ -50,10 +32,11 @@ def build_scorer(spec: ScorerSpec, device: str) -> TextScorer:
     if spec.kind == "bleurt":
         from pipelines.metrics.bleurt import BleurtScorer
 
-        return _Bleurt(BleurtScorer(spec.model, device=device, revision=spec.loaded_revision))
+        bleurt = BleurtScorer(spec.model, device=device, revision=spec.loaded_revision)
+        return TextScorer(lambda candidates, references: bleurt.score(references, candidates))
     from pipelines.metrics.bertscore import BertScorer
 
-    return _Bert(BertScorer(spec.model, spec.layer, device=device, revision=spec.loaded_revision))
+    return TextScorer(BertScorer(spec.model, spec.layer, device=device, revision=spec.loaded_revision).score)
 
 
 def is_available(spec: ScorerSpec) -> bool:
