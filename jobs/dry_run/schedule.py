@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cluster.connection import connect
@@ -17,20 +16,6 @@ from models.spec import ModelSpec
 from pipelines.plan.cost_model import model_workload, model_workloads
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
-
-
-@dataclass(frozen=True, slots=True)
-class FleetDescription:
-    """The nodes that a sweep will run on."""
-
-    nodes: tuple[int, ...]
-    description: str
-    node_start_s: float = 0.0  # 0: the nodes are running
-
-    @property
-    def fleet(self) -> Fleet:
-        """Return the nodes as the simulator's fleet."""
-        return Fleet(gpus=sum(self.nodes), gpus_by_node=self.nodes, node_start_s=self.node_start_s)
 
 
 def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> dict[str, Any]:
@@ -64,23 +49,27 @@ def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float
 
 def describe_fleet(
     address: str | None, workloads: Sequence[ModelWorkload], specs: Mapping[str, ModelSpec]
-) -> FleetDescription:
-    """Return the nodes of a run: the cluster's, at full scale if it autoscales, or this machine.
+) -> tuple[Fleet, str]:
+    """Return the nodes of a run, and what they are: the cluster's, at full scale if it autoscales, or this machine.
 
     Without a cluster or a local GPU, nodes are assumed: as few as fit all replicas of the model with the most GPUs.
     """
     if address:
         with results_only_on_stdout(), connect(address) as cluster:
-            if cluster.max_gpu_nodes:
-                start_s = Fleet(gpus=0).node_start_s
-                return FleetDescription(cluster.max_gpu_nodes, f"the cluster at {address} at full scale", start_s)
-            return FleetDescription(tuple(gpus_of_nodes()), f"the cluster at {address} as it is")
+            if nodes := cluster.max_gpu_nodes:
+                return Fleet(gpus=sum(nodes), gpus_by_node=nodes), f"the cluster at {address} at full scale"
+            return _running(gpus_of_nodes()), f"the cluster at {address} as it is"
     if gpus := len(local_gpus()):
-        return FleetDescription((gpus,), "this machine")
+        return _running([gpus]), "this machine"
     max_gpus = max(specs[work.name].max_gpus for work in workloads)
     node = max(8, *(work.gpus for work in workloads))
-    description = "assumed: no --address is given and no GPU is found here"
-    return FleetDescription((node,) * -(-max_gpus // node), description, Fleet(gpus=0).node_start_s)
+    count = -(-max_gpus // node)
+    fleet = Fleet(gpus=count * node, gpus_by_node=(node,) * count)
+    return fleet, "assumed: no --address is given and no GPU is found here"
+
+
+def _running(nodes: Sequence[int]) -> Fleet:
+    return Fleet(gpus=sum(nodes), gpus_by_node=tuple(nodes), node_start_s=0.0)
 
 
 def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, object] | None:
@@ -88,17 +77,17 @@ def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) ->
     on_gpus = model_workloads(plans, spec.models)
     if not on_gpus:
         return None
-    site = describe_fleet(spec.address, on_gpus, spec.models)
-    if not site.nodes:
-        return {"gpus": 0, "on": site.description, "models": []}
+    fleet, description = describe_fleet(spec.address, on_gpus, spec.models)
+    if not fleet.nodes:
+        return {"gpus": 0, "on": description, "models": []}
     workloads = [
         model_workload(name, model_plans, spec.models[name])
         for name, model_plans in plans.items()
         if any(plan.units for plan in model_plans)
     ]
-    result = schedule(workloads, site.fleet, spec.cost_limit)
+    result = schedule(workloads, fleet, spec.cost_limit)
     rows = [_of_replicas(row, spec.models[row["model"]]) for row in result["models"]]
-    return {"gpus": site.fleet.gpus, "on": site.description, **result, "models": rows}
+    return {"gpus": fleet.gpus, "on": description, **result, "models": rows}
 
 
 def _of_replicas(row: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
