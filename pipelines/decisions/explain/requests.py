@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from itertools import compress
+from typing import Any, Final, Literal, TypeAlias
 
 from models.messages import Media, Part, Step, Text
 from pipelines.import_logs.matching import prompt_text, words
@@ -25,14 +26,6 @@ _OF_MODEL: Final[Mapping[Difference, tuple[str, ...]]] = {
 """Keys of `models.fingerprint.answer_fingerprint` by what they change."""
 _WEIGHTS: Final = ("model", "revision", "adapter", "adapter_revision", "seed", "faults")
 _CONTEXT: Final = "max_model_len"  # of `limits`: what it costs shows in `frames_used`
-
-
-class Differences(NamedTuple):
-    """Whether each part of two requests differs; None where one side does not store it."""
-
-    prompts: bool | None
-    media: bool | None
-    decoding: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +116,13 @@ class Comparer:
         self._of_models = model_differences(*fingerprints)
         self._parts: dict[tuple[int, str], tuple[str, str, str]] = {}
 
-    def differences(self, a: StoredRequest | None, b: StoredRequest | None) -> Differences:
-        """Return in what two requests differ."""
+    def differences(self, a: StoredRequest | None, b: StoredRequest | None) -> list[Difference]:
+        """Return in what two requests differ, of what both sides store."""
         if a is None or b is None:
-            return Differences(None, None, None)
+            return []
         if not a.prompt_sha256 or not b.prompt_sha256:
             texts = [request.text or self._part(side, request)[2] for side, request in enumerate((a, b))]
-            return Differences(texts[0] != texts[1] if all(texts) else None, None, None)
+            return ["prompts"] if all(texts) and texts[0] != texts[1] else []
         prompts = media = False
         if a.prompt_sha256 != b.prompt_sha256:
             first, second = self._part(0, a), self._part(1, b)
@@ -137,11 +130,12 @@ class Comparer:
         frames = a.frames != b.frames and None not in (a.frames, b.frames)
         decoded = a.decoding != b.decoding and bool(a.decoding) and bool(b.decoding)
         of_limits = self._of_models["media"] and (a.has_media or b.has_media)
-        return Differences(
+        is_other = (
             prompts or self._of_models["prompts"],
             media or frames or of_limits,
             a.generation != b.generation or decoded or self._of_models["decoding"],
         )
+        return list(compress(DIFFERENCES, is_other))
 
     def _part(self, side: int, request: StoredRequest) -> tuple[str, str, str]:
         """Return hashes of a prompt's text and of its media, and the words of its last step."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Sample
-from pipelines.decisions.explain.requests import DIFFERENCES, Comparer, Key, same_weights
+from pipelines.decisions.explain.requests import Comparer, Key, same_weights
 from pipelines.decisions.explain.rows import JUDGED, Side, keys_of
 from pipelines.errors import UsageError
 from pipelines.report.measured import MetricKey
@@ -236,8 +236,7 @@ class _Common:
             elif is_same:
                 self.labels[index] = "judge" if is_judged[index] else "reading" if is_changed[index] else ""
             else:
-                parts = comparer.differences(self.a.requests.get(key), self.b.requests.get(key))
-                different = [name for name, differs in zip(DIFFERENCES, parts, strict=True) if differs]
+                different = comparer.differences(self.a.requests.get(key), self.b.requests.get(key))
                 left_to_models = not different or not same_model
                 self.labels[index] = "answers" if left_to_models else different[0]
                 for name in different if left_to_models else different[1:]:
