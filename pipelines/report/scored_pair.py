@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 _KEY: Final = ("task", "setting", "sample_id", "variant")
 _TEXTS: Final = (*_KEY, "subset", "category", "cluster", "status", "answer", "flags")
-_Key: TypeAlias = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +35,10 @@ class ScoreRows:
 
     texts: Mapping[str, NDArray[Any]]  # `_TEXTS`
     values: Mapping[str, FloatArray]  # scores by name; NaN where a row has none
-    indices: Mapping[_Key, int]  # of each row
 
     @classmethod
     def read(cls, out: Store, entry: ManifestEntry, setting: str = "", shown: str = "") -> ScoreRows:
-        """Read the rows of an entry in its first set of prompts, of one setting under another name where given.
-
-        Of rows with one key the last counts.
-        """
+        """Read the rows of an entry in its first set of prompts, of one setting under another name where given."""
         folder = part_folder("scores", entry.benchmark, entry.model)
         parts = [_part(out, entry, info.path) for info in list_parts(out, folder)]
         table = pa.concat_tables([SCORES.empty_table(), *parts], promote_options="default")
@@ -56,8 +49,16 @@ class ScoreRows:
             selected = texts["setting"] == setting
             texts, values = ({name: column[selected] for name, column in of.items()} for of in (texts, values))
             texts["setting"] = _objects([shown] * int(selected.sum()))
-        keys = zip(*(texts[name].tolist() for name in _KEY), strict=True)
-        return cls(texts, values, {key: index for index, key in enumerate(keys)})
+        return cls(texts, values)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows by key; of those with one key the last."""
+        import pandas as pd
+
+        texts = {name: pd.Series(column, dtype=object) for name, column in self.texts.items()}
+        frame = pd.DataFrame({**texts, **self.values}).drop_duplicates([*_KEY], keep="last")
+        return frame.set_index([frame[name].rename(None) for name in _KEY])
 
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
@@ -101,31 +102,27 @@ class ScoredPair:
     @property
     def unscored(self) -> list[str]:
         """Which of A and B have no score rows; nothing is compared then."""
-        return [side for side, rows in (("A", self.rows_a), ("B", self.rows_b)) if not rows.indices]
+        return [side for side, rows in (("A", self.rows_a), ("B", self.rows_b)) if not len(rows.texts["task"])]
 
     @cached_property
-    def _keys(self) -> list[_Key]:
-        """Keys of the rows of either, sorted."""
-        return sorted(self.rows_a.indices.keys() | self.rows_b.indices.keys())
+    def _sides(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows of A and of B by the keys of either, sorted; empty where there is no such row."""
+        import pandas as pd
+
+        a, b = self.rows_a.frame, self.rows_b.frame
+        keys = pd.MultiIndex.from_tuples(sorted({*a.index, *b.index}))
+        return a.reindex(keys), b.reindex(keys)
 
     @cached_property
-    def _indices(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Indices of `_keys` in the rows of A and of B; -1 where there is no such row."""
-        a, b = (
-            np.array([rows.indices.get(key, -1) for key in self._keys], dtype=np.intp)
-            for rows in (self.rows_a, self.rows_b)
-        )
-        return a, b
+    def _cells(self) -> list[tuple[tuple[str, str], NDArray[np.intp]]]:
+        """Places of the rows by task and setting."""
+        places: dict[Any, Any] = self._sides[0].groupby(level=[0, 1]).indices
+        return sorted(places.items())
 
     @cached_property
-    def _cells(self) -> list[tuple[tuple[str, str], slice]]:
-        """Slices of `_keys` by task and setting."""
-        cells, start = [], 0
-        for cell, keys in groupby(self._keys, key=itemgetter(0, 1)):
-            stop = start + sum(1 for _ in keys)
-            cells.append((cell, slice(start, stop)))
-            start = stop
-        return cells
+    def _repeats(self) -> NDArray[np.intp]:
+        """The repeat that each row is of, from 0."""
+        return np.array([split_variant(key[3])[1] for key in self._sides[0].index], dtype=np.intp)
 
     def score_means(self) -> Iterator[tuple[PairedMetric, int, int]]:
         """Yield, for each score of each task and setting, its mean over the rows that have it in both.
@@ -135,16 +132,12 @@ class ScoredPair:
         skipped = {*self.a.definition.descriptive_values}
         names = sorted((self.rows_a.values.keys() & self.rows_b.values.keys()) - skipped)
         names = [name for name in names if not is_verdict_value(name)]
-        sides = tuple(zip((self.rows_a, self.rows_b), self._indices, strict=True))
-        columns = {
-            name: [np.where(indices >= 0, rows.values[name][indices], np.nan) for rows, indices in sides]
-            for name in names
-        }
-        changed = np.not_equal(*(rows.texts["answer"][indices] for rows, indices in sides))
-        for cell, cell_rows in self._cells:
-            repeats = 1 + max(split_variant(key[3])[1] for key in self._keys[cell_rows])
+        a_rows, b_rows = self._sides
+        changed = np.not_equal(a_rows["answer"].to_numpy(object), b_rows["answer"].to_numpy(object))
+        for cell, places in self._cells:
+            repeats = 1 + int(self._repeats[places].max())
             for name in names:
-                a, b = (column[cell_rows] for column in columns[name])
+                a, b = (rows[name].to_numpy(np.float64)[places] for rows in self._sides)
                 has_a, has_b = ~np.isnan(a), ~np.isnan(b)
                 both = has_a & has_b
                 if not both.any():
@@ -155,44 +148,29 @@ class ScoredPair:
                     task=cell[0],
                     setting=cell[1],
                     metric=name,
-                    clusters=self.rows_a.texts["cluster"][self._indices[0][cell_rows][both]],
+                    clusters=a_rows["cluster"].to_numpy(object)[places[both]],
                     repeats=repeats,
                 )
-                yield metric, int((has_a ^ has_b).sum()), int(changed[cell_rows][both].sum())
+                yield metric, int((has_a ^ has_b).sum()), int(changed[places[both]].sum())
 
     @cached_property
     def _answered(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which of `_keys` A and B answered."""
-        a, b = (
-            (indices >= 0) & (rows.texts["status"][indices] == "ok")
-            for rows, indices in zip((self.rows_a, self.rows_b), self._indices, strict=True)
-        )
+        """Which of the rows A and B answered."""
+        a, b = ((rows["status"] == "ok").to_numpy(np.bool_) for rows in self._sides)
         return a, b
 
     def answered(self) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         """Yield, for each setting, the rows that both models answered, in the same order; without repeats."""
-        import pandas as pd
-
-        is_first = np.array([not split_variant(key[3])[1] for key in self._keys], dtype=np.bool_)
-        both = self._answered[0] & self._answered[1] & is_first
-        settings = np.array([key[1] for key in self._keys])
-        for setting in sorted(set(settings[both].tolist())):
-            chosen = both & (settings == setting)
-            frames = []
-            for rows, indices in zip((self.rows_a, self.rows_b), self._indices, strict=True):
-                chosen_rows = indices[chosen]
-                texts = {name: pd.Series(column[chosen_rows], dtype=object) for name, column in rows.texts.items()}
-                frames.append(
-                    pd.DataFrame({**texts, **{name: column[chosen_rows] for name, column in rows.values.items()}})
-                )
-            yield frames[0], frames[1]
+        both = self._answered[0] & self._answered[1] & (self._repeats == 0)
+        a, b = (rows[both].reset_index(drop=True) for rows in self._sides)
+        for setting in sorted({*a["setting"]}):
+            first, second = (rows[a["setting"] == setting].reset_index(drop=True) for rows in (a, b))
+            yield first, second
 
     def only_one_answered(self, task: str, setting: str) -> int:
         """Count the rows of a task, or of all tasks of a derived one, that only one of the two answered."""
         tasks = self.a.definition.derived_tasks.get(task, (task,))
         exclusive = self._answered[0] ^ self._answered[1]
         return sum(
-            int(exclusive[cell_rows].sum())
-            for cell, cell_rows in self._cells
-            if cell[0] in tasks and cell[1] == setting
+            int(exclusive[places].sum()) for cell, places in self._cells if cell[0] in tasks and cell[1] == setting
         )
