@@ -97,20 +97,18 @@ def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResul
 
 def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
     """Decide from claims; each p-value is one-sided, and corrected by Holm for all of them."""
-    raw = [p_below(z) for claim in claims if (z := claim.deviations(continuous=False)) is not None]
-    p_values = iter(zip(raw, holm(raw), strict=True))
+    raw = [None if (z := claim.deviations(continuous=False)) is None else p_below(z) for claim in claims]
+    tests = len(raw) - raw.count(None)
     lines: list[LineResult] = []
-    for claim in claims:
-        line, deviations = claim.line, claim.deviations()
-        if claim.evidence is not None and deviations is not None:
-            p, p_holm = next(p_values)
-            line = replace(line, p=p, p_holm=p_holm)
+    for claim, p, p_holm in zip(claims, raw, holm(raw), strict=True):
+        line, deviations = replace(claim.line, p=p, p_holm=p_holm), claim.deviations()
+        if claim.evidence is not None and deviations is not None and p_holm is not None:
             if deviations >= quantile(alpha) - _ROUNDING:
                 line = replace(line, verdict="holds")
             elif p_holm < alpha:
                 line = replace(line, verdict="broken")
             else:
-                needed = quantile(alpha) if deviations > 0 else NORMAL.inv_cdf(1 - alpha / len(raw))
+                needed = quantile(alpha) if deviations > 0 else NORMAL.inv_cdf(1 - alpha / tests)
                 line = replace(line, rows_needed=rows_for(claim.evidence.n, deviations, needed))
         lines.append(line)
     verdicts = {line.verdict for line in lines}

@@ -156,12 +156,12 @@ def cohen_d(pair: PairedSums) -> float | None:
     return (second - first) / (error * math.sqrt(pair.clusters)) if error else None
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values after Holm's correction (1979) for all of them, in their order."""
-    order = np.argsort(np.asarray(p_values, dtype=np.float64), kind="stable")
-    adjusted = np.empty(len(order))
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return the p-values after Holm's correction (1979) for all of them, in their order; None stays and counts not."""
+    ordered = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
-    for rank, index in enumerate(order.tolist()):
-        highest = max(highest, min(1.0, (len(order) - rank) * p_values[index]))
+    for rank, (p, index) in enumerate(ordered):
+        highest = max(highest, min(1.0, (len(ordered) - rank) * p))
         adjusted[index] = highest
-    return [float(value) for value in adjusted]
+    return adjusted

@@ -240,8 +240,5 @@ def _difference(
 
 def _holm_corrected(differences: Sequence[Difference]) -> list[Difference]:
     """Add the p-values after Holm's correction for all tests."""
-    corrected = iter(holm([difference.p for difference in differences if difference.p is not None]))
-    return [
-        difference if difference.p is None else replace(difference, p_holm=next(corrected))
-        for difference in differences
-    ]
+    corrected = holm([difference.p for difference in differences])
+    return [replace(difference, p_holm=p) for difference, p in zip(differences, corrected, strict=True)]

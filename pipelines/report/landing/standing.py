@@ -117,13 +117,9 @@ def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], ba
 def with_leads(standings: Iterable[Standing], test: PairTest) -> tuple[Standing, ...]:
     """Return the standings with the test of the first against the second, Holm's correction over the benchmarks."""
     tested = [replace(at, lead=test(at.ranked[1], at.ranked[0])) if len(at.ranked) > 1 else at for at in standings]
-    p_values = [at.lead.p for at in tested if at.lead is not None and at.lead.p is not None]
-    corrected = iter(holm(p_values))
+    corrected = holm([at.lead.p if at.lead else None for at in tested])
     return tuple(
-        replace(at, lead=replace(at.lead, p_holm=next(corrected)))
-        if at.lead is not None and at.lead.p is not None
-        else at
-        for at in tested
+        replace(at, lead=at.lead and replace(at.lead, p_holm=p)) for at, p in zip(tested, corrected, strict=True)
     )
 
 

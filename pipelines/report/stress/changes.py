@@ -272,8 +272,8 @@ def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:
 
 
 def _holm(estimates: Sequence[Estimate]) -> list[Estimate]:
-    corrected = iter(holm([estimate.p for estimate in estimates if estimate.p is not None]))
-    return [e if e.p is None else replace(e, p=next(corrected)) for e in estimates]
+    corrected = holm([estimate.p for estimate in estimates])
+    return [replace(estimate, p=p) for estimate, p in zip(estimates, corrected, strict=True)]
 
 
 def _outcome(before: Estimate, after: Estimate) -> Outcome:
