@@ -43,7 +43,7 @@ from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 from pipelines.sweep.failure_reasons import failure_reasons
 from pipelines.sweep.result import SweepResult
-from pipelines.sweep.revisions import PinnedSweep, pin_newest
+from pipelines.sweep.revisions import pin_newest
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.session import open_sweep
 
@@ -59,18 +59,20 @@ Specs = Sequence[RunSpec]
 """Parts of a configuration with models and settings of their own; the first one's output and people's files count."""
 
 
-def _pin_tonight(specs: Specs) -> list[PinnedSweep]:
-    """Return a configuration with today's commits; where the hub is unreachable, with those of the last nights.
+def _statuses(
+    specs: Specs, history: History, refresh_days: float | None, now: datetime | None = None
+) -> tuple[Specs, list[PairStatus], list[str]]:
+    """Return a configuration with today's commits, its pairs with why each is due, and what a reader should know.
 
-    A branch that moved changes its model, which is run again.
+    Where the hub is unreachable, commits are those of the last nights. A branch that moved changes its model, which is
+    run again.
     """
-    run = load_run(Store(specs[0].out))
-    return [pin_newest(spec, run) for spec in specs]
-
-
-def _check(history: History) -> list[str]:
     history_page(history)  # reads the nights that are shown
-    return history.check()
+    missing, run = history.check(), load_run(Store(specs[0].out))
+    pinned = [pin_newest(spec, run) for spec in specs]
+    specs = [part.spec for part in pinned]
+    statuses = [each for spec in specs for each in due_pairs(spec, history, refresh_days=refresh_days, now=now)]
+    return specs, statuses, [*dict.fromkeys([*missing, *(warning for part in pinned for warning in part.warnings)])]
 
 
 def run_night(
@@ -93,11 +95,8 @@ def run_night(
     start = clock()
     result = NightlyResult(name=night_name(start))
     with run_lock(history.store):  # two concurrent nights would each miss the other's result
-        result.warnings += _check(history)
-        pinned = _pin_tonight(specs)
-        specs = [part.spec for part in pinned]
-        result.warnings += dict.fromkeys(warning for part in pinned for warning in part.warnings)
-        statuses = [each for spec in specs for each in due_pairs(spec, history, refresh_days=refresh_days, now=start)]
+        specs, statuses, warnings = _statuses(specs, history, refresh_days, start)
+        result.warnings += warnings
         due = [status for status in statuses if status.why]
         with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
             night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
@@ -113,11 +112,9 @@ def planned_pairs(
     specs: Specs, history: History, budget: Budget, refresh_days: float | None = None
 ) -> list[PlannedPair]:
     """Return all pairs, the due ones first and in the order of a night, without running any."""
-    missing, pinned = _check(history), _pin_tonight(specs)
-    for warning in dict.fromkeys([*missing, *(warning for part in pinned for warning in part.warnings)]):
+    specs, statuses, warnings = _statuses(specs, history, refresh_days)
+    for warning in warnings:
         log.warning("%s", warning)
-    specs = [part.spec for part in pinned]
-    statuses = [status for spec in specs for status in due_pairs(spec, history, refresh_days=refresh_days)]
     due = [status for status in statuses if status.why]
     planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)
     return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
