@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from jobs.options import names, refuse
-from jobs.output import print_json, print_line, results_only_on_stdout
+from jobs.output import print_result, results_only_on_stdout
 from jobs.tables import table
 
 
@@ -34,14 +34,12 @@ def doctor(
     locations = [location for location in (data, out) if location]
     with results_only_on_stdout():
         results = run_checks(chosen, named=bool(models), locations=locations, address=address or ray_address())
-    if json:
-        print_json({"ok": ok(results), "findings": [asdict(result) for result in results]})
-    else:
-        shown = [result for result in results if models or verbose or result.what not in chosen]
-        print_line("\n".join(f"{result.state:>4}  {result.what}: {result.detail}" for result in shown))
-        if len(shown) < len(results):
-            able = sum(result.state == "ok" for result in results if result.what in chosen)
-            print_line(f"{able} of {len(chosen)} models can run here; `vlmsweep list models` says which, and why not")
+    shown = [result for result in results if models or verbose or result.what not in chosen]
+    lines = [f"{result.state:>4}  {result.what}: {result.detail}" for result in shown]
+    if len(shown) < len(results):
+        able = sum(result.state == "ok" for result in results if result.what in chosen)
+        lines.append(f"{able} of {len(chosen)} models can run here; `vlmsweep list models` says which, and why not")
+    print_result(json, {"ok": ok(results), "findings": [asdict(result) for result in results]}, *lines)
     return 0 if ok(results) else 3
 
 
@@ -52,8 +50,6 @@ def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():
         findings = look(name, spec)
-    if as_json:
-        print_json({"model": name, "findings": [asdict(finding) for finding in findings]})
-    else:
-        print_line(table(HEADS, rows(findings)))
+    result = {"model": name, "findings": [asdict(finding) for finding in findings]}
+    print_result(as_json, result, table(HEADS, rows(findings)))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.flags import NightlyFlags
 from jobs.options import names, refuse, takes
-from jobs.output import print_json, print_line, results_only_on_stdout
+from jobs.output import print_json, print_line, print_result, results_only_on_stdout
 from jobs.progress import Progress
 from jobs.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
@@ -118,17 +118,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show_due(pairs: list[PlannedPair], questions: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({"pairs": [_planned_json(pair) for pair in pairs], "judge": questions})
-        return
     rows = [
         [of.model, of.benchmark, pair.why or "no: unchanged", str(pair.estimate) if pair.estimate else "-"]
         for pair, of in ((pair, pair.status) for pair in pairs)
     ]
-    print_line(table(("model", "benchmark", "run", "about"), rows))
-    for question in questions:
-        print_line(question)
-    print_line("Nothing was run.")
+    planned = {"pairs": [_planned_json(pair) for pair in pairs], "judge": questions}
+    heads = ("model", "benchmark", "run", "about")
+    print_result(as_json, planned, table(heads, rows), *questions, "Nothing was run.")
 
 
 def _planned_json(pair: PlannedPair) -> dict[str, Any]:

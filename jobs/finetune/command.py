@@ -6,7 +6,7 @@ from typing import Any
 
 from jobs.finetune.flags import FinetuneFlags
 from jobs.options import takes
-from jobs.output import print_json, print_line, results_only_on_stdout
+from jobs.output import print_result, results_only_on_stdout
 
 
 @takes(FinetuneFlags)
@@ -19,11 +19,7 @@ def finetune(flags: FinetuneFlags) -> int:
     spec = build_finetune_spec(flags)
     with results_only_on_stdout():
         record = run_training(spec, TrainingProgress(quiet=flags.json))
-    if flags.json:
-        print_json(record)
-    else:
-        for line in _summary(record, spec.out, spec.variant.white):
-            print_line(line)
+    print_result(flags.json, record, *_summary(record, spec.out, spec.variant.white))
     return 0
 
 

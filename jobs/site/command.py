@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from jobs.options import names
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 
 
 def site(
@@ -19,7 +21,5 @@ def site(
     from jobs.site.build import build_site
 
     built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)
-    if json:
-        print_json({"index": built.index, "rows": built.rows, "files": built.files, "bytes": built.bytes})
-        return
-    print_line(f"{built.index}  {built.rows:,} answers in {built.files:,} files, {built.bytes / 1e6:.1f} MB")
+    text = f"{built.index}  {built.rows:,} answers in {built.files:,} files, {built.bytes / 1e6:.1f} MB"
+    print_result(json, asdict(built), text)

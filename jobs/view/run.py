@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jobs.output import print_json, print_line
+from jobs.output import print_result
 from jobs.serve.auth import key_hash
 from jobs.view.app import create_app
 from jobs.view.index import Index
@@ -41,10 +41,8 @@ def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bo
                 access_log=False,
             )
             address = f"http://{_HOST}:{listener.getsockname()[1]}/{key}/"
-            if as_json:
-                print_json({"address": address, "outputs": list(uris)})
-            else:
-                print_line(f"{address}  shows {', '.join(uris)}; Ctrl-C stops it")
+            text = f"{address}  shows {', '.join(uris)}; Ctrl-C stops it"
+            print_result(as_json, {"address": address, "outputs": list(uris)}, text)
             uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
         return 0
