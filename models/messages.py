@@ -113,14 +113,15 @@ class Frames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Step):
     """One step ready for an engine: every `StepOutput` part is already text."""
 
     call_id: str
-    turns: tuple[Turn, ...]
-    generation: Generation
-    choices: tuple[str, ...] = ()
-    scored: tuple[str, ...] = ()  # see `Step.scored`
+
+    @classmethod
+    def of(cls, step: Step, call_id: str) -> Call:
+        """Return a step as a call."""
+        return cls(call_id=call_id, **{name: getattr(step, name) for name in Step.__slots__})
 
     @property
     def media(self) -> tuple[Media, ...]:

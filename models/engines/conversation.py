@@ -60,10 +60,7 @@ def _by_call(active: Sequence[_Progress], index: int) -> dict[str, tuple[Call, l
         if call_id in waiting:
             waiting[call_id][1].append(progress)
         else:
-            call = Call(
-                call_id=call_id, turns=turns, generation=step.generation, choices=step.choices, scored=step.scored
-            )
-            waiting[call_id] = (call, [progress])
+            waiting[call_id] = (Call.of(replace(step, turns=turns), call_id), [progress])
     return waiting
 
 

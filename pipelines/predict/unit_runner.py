@@ -82,8 +82,7 @@ class UnitRunner:
 
     def prepare(self, loaded: Loaded) -> None:
         """Let the engine preprocess the media of a unit while it answers another in its own thread."""
-        firsts = ((request.request_id, request.steps[0]) for request in loaded.requests)
-        calls = [Call(call_id=name, turns=step.turns, generation=step.generation) for name, step in firsts]
+        calls = [Call.of(request.steps[0], request.request_id) for request in loaded.requests]
         prepare(self._engine, calls, loaded.media)
 
     def record_stall(self) -> None:

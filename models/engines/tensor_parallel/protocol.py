@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.message_codec import dump_requests, load_requests
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request, Step
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Request
 
 
 def pack_calls(
@@ -25,13 +25,7 @@ def pack_calls(
         for item, frames in media.items()
     ]
     blobs = [np.ascontiguousarray(frames.pixels).data.cast("B") for frames in media.values()] if pixels else []
-    requests = [
-        Request(
-            request_id=call.call_id,
-            steps=(Step(turns=call.turns, generation=call.generation, choices=call.choices, scored=call.scored),),
-        )
-        for call in calls
-    ]
+    requests = [Request(request_id=call.call_id, steps=(call,)) for call in calls]
     header = {"action": action, "pixels": pixels, "media": described}
     return [json.dumps(header).encode(), dump_requests(requests), *blobs]
 
@@ -45,17 +39,7 @@ def unpack_calls(header: bytes, receive: Callable[[], bytes]) -> tuple[str, list
         values = np.frombuffer(receive(), np.uint8) if raw["pixels"] else np.broadcast_to(np.uint8(0), shape)
         pixels = values.reshape(shape)
         media[Media(*item)] = Frames(pixels=pixels, seconds=tuple(seconds), fps=fps, total_frames=total)
-    calls = [
-        Call(
-            call_id=request.request_id,
-            turns=step.turns,
-            generation=step.generation,
-            choices=step.choices,
-            scored=step.scored,
-        )
-        for request in requests
-        for step in request.steps
-    ]
+    calls = [Call.of(step, request.request_id) for request in requests for step in request.steps]
     return raw["action"], calls, media
 
 

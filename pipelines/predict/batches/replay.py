@@ -12,7 +12,7 @@ import numpy as np
 from models.engines import wrap_engine
 from models.engines.endpoints.engine import UNSCORED
 from models.fingerprint import answer_fingerprint
-from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Step, prompt_sha256
+from models.messages import Answer, Call, CallReply, Failure, Frames, Media, prompt_sha256
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import RecentFrames
 from pipelines.plan.units import WorkUnit
@@ -104,7 +104,7 @@ class _ReplayEngine:
 
     def _custom_id(self, call: Call) -> str:
         """Return a name that is equal for equal calls: early steps by content, last ones by request too."""
-        content = prompt_sha256([Step(turns=call.turns, generation=call.generation)])
+        content = prompt_sha256([call])
         digest = stable_id({"entry": self._entry, "prompt": content, "generation": asdict(call.generation)})
         request_id, _, index = call.call_id.rpartition("/")
         if int(index) + 1 < self._steps[request_id]:
