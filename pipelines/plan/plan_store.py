@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
@@ -37,8 +38,9 @@ class PlanStore:
     def __init__(self, store: Store, *, source: Store | None = None) -> None:
         """Open the plans of an output; those that it lacks may be read from `source`."""
         self._sources = [store, *([source] if source else [])]
-        self._opened: dict[str, StoredPlan] = {}
-        self.files = plan_files(store)
+        self.opened: dict[str, StoredPlan] = {}
+        """The plans that were written or opened here, by key."""
+        self.files = ListedFolder(store, PLAN_FOLDER)
 
     @classmethod
     @contextlib.contextmanager
@@ -47,11 +49,6 @@ class PlanStore:
         with scratch() as folder:
             yield cls(Store(str(folder)), source=out)
 
-    @property
-    def opened(self) -> Mapping[str, StoredPlan]:
-        """The plans that were written or opened here, by key."""
-        return self._opened
-
     def write(
         self,
         dataset: Dataset,
@@ -59,11 +56,25 @@ class PlanStore:
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
-        """Build a plan from its samples and write what is not stored yet; UsageError for an unusable selection."""
-        key = plan_key(prompts, selection, captions)
-        if key not in self._opened:
-            self._opened[key] = plan_requests(self.files, dataset, prompts, selection, captions)
-        return self._opened[key]
+        """Build a plan from its samples and write what is not stored yet; UsageError for an unusable selection.
+
+        Its requests are written shard by shard, then the index that names the parts.
+        """
+        inputs, folder = _inputs(prompts, selection, captions), _folder(prompts.benchmark_name)
+        key, parts = stable_id(inputs), list[PlanPart]()
+        if key in self.opened:
+            return self.opened[key]
+        for _, samples in iter_selected_shards(dataset, selection):
+            rows = (row for sample in samples for row in prompts.rows(sample, captions))
+            content = tables_to_parquet(map(plan_table, batched(rows, ROW_GROUP)), PLAN)
+            path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
+            self.files.put_named(path, content)
+            parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
+        plan = StoredPlan(self.files.store, tuple(parts))
+        index = dump_checked({"inputs": inputs, "parts": [asdict(part) for part in parts]})
+        self.files.put(f"{folder}/plan-{key}.json", index)
+        self.opened[key] = plan
+        return plan
 
     def open(
         self,
@@ -74,16 +85,11 @@ class PlanStore:
     ) -> StoredPlan:
         """Open the stored plan of these inputs; write it where an output of an earlier version has none."""
         key = plan_key(prompts, selection, captions)
-        if key not in self._opened:
+        if key not in self.opened:
             candidates = (_load(store, prompts.benchmark_name, key) for store in self._sources)
             plan = next((plan for plan in candidates if plan), None)
-            self._opened[key] = plan or self.write(dataset, prompts, selection, captions)
-        return self._opened[key]
-
-
-def plan_files(store: Store) -> ListedFolder:
-    """Return the plan files of an output, for the run that holds its lock."""
-    return ListedFolder(store, PLAN_FOLDER)
+            self.opened[key] = plan or self.write(dataset, prompts, selection, captions)
+        return self.opened[key]
 
 
 def plan_key(prompts: PromptPlan, selection: SampleSelection, captions: Mapping[str, str] | None) -> str:
@@ -103,29 +109,6 @@ def _inputs(prompts: PromptPlan, selection: SampleSelection, captions: Mapping[s
         "sample_ids": sorted(set(selection.sample_ids)),
         "captions": stable_id(dict(captions or {})) if prompts.captioner else "",
     }
-
-
-def plan_requests(
-    files: ListedFolder,
-    dataset: Dataset,
-    prompts: PromptPlan,
-    selection: SampleSelection = ALL_SAMPLES,
-    captions: Mapping[str, str] | None = None,
-) -> StoredPlan:
-    """Plan one benchmark: write its requests, shard by shard, and the index that names the parts."""
-    folder = _folder(prompts.benchmark_name)
-    parts = []
-    for _, samples in iter_selected_shards(dataset, selection):
-        rows = (row for sample in samples for row in prompts.rows(sample, captions))
-        content = tables_to_parquet(map(plan_table, batched(rows, ROW_GROUP)), PLAN)
-        path = f"{folder}/part-{sha256(content).hexdigest()[:24]}.parquet"
-        files.put_named(path, content)
-        parts.append(PlanPart(path=path, samples=len(samples), rows=num_rows(content)))
-    inputs = _inputs(prompts, selection, captions)
-    plan = StoredPlan(files.store, tuple(parts))
-    index = dump_checked({"inputs": inputs, "parts": plan.parts_to_json()})
-    files.put(f"{folder}/plan-{stable_id(inputs)}.json", index)
-    return plan
 
 
 def _folder(benchmark: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, starmap
 from operator import attrgetter
@@ -187,10 +187,6 @@ class StoredPlan:
     def iter_columns(self) -> Iterator[PlanRow]:
         """Yield all rows without messages and media files."""
         return (row for part in self.parts for _, row in self.iter_part(part, payload=False))
-
-    def parts_to_json(self) -> list[dict[str, Any]]:
-        """Return the parts as JSON types."""
-        return [asdict(part) for part in self.parts]
 
 
 class PlanReader:

@@ -30,7 +30,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.cost_model import GpuProfile, model_workloads
-from pipelines.plan.plan_store import plan_files, plan_requests
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests, ModelPlan
 from pipelines.plan.requests import model_targets
@@ -101,7 +101,7 @@ def plan_published_sweep(data: str) -> list[ModelPlan]:
             except DatasetError:
                 continue
             lengthened = LengthenedDataset(dataset, PUBLISHED_SAMPLES[name])
-            plan = plan_requests(plan_files(Store(folder)), lengthened, target.prompts)
+            plan = PlanStore(Store(folder)).write(lengthened, target.prompts)
             plans.append(plan_model(plan, target, CompletedRequests()))
     if not plans:
         raise ValueError(f"--data {data}: no ingested benchmark; `vlmsweep demo` leaves some in demo-out/data")

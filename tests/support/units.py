@@ -6,7 +6,7 @@ from typing import Any
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Frames, Media, Request
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.plan_store import plan_files, plan_requests
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import ModelTarget
@@ -21,7 +21,7 @@ from pipelines.storage.store import Store
 def units_of(maia_data: str, target: ModelTarget, out: str, limit: str = "2") -> list[WorkUnit]:
     """Return units of the first samples, their plan written to an output."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    plan = plan_requests(plan_files(Store(out)), dataset, target.prompts, SampleSelection(Limit.parse(limit)))
+    plan = PlanStore(Store(out)).write(dataset, target.prompts, SampleSelection(Limit.parse(limit)))
     return plan_model(plan, target, CompletedRequests()).units
 
 

@@ -24,7 +24,7 @@ from models.catalog_loader import load_models
 from models.spec import ModelSpec
 from pipelines.plan.completed import load_completed
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
-from pipelines.plan.plan_store import plan_files, plan_requests
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitFile
@@ -41,8 +41,7 @@ def plan_pairs(
     datasets = [SyntheticDataset(store, f"benchmark{index}", samples_for(requests)) for index in range(benchmarks)]
     first = next(iter(specs))
     stored = [
-        plan_requests(plan_files(store), dataset, make_target(dataset, first, specs[first]).prompts)
-        for dataset in datasets
+        PlanStore(store).write(dataset, make_target(dataset, first, specs[first]).prompts) for dataset in datasets
     ]
     file = UnitFile()
     plans: list[list[ModelPlan]] = []

@@ -21,7 +21,7 @@ import psutil
 
 from models.spec import ModelSpec
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import plan_files, plan_requests
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from tests.bench.results import show
@@ -38,13 +38,13 @@ def measure(requests: int) -> dict[str, Any]:
         dataset = SyntheticDataset(store, "planning", samples_for(requests))
         target = make_target(dataset, "chance", ModelSpec(engine="random"))
         plan_model(
-            plan_requests(plan_files(store), SyntheticDataset(store, "first", 9), target.prompts),
+            PlanStore(store).write(SyntheticDataset(store, "first", 9), target.prompts),
             target,
             CompletedRequests(),
         )
         process, before_mb = psutil.Process(), peak_mb()
         start = time.process_time()
-        plan = plan_requests(plan_files(store), dataset, target.prompts)
+        plan = PlanStore(store).write(dataset, target.prompts)
         written, written_mb = time.process_time(), peak_mb()
         work = plan_model(plan, target, CompletedRequests())
         planned, planned_mb = time.process_time(), peak_mb()

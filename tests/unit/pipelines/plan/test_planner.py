@@ -10,7 +10,7 @@ from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
 from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import plan_files, plan_requests
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import ModelTarget
@@ -45,7 +45,7 @@ def out(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def plan(out: Store, dataset: Dataset, target: ModelTarget) -> StoredPlan:
-    return plan_requests(plan_files(out), dataset, target.prompts)
+    return PlanStore(out).write(dataset, target.prompts)
 
 
 def requests_in(unit: WorkUnit, target: ModelTarget, out: Store) -> list[str]:
@@ -104,7 +104,7 @@ def test_completed_requests_cost_nothing(plan: StoredPlan, out: Store, dataset: 
     done = finished(request.request_id for request in requests if request.columns["setting"] != "1-frame")
     half = plan_model(plan, target, done)
     one_frame = target.with_prompts(task_settings=(TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")))
-    alone = plan_model(plan_requests(plan_files(out), dataset, one_frame.prompts), one_frame, CompletedRequests())
+    alone = plan_model(PlanStore(out).write(dataset, one_frame.prompts), one_frame, CompletedRequests())
     assert half.total == whole.total
     for name in ("calls", "groups", "prompt_tokens", "shared_tokens", "distinct_media_tokens", "output_tokens"):
         assert getattr(half, name) == getattr(alone, name) != getattr(whole, name), name
@@ -127,9 +127,7 @@ def test_failed_requests_are_retried_into_the_part_that_holds_them(
 
 def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, target: ModelTarget) -> None:
     def total(selection: SampleSelection) -> int:
-        return plan_model(
-            plan_requests(plan_files(out), dataset, target.prompts, selection), target, CompletedRequests()
-        ).total
+        return plan_model(PlanStore(out).write(dataset, target.prompts, selection), target, CompletedRequests()).total
 
     assert total(SampleSelection(Limit.parse("2"))) == 2 * 9 * 3
     assert total(SampleSelection(sample_ids=("video2/Sentiment_B",))) == 9 * 3
