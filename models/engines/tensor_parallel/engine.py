@@ -127,11 +127,6 @@ class TensorParallelEngine:
             process.join(5)
         self._kill()
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Return the process ids in order of rank, for fault-injection tests."""
-        return tuple(process.pid or 0 for process in self._processes)
-
     def _start(self) -> None:
         from torch.distributed import TCPStore
 

@@ -15,7 +15,6 @@ from models.engines.launch import LaunchedModel
 from models.engines.offload import is_spread
 from models.engines.transformers.checkpoint import load_checkpoint, warn_of_emulation
 from models.engines.transformers.logprobs import Scorer
-from models.engines.transformers.media_inputs import PixelLimit
 from models.engines.transformers.memory import Memory
 from models.engines.transformers.padded_batch import PaddedBatchModel
 from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_unsupported_reason
@@ -49,33 +48,18 @@ class TransformersEngine:
         self._memory = Memory(self._checkpoint, spec)
         self._padded = PaddedBatchModel(self._checkpoint)
         self._scorer = Scorer(self._checkpoint, self._maker)
-        self._no_sharing_reason: str | None = None
+        self.no_sharing_reason: str | None = None  # why all calls run in padded batches; None while prefixes are shared
         self._shared = self._build_shared_model(records_steps=spec.cuda_graphs)
         if not spec.share_prefix:
             self._stop_sharing("share_prefix is false")
         if is_spread(self._checkpoint.model):
             self._stop_sharing("its layers are on several devices")
-        self._max_len = spec.limits.max_model_len or self._checkpoint.max_len
+        self.max_model_len = spec.limits.max_model_len or self._checkpoint.max_len  # tokens of prompt and answer
         self._model_name = spec.model
         self._ranks = join_ranks()
         self._pictures = 1 if self._ranks else spec.pictures_per_prefill  # an error of one rank would end the group
         self._distinct_tokens: dict[str, int] = {}
         self.warnings = warn_of_emulation(self._checkpoint)
-
-    @property
-    def pixel_limit(self) -> PixelLimit:
-        """Return where `limits.max_pixels` is enforced: `none`, the model's `processor`, or this engine `before` it."""
-        return self._maker.rules.pixel_limit
-
-    @property
-    def no_sharing_reason(self) -> str | None:
-        """Return why all calls run in padded batches; None while prefixes are shared."""
-        return self._no_sharing_reason
-
-    @property
-    def max_model_len(self) -> int | None:
-        """Return the limit on the tokens of prompt and answer together."""
-        return self._max_len
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, batch by batch; `DeviceFailedError` when the device is gone."""
@@ -173,16 +157,17 @@ class TransformersEngine:
 
     def _stop_sharing(self, reason: str) -> None:
         self._shared = None
-        if self._no_sharing_reason is None:
-            self._no_sharing_reason = reason
+        if self.no_sharing_reason is None:
+            self.no_sharing_reason = reason
             _log.warning("%s runs in padded batches: %s", self._checkpoint.model.config.model_type, reason)
 
     def _check_length(self, prompt: Prompt) -> Prompt | CallReply:
         generation = prompt.call.generation
         tokens, new = len(prompt.ids), generation.max_new_tokens
-        if self._max_len is not None and tokens + new > self._max_len:
+        if self.max_model_len is not None and tokens + new > self.max_model_len:
             failure = Failure(
-                type="context_length", message=f"{tokens} tokens of prompt and {new} of answer exceed {self._max_len}"
+                type="context_length",
+                message=f"{tokens} tokens of prompt and {new} of answer exceed {self.max_model_len}",
             )
         elif generation.num_beams > 1 and generation.temperature > 0:
             failure = Failure(type="unsupported", message="beam search with a temperature above 0")
@@ -213,7 +198,7 @@ class TransformersEngine:
     def _score(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Score the texts of calls about the same media; where that fails in halves, down to single calls."""
         started = perf_counter()
-        result = self._attempt(lambda: self._scorer.score(calls, media, self._shared, self._max_len))
+        result = self._attempt(lambda: self._scorer.score(calls, media, self._shared, self.max_model_len))
         if isinstance(result, list):
             seconds = perf_counter() - started
             yield from (replace(reply, latency_s=seconds) for reply in result)

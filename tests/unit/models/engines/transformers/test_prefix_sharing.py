@@ -126,7 +126,7 @@ def test_pixels_and_frames_are_limited(checkpoint_of: Checkpoints) -> None:
     size = {"shortest_edge": 56 * 56, "longest_edge": 4000}
     reference = ReferenceModel(checkpoint_of("qwen2_5_vl"), images_kwargs={"size": size}, videos_kwargs={"size": size})
     engine = engine_of(checkpoint_of("qwen2_5_vl"), limits=Limits(max_pixels=4000))
-    assert engine.pixel_limit == "processor"
+    assert engine._maker.rules.pixel_limit == "processor"
     (reply,) = engine.generate([call], MEDIA)
     assert isinstance(reply.outcome, Answer)
     assert reply.outcome.input_tokens == reference.inputs(call)["input_ids"].shape[1]
@@ -139,7 +139,7 @@ def test_pixels_and_frames_are_limited(checkpoint_of: Checkpoints) -> None:
     tokens_per_frame_pair = 6
     assert plain.outcome.input_tokens - thinned.outcome.input_tokens == (32 - 8) // 2 * tokens_per_frame_pair
     before = engine_of(checkpoint_of("llava_next"), limits=Limits(max_pixels=2000))
-    assert before.pixel_limit == "before"
+    assert before._maker.rules.pixel_limit == "before"
     assert len(texts(list(before.generate(calls_about((PICTURE,), (FIRST_FRAME,)), MEDIA)))) == 10
 
 
