@@ -156,15 +156,7 @@ class ExampleSet:
         from models.finetuning.examples import TrainingExample
 
         rows = self._table.take(pa.array(list(indices), pa.int64())).to_pylist()
-        examples = [
-            TrainingExample(
-                example_id=row["example_id"],
-                picture=Media("image", row["picture"]),
-                instruction=row["instruction"],
-                answer=row["answer"],
-            )
-            for row in rows
-        ]
+        examples = [TrainingExample(**{**row, "picture": Media("image", row["picture"])}) for row in rows]
         return examples, {media: self._frames(media) for media in {example.picture for example in examples}}
 
     def _frames(self, media: Media) -> Frames:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pipelines.benchmarks.vflute.source_hub import hub_files
 from pipelines.errors import SourceError
 from pipelines.finetune.example_store import TRAIN, VALIDATION, ExampleWriter, delete_examples, stored_counts
 from pipelines.finetune.records import ExampleCounts, FinetuneSpec, TrainingListener
-from pipelines.finetune.source_rows import evil_rows, has_split, vflute_rows
+from pipelines.finetune.source_rows import evil_rows, vflute_rows
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 
@@ -33,6 +34,6 @@ def prepare_examples(spec: FinetuneSpec, out: Store, listener: TrainingListener)
     numbers = {TRAIN: writer.write(TRAIN, (row for source in rows for row in source))}
     if not numbers[TRAIN]:
         raise SourceError(f"{spec.data or spec.evil}: no row that can be trained on")
-    if data and has_split(data, VALIDATION):
+    if data and hub_files(data, VALIDATION):
         numbers[VALIDATION] = writer.write(VALIDATION, vflute_rows(data, VALIDATION, white=variant.white))
     return writer.finish(numbers, identity)

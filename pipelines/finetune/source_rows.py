@@ -135,11 +135,6 @@ def vflute_rows(source: Source, split: str, *, white: bool) -> Iterator[ExampleR
         )
 
 
-def has_split(source: Source, split: str) -> bool:
-    """Return whether the folder has files of a split."""
-    return bool(hub_files(source, split))
-
-
 def drawn_template(row_id: str) -> str:
     """Return one of the paper's 21 instructions, drawn by the row's id; the authors' own draw is not published."""
     return _TEMPLATES[int(hashlib.sha256(row_id.encode()).hexdigest(), 16) % len(_TEMPLATES)]
