@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +23,6 @@ from models.messages import Media
 from pipelines.benchmarks.known_tables import TableDefinition, add_table
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
-from pipelines.hashing import stable_json
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.media.decoder import DECODERS
 from pipelines.schemas import schema_of
@@ -178,20 +177,6 @@ def sample_of_json(text: str) -> Sample:
     """Return the sample of a text of `canonical_json`."""
     row = json.loads(text)
     return Sample(**{**row, "media": tuple(MediaRef(**ref) for ref in row["media"])})
-
-
-def fingerprint(samples: Iterable[Sample], table: TableDefinition | None = None) -> str:
-    """Return a hash of samples, independent of their order, and of a table's definition; media count by content."""
-    digests = (hashlib.sha256(canonical_json(sample).encode()).digest() for sample in samples)
-    return fingerprint_of_digests(sorted(digests), table)
-
-
-def fingerprint_of_digests(digests: Iterable[bytes], table: TableDefinition | None = None) -> str:
-    """Return the `fingerprint` of samples from the sorted hashes of their `canonical_json`."""
-    total = hashlib.sha256(b"" if table is None else stable_json(asdict(table)).encode())
-    for digest in digests:
-        total.update(digest)
-    return total.hexdigest()[:32]
 
 
 def write_shard(store: Store, path: str, samples: Sequence[Sample]) -> ShardInfo:

@@ -17,11 +17,11 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import REJECTION_MARK, Notice, RawSample, Rejection, Sample
 from pipelines.errors import DatasetError, DecodeError, SourceError
+from pipelines.hashing import stable_json
 from pipelines.ingest.dataset import (
     Dataset,
     Manifest,
     canonical_json,
-    fingerprint_of_digests,
     sample_of_json,
     write_shard,
 )
@@ -239,9 +239,11 @@ class SampleSpool:
         return (sample_of_json(content) for (content,) in rows)
 
     def fingerprint(self, table: TableDefinition | None) -> str:
-        """Return the fingerprint of the samples and a table's definition."""
-        digests = self._rows.execute("SELECT digest FROM samples ORDER BY digest")
-        return fingerprint_of_digests((digest for (digest,) in digests), table)
+        """Return a hash of the samples, in any order, and of a table's definition; media count by content."""
+        total = hashlib.sha256(b"" if table is None else stable_json(asdict(table)).encode())
+        for (digest,) in self._rows.execute("SELECT digest FROM samples ORDER BY digest"):
+            total.update(digest)
+        return total.hexdigest()[:32]
 
     def close(self) -> None:
         """Close the file."""

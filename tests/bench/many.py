@@ -9,8 +9,9 @@ from pathlib import Path
 
 from pipelines.benchmarks.maia.facts import column_of
 from pipelines.benchmarks.records import MediaRef, Sample
-from pipelines.ingest.dataset import Manifest, fingerprint, write_shard
+from pipelines.ingest.dataset import Manifest, write_shard
 from pipelines.storage.store import Store
+from tests.support.fingerprints import fingerprint
 from tests.support.maia_source import CATEGORIES, HEIGHT, WIDTH, write_clip
 
 SHARD_ROWS = 1024

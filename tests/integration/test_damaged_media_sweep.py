@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks.records import Sample
-from pipelines.ingest.dataset import Dataset, fingerprint, write_shard
+from pipelines.ingest.dataset import Dataset, write_shard
 from pipelines.storage.store import Store
 from tests.chaos.media import Specimen, corpus
 from tests.integration.conftest import Cli
+from tests.support.fingerprints import fingerprint
 from tests.support.small_data import ingest_all
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
-from pipelines.ingest.dataset import Dataset, fingerprint, media_path, write_shard
+from pipelines.ingest.dataset import Dataset, media_path, write_shard
 from pipelines.storage.store import Store
+from tests.support.fingerprints import fingerprint
 
 PICTURE = MediaRef(
     role="picture", kind="image", sha256="a" * 64, extension=".png", bytes=1, width=2, height=3, frames=1, fps=0.0
