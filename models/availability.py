@@ -81,16 +81,11 @@ def _missing_package(spec: ModelSpec) -> str:
     if spec.runs_locally and gguf_file(spec.model) and importlib.util.find_spec("gguf") is None:
         return GGUF_NOT_INSTALLED
     if isinstance(spec, TransformersEntry) and spec.architecture and not spec.trust_remote_code:
-        architectures = known_architectures()
+        architectures = transformers_classes()
         if architectures and spec.architecture not in architectures:
             version = importlib.metadata.version("transformers")
             return f"transformers {version} has no code for {spec.architecture}"
     return ""
-
-
-def known_architectures() -> frozenset[str]:
-    """Return the `model_type`s that the installed transformers runs."""
-    return frozenset(transformers_classes())
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.availability import known_architectures
+from models.availability import transformers_classes
 from models.engines.base import Engine
 from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Media
@@ -54,7 +54,7 @@ def supported_checkpoint(architecture: str, checkpoint_of: Checkpoints) -> Path:
 
     if architecture in UNFIT:
         pytest.skip(f"vllm {vllm.__version__}: {UNFIT[architecture]}")
-    if architecture.removesuffix("_t5") not in known_architectures():
+    if architecture.removesuffix("_t5") not in transformers_classes():
         pytest.skip(f"transformers {transformers.__version__}, which this vllm needs, has no code for {architecture}")
     folder = checkpoint_of(architecture)
     names = json.loads((folder / "config.json").read_text())["architectures"]
