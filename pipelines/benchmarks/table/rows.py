@@ -164,10 +164,9 @@ def answers_of(cell: Any) -> list[Any]:
 
 
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
-    if isinstance(cell, list) and len(cell) == 1:
-        cell = cell[0]
-    plain = without_letters(options)  # the prompt gives letters
-    places = (option_place(cell, texts, first_index) for texts in (options, plain))
+    references, plain = answers_of(cell), without_letters(options)  # the prompt gives letters
+    cells = [cell, *references] if len(references) == 1 else [cell]
+    places = (option_place(each, texts, first_index) for each in cells for texts in (options, plain))
     place = next((place for place in places if place is not None), None)
     if place is None:
         text = as_text(cell, "answer") if not isinstance(cell, list | dict) else json.dumps(cell)

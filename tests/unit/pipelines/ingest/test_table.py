@@ -140,6 +140,13 @@ def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["cat"], ["Dog"], ["Dog"]]
 
 
+def test_json_text_of_a_list_with_one_reference_is_an_answer_of_a_choice(tmp_path: Path) -> None:
+    rows = ['1,"[""B""]",red,blue', '2,"[""red""]",red,blue', "3,[2],[1],[2]", '4,"[""A"",""B""]",red,blue']
+    result = ingest(tmp_path, "q.csv", "\n".join(["question,answer,A,B", *rows]), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [1, 0, 1]
+    assert [rejection.item for rejection in result.rejections] == ["line 5"]
+
+
 def test_a_table_without_a_usable_row_says_its_columns(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no row below the header; it has the columns id, question, answer"):
         ingest(tmp_path, "q.csv", "id,question,answer\n")
