@@ -58,9 +58,9 @@ def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
 
 @contextmanager
 def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Yield the port, or any free one for 0, which only Serve's proxy can bind for the length of a block.
+    """Yield the port, or any free one for 0, which the system gives to no other process for the length of a block.
 
-    The proxy binds it seconds later, with SO_REUSEPORT; until then Ray's other processes might be given it.
+    Serve's proxy binds it seconds later, with SO_REUSEPORT; until then Ray's other processes might be given it.
 
     Raises:
         UsageError: the address or port cannot be used.

@@ -127,7 +127,7 @@ def _collect(
     rejections: list[Rejection] = []
     notices: list[str] = []
     for count, item in enumerate(items, start=1):
-        progress(count - len(notices))
+        progress(count - len(notices) - isinstance(item, Notice))
         if isinstance(item, Notice):
             log.warning("%s: %s", name, item.message)
             notices.append(item.message)

@@ -78,8 +78,8 @@ class CostTracker:
         """Raise CostLimitReachedError at the limit, or if the model's engine has refused calls because of its own."""
         if self.limit is not None and is_refused and not self.total:
             raise CostLimitReachedError(
-                f"model {name!r}: nothing was sent: by the prices of the models file the next request alone may cost "
-                f"more than the cost limit of ${self.limit:.2f}, or its entry's; raise --cost-limit or `cost_limit`"
+                f"model {name!r}: the next request may cost more than the cost limit of ${self.limit:.2f}, or its "
+                "entry's, leaves, by the prices of the models file; raise --cost-limit or `cost_limit`"
             )
         if self.limit is not None and (is_refused or self.total >= self.limit):
             raise CostLimitReachedError(

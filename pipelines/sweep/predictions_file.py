@@ -118,7 +118,7 @@ def _text(path: Path) -> str:
 
 def _name(value: float) -> str:
     """Return a sample's id or a variant as text; tables with gaps turn `3` into 3.0 and '' into a missing number."""
-    if math.isnan(value):
+    if isinstance(value, float) and math.isnan(value):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

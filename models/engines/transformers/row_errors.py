@@ -99,6 +99,6 @@ def is_out_of_memory(error: Exception) -> bool:
 
 def failure_reply(call: Call, error: Exception, kind: str = "compute") -> CallReply:
     """Return the reply of a call that an error ended."""
-    failure_type = "out_of_memory" if kind == "compute" and is_out_of_memory(error) else kind
+    failure_type = "out_of_memory" if is_out_of_memory(error) else kind
     failure = Failure(type=failure_type, message=f"{type(error).__name__}: {error}")
     return CallReply(call_id=call.call_id, outcome=failure)

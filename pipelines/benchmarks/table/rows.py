@@ -144,7 +144,7 @@ def _list_of(cell: Any) -> list[Any]:
 def _in_order(options: Mapping[str, Any]) -> list[Any]:
     """Return the options of an object by their letters, None for a gap, or by their numbers; else as they stand."""
     by_letter = {key.strip().upper(): option for key, option in options.items()}
-    if by_letter and by_letter.keys() <= {*ascii_uppercase}:
+    if by_letter and by_letter.keys() <= {*ascii_uppercase} and len(by_letter) == len(options):
         return [by_letter.get(letter) for letter in ascii_uppercase[: ascii_uppercase.index(max(by_letter)) + 1]]
     is_numbered = all(key.isdecimal() for key in options)
     return [options[key] for key in (sorted(options, key=int) if is_numbered else options)]
@@ -166,7 +166,7 @@ def answers_of(cell: Any) -> list[Any]:
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
     references, plain = answers_of(cell), without_letters(options)  # the prompt gives letters
     cells = [cell, *references] if len(references) == 1 else [cell]
-    places = (option_place(each, texts, first_index) for each in cells for texts in (options, plain))
+    places = (option_place(each, texts, first_index) for each in cells for texts in (plain, options))
     place = next((place for place in places if place is not None), None)
     if place is None:
         text = as_text(cell, "answer") if not isinstance(cell, list | dict) else json.dumps(cell)

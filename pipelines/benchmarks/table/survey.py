@@ -63,7 +63,8 @@ class _Answers:
 
     def add_index(self, cell: Any, options: Sequence[str]) -> None:
         """Count digits, which are an index of an option or its text."""
-        if digits := digits_of(cell):
+        references = answers_of(cell)
+        if digits := digits_of(references[0]) if len(references) == 1 else "":
             number = int(digits)
             self.indices["zero" if number == 0 else "count" if number == len(options) else "other"] += 1
             self.option_texts += digits in options

@@ -147,6 +147,32 @@ def test_json_text_of_a_list_with_one_reference_is_an_answer_of_a_choice(tmp_pat
     assert [rejection.item for rejection in result.rejections] == ["line 5"]
 
 
+@pytest.mark.parametrize(
+    ("options", "answer", "gold"),
+    [(["A. -3", "B. 3"], "3", 1), (["A. 5.5", "B. -5.5"], "-5.5", 1), (["A. the dog", "B. dog"], "dog", 1)],
+)
+def test_option_of_an_answer_is_looked_for_without_letters_first(
+    tmp_path: Path, options: list[str], answer: str, gold: int
+) -> None:
+    row = {"question": "Which?", "options": options, "answer": answer}
+    digits = {"question": "So?", "options": ["3", "4"], "answer": "3"}  # digits are texts in this file
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, [row, digits])), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [gold, 0]
+
+
+@pytest.mark.parametrize("form", ["{}", "[{}]", '"[{}]"'])
+def test_indices_count_from_one_where_the_last_has_the_number_of_options(tmp_path: Path, form: str) -> None:
+    rows = [f'{{"question": "q{n}", "options": ["a", "b", "c", "d"], "answer": {form.format(n)}}}' for n in (1, 2, 4)]
+    ingest(tmp_path, "q.jsonl", "\n".join(rows), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [0, 1, 3]
+
+
+def test_options_of_an_object_whose_letters_recur_stand_as_written(tmp_path: Path) -> None:
+    row = {"question": "q", "options": {"b": "x", "a": "y", "A": "z"}, "answer": "y"}
+    ingest(tmp_path, "q.jsonl", json.dumps(row), kind="choice")
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [["x", "y", "z"]]
+
+
 def test_a_table_without_a_usable_row_says_its_columns(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no row below the header; it has the columns id, question, answer"):
         ingest(tmp_path, "q.csv", "id,question,answer\n")

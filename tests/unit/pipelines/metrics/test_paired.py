@@ -138,6 +138,7 @@ def test_holm_by_hand() -> None:
     assert paired.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert paired.holm([0.6, 0.5]) == [1.0, 1.0]
     assert paired.holm([]) == []
+    assert paired.holm([None, 0.04, None, 0.01]) == [None, 0.04, None, 0.02], "what was not tested counts not"
 
 
 @settings(deadline=None)

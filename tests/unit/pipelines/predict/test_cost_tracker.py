@@ -42,6 +42,6 @@ def test_cached_and_written_tokens_have_prices_of_their_own() -> None:
 
 def test_limit_below_one_request_is_to_be_raised_since_another_run_would_send_nothing_either() -> None:
     costs = CostTracker(limit=0.2)
-    with pytest.raises(CostLimitReachedError, match=r"nothing was sent.*\$0\.20.*raise --cost-limit") as caught:
+    with pytest.raises(CostLimitReachedError, match=r"may cost more.*\$0\.20.*raise --cost-limit") as caught:
         costs.check("m", is_refused=True)
     assert "again" not in str(caught.value)

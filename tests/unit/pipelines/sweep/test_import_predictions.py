@@ -152,6 +152,15 @@ def test_ids_that_are_numbers_are_read_as_ingest_reads_them(form: str, tmp_path:
     assert items == ["line 3", "line 1: vsv/1-frame/7/2", "line 2: vsv/1-frame/8/2"]
 
 
+def test_id_beyond_the_floats_is_a_row_that_matches_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(json.dumps({**ROW, "sample_id": 10**400}))
+    with AnswerSpool.temporary() as spool:
+        read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
+        spool.reject_rest("maia", "m")
+        assert [rejection.item[:20] for rejection in spool.rejections] == ["line 1: vsv/1-frame/"]
+
+
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_file_is_read_a_few_rows_at_a_time(form: str, tmp_path: Path) -> None:
     answers, path = 8_000, tmp_path / f"answers.{form}"

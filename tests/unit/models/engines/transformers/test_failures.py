@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from models.engines.transformers.engine import TransformersEngine
-from models.engines.transformers.row_errors import is_out_of_memory
+from models.engines.transformers.row_errors import failure_reply, is_out_of_memory
 from models.entry_fields import Limits
 from models.errors import DeviceFailedError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
@@ -80,6 +80,12 @@ def test_bad_call_fails_without_its_neighbours(engine: TransformersEngine, part:
     assert failure.type == "preprocess"
     assert message in failure.message
     assert replies == outcomes(engine, good) | {"0": replies["0"]}
+
+
+@pytest.mark.parametrize("kind", ["compute", "preprocess"])
+def test_lack_of_memory_is_no_fault_of_a_call(kind: str) -> None:
+    outcome = failure_reply(calls_about(())[0], MemoryError(), kind).outcome
+    assert outcome == Failure(type="out_of_memory", message="MemoryError: ")
 
 
 def test_text_that_the_tokenizer_rejects_fails_its_call(
