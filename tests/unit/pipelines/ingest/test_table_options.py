@@ -1,0 +1,159 @@
+"""Options of a table's choices: how they are given, and how an answer names one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.benchmarks.table.columns_file import ColumnsFile
+from pipelines.errors import SourceError
+from tests.unit.pipelines.ingest.test_table import delimited, ingest, samples
+
+
+@pytest.mark.parametrize(
+    ("answers", "golds"), [([0, 1, 2], [0, 1, 2]), ([1, 2, 3], [0, 1, 2]), (["one", "(b)", "3"], [0, 1, 2])]
+)
+def test_answers_name_options_by_index_text_or_letter(tmp_path: Path, answers: list[Any], golds: list[int]) -> None:
+    rows = [{"question": "x", "choices": ["one", "two", "three"], "answer": answer} for answer in answers]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+
+
+@pytest.mark.parametrize(
+    ("options", "answers", "golds"),
+    [
+        (["2", "3", "4", "5"], [4, 3, 5], [2, 1, 3]),  # texts, whatever their type
+        ([2, 3, 4, 5], [4, 3, 5.0], [2, 1, 3]),
+        (["2", "3", "4", "5"], ["0", "1", "2"], [0, 1, 2]),
+        (["one", "two", "three", "four"], ["0", "1", "2"], [0, 1, 2]),  # an index is no number word
+    ],
+)
+def test_digits_are_texts_where_most_are_an_option(
+    tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]
+) -> None:
+    rows = [{"question": "x", "choices": options, "answer": answer} for answer in answers]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+    assert result.manifest.notices == ()
+
+
+@pytest.mark.parametrize(
+    ("answers", "golds", "notice"),
+    [
+        ([3, 2, 4], [0, 1, 2], "digits of answers are read as texts of options, as 3 of 3 are, not as indices"),
+        (
+            [1, 2, 4],
+            [0, 1, 3],
+            "some equal the number of options; 2 of 3 are also the text of an option, and not read so",
+        ),
+        ([1, 1, 2], [1, 1, 2], "though none is 0; 1 of 3 are also the text of an option, and not read so"),
+    ],
+)
+def test_which_reading_of_digits_was_taken_is_said(
+    tmp_path: Path, answers: list[int], golds: list[int], notice: str
+) -> None:
+    rows = [{"question": "x", "choices": ["3", "2", "4", "7"], "answer": answer} for answer in answers]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
+    assert len(result.manifest.notices) == 1
+    assert result.manifest.notices[0].endswith(notice)
+
+
+def test_columns_of_options_go_as_far_as_they_go(tmp_path: Path) -> None:
+    letters = "ABCDEFGHIJKL"
+    row = {letter: f"option {letter}" for letter in letters}
+    many = [{"question": "x", **row, "answer": letter} for letter in letters]
+    ingest(tmp_path, "q.csv", delimited(many, ","))
+    assert {len(sample.data["options"]) for sample in samples(tmp_path)} == {12}
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [*range(12)]
+    with pytest.raises(SourceError, match=r"columns A, B, D may be options, and C is missing; .*options: \[A, B, D\]"):
+        ingest(tmp_path, "q.csv", "question,A,B,D,answer\nq,x,y,z,A\n")
+    gap = ColumnsFile(columns={"options": ("A", "B", "D")})
+    assert ingest(tmp_path, "q.csv", "question,A,B,D,answer\nq,x,y,z,A\n", columns=gap).manifest.samples == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ({"B": "dog", "A": "cat", "C": "emu"}, ["cat", "dog", "emu"]),
+        ({"2": "dog", "10": "emu", "1": "cat"}, ["cat", "dog", "emu"]),
+        ({"second": "dog", "first": "cat"}, ["dog", "cat"]),
+        ({"A": "cat", "B": "dog", "C": None}, ["cat", "dog"]),  # as Parquet fills what a row lacks
+    ],
+)
+def test_options_of_an_object_stand_by_their_letters(tmp_path: Path, options: dict[str, Any], texts: list[str]) -> None:
+    rows = [{"question": "x", "options": given, "answer": "A"} for given in (options, json.dumps(options))]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [texts, texts]
+
+
+def test_a_letter_left_out_of_an_object_shifts_no_option(tmp_path: Path) -> None:
+    rows = [{"question": "x", "options": {"A": "a", "B": "b"} | more, "answer": "A"} for more in ({}, {"D": "d"})]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [rejection.reason for rejection in result.rejections] == ["option C is empty, and a later one is not"]
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        (["A. cat", "B. dog"], ["cat", "dog"]),
+        (["(A) cat", "(B) dog"], ["cat", "dog"]),
+        (["A. Smith", "J. Doe"], ["A. Smith", "J. Doe"]),
+        (["A.D.", "B.C."], ["A.D.", "B.C."]),
+    ],
+)
+def test_letters_that_options_carry_are_asked_once(tmp_path: Path, options: list[str], texts: list[str]) -> None:
+    rows = [{"question": "x", "options": options, "answer": answer} for answer in ("B", options[1], texts[1])]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    data = [sample.data for sample in samples(tmp_path)]
+    assert data == [{"question": "x", "options": texts, "gold": 1, "answers": [texts[1]]}] * 3
+
+
+def test_digits_are_texts_of_options_that_carry_letters(tmp_path: Path) -> None:
+    rows = [{"question": "x", "options": ["A. 1", "B. 0", "C. 7"], "answer": answer} for answer in (1, 0, 7)]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [0, 1, 2]
+
+
+def test_an_option_that_only_a_late_row_has_is_one(tmp_path: Path) -> None:
+    rows = [{"question": "x", "A": "a", "B": "b", "answer": "A"}] * 1100 + [
+        {"question": "x", "A": "a", "B": "b", "C": "c", "answer": "A"}
+    ]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [len(sample.data["options"]) for sample in samples(tmp_path)][-1] == 3
+
+
+def test_json_text_of_a_list_with_one_reference_is_an_answer_of_a_choice(tmp_path: Path) -> None:
+    rows = ['1,"[""B""]",red,blue', '2,"[""red""]",red,blue', "3,[2],[1],[2]", '4,"[""A"",""B""]",red,blue']
+    result = ingest(tmp_path, "q.csv", "\n".join(["question,answer,A,B", *rows]), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [1, 0, 1]
+    assert [rejection.item for rejection in result.rejections] == ["line 5"]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "gold"),
+    [(["A. -3", "B. 3"], "3", 1), (["A. 5.5", "B. -5.5"], "-5.5", 1), (["A. the dog", "B. dog"], "dog", 1)],
+)
+def test_option_of_an_answer_is_looked_for_without_letters_first(
+    tmp_path: Path, options: list[str], answer: str, gold: int
+) -> None:
+    row = {"question": "Which?", "options": options, "answer": answer}
+    digits = {"question": "So?", "options": ["3", "4"], "answer": "3"}  # digits are texts in this file
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, [row, digits])), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [gold, 0]
+
+
+@pytest.mark.parametrize("form", ["{}", "[{}]", '"[{}]"'])
+def test_indices_count_from_one_where_the_last_has_the_number_of_options(tmp_path: Path, form: str) -> None:
+    rows = [f'{{"question": "q{n}", "options": ["a", "b", "c", "d"], "answer": {form.format(n)}}}' for n in (1, 2, 4)]
+    ingest(tmp_path, "q.jsonl", "\n".join(rows), kind="choice")
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [0, 1, 3]
+
+
+def test_options_of_an_object_whose_letters_recur_stand_as_written(tmp_path: Path) -> None:
+    row = {"question": "q", "options": {"b": "x", "a": "y", "A": "z"}, "answer": "y"}
+    ingest(tmp_path, "q.jsonl", json.dumps(row), kind="choice")
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [["x", "y", "z"]]
