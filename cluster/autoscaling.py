@@ -1,7 +1,5 @@
 """The maximum number of GPU nodes of an autoscaling cluster: a label of the head, as Ray does not expose the limit."""
 
-from __future__ import annotations
-
 import re
 
 MAX_NODES_LABEL = "vlmsweep/grows-to"

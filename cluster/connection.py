@@ -1,7 +1,5 @@
 """Connect to a Ray cluster, or start an embedded one."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Environment variables encrypted with a cluster's token, because Ray shows a job's variables in logs and replies."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Errors of the cluster package, each with the command line's exit code."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 

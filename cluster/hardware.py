@@ -1,7 +1,5 @@
 """Hardware of the nodes of a cluster and of this machine."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

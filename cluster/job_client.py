@@ -1,7 +1,5 @@
 """Ray's job API: submit, follow and stop jobs."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """A cluster that is connected when it is first needed: small work on one machine needs none."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 

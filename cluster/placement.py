@@ -1,7 +1,5 @@
 """Check within a minute that a replica fits on some node; Ray would wait without a message."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

@@ -1,7 +1,5 @@
 """What the product needs of Ray that has no public name, all in one place: another Ray may keep it elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -3,8 +3,6 @@
 Without it Ray's native code ends a driver whose raylet or head is gone: after a minute, with 1 and without a message.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

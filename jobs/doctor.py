@@ -1,7 +1,5 @@
 """Checks of `vlmsweep doctor`: what this machine or a cluster can run."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

@@ -1,7 +1,5 @@
 """Exit codes, and the message with which a failed command ends."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import traceback

@@ -3,8 +3,6 @@
 What each is called, its limits and its help are in `flags.csv`, as those of all other commands.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Check before a cluster starts which models of a sweep can run; groups of models leave out those that cannot."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Command lines: flags as dataclasses or in a YAML file, lists, and arguments in their normal form."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import functools

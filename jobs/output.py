@@ -1,7 +1,5 @@
 """Terminal output: results on standard output, messages on standard error."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Progress of a run on standard error."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

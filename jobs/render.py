@@ -1,7 +1,5 @@
 """Tables of `compare` and of the end of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """`vlmsweep list models --check`: revisions of models files and their adapters against the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Build a checked `RunSpec` from flags."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """`python -m jobs.sweep ...`: the same as `vlmsweep run ...`, for Ray jobs and schedulers."""
 
-from __future__ import annotations
-
 import sys
 
 from jobs.cli.main import main

@@ -1,7 +1,5 @@
 """Plain tables, fitted to the width of the terminal that they are printed on."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections.abc import Sequence

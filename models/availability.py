@@ -1,7 +1,5 @@
 """Check whether a model can run with the installed packages, without loading heavy libraries."""
 
-from __future__ import annotations
-
 import ast
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """Load models files, the catalog and the user's, with every key checked, and select models by name."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence

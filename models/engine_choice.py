@@ -3,8 +3,6 @@
 Each build of vLLM runs on GPUs or on CPUs; where both engines were measured, on CPUs, vLLM is faster (docs/vllm.md).
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib.metadata

@@ -1,8 +1,6 @@
 # ruff: noqa: TID251 - the one module of the product that reads the environment, for endpoints, secrets and given GPUs
 """Read endpoints, secrets and given GPUs from the environment. No other module reads it; no behaviour depends on it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Errors of the models package, each with the command line's exit code."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Families of models: what engines do with each `model_type` of transformers, and the words that name families."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

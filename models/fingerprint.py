@@ -1,7 +1,5 @@
 """Name a model's weights and answers by content: what a spec and the files that it names come to."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The memory that a model needs of each GPU, and how many GPUs, replicas and rows follow; GB are 10**9 bytes."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

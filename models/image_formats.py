@@ -4,8 +4,6 @@ Pillow tries more than forty formats, some by other programs (EPS runs Ghostscri
 picture is opened with these formats alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Which frames of a clip and how many pixels of a picture a model is shown; the standard library alone."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """Requests as JSON, so that they can cross processes and be stored without pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache

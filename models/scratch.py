@@ -5,8 +5,6 @@ which names the process and which the process keeps locked until it ends, howeve
 user, or once the kernel of the same machine says that nobody holds such a lock. Anything else is left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Words of `--models` that stand for several models: `all`, `open`, `closed`, `paper:BENCHMARK`, `fits:80GB`."""
 
-from __future__ import annotations
-
 import difflib
 import logging
 import re

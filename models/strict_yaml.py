@@ -1,7 +1,5 @@
 """Read YAML files strictly: every error is one sentence with the file, and the line where known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

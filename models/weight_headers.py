@@ -3,8 +3,6 @@
 Format of GGUF: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

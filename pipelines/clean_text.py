@@ -1,7 +1,5 @@
 """Clean foreign text, such as names of models, ids and messages of endpoints, before anything shows it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Hashes that are equal on every machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

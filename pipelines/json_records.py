@@ -1,7 +1,5 @@
 """Dataclasses and checksums in JSON files of the product, read so strictly that damage is distinguished from bugs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """JSON log lines with context, in the driver and, by `fields_for_workers`, in Ray's workers (`worker-*.err`)."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator, Mapping

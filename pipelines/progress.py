@@ -1,7 +1,5 @@
 """Progress events of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Run Ray Data pipelines: settings, and errors of Ray translated into the product's own."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging

@@ -1,11 +1,8 @@
 """Columns of the Parquet parts of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -16,9 +13,10 @@ _Column: TypeAlias = tuple[str, pa.DataType]
 
 def schema_of(record: type, types: Mapping[str, pa.DataType] = MappingProxyType({})) -> pa.Schema:
     """Return the columns of a dataclass of strings, integers and floats; `types` names those of other fields."""
-    plain = {"str": pa.string(), "int": pa.int64(), "float": pa.float64()}
-    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(record)}
-    return pa.schema([(name, types[name] if name in types else plain[kind]) for name, kind in kinds.items()])
+    plain = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    hints = get_type_hints(record)
+    kinds = {name: types[name] if name in types else plain[(*get_args(kind), kind)[0]] for name, kind in hints.items()}
+    return pa.schema(list(kinds.items()))
 
 
 def _columns(kind: pa.DataType, *names: str) -> list[_Column]:

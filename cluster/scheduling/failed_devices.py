@@ -1,7 +1,5 @@
 """GPUs that failed a job twice: an idle actor holds each, so that Ray starts replicas on others."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence

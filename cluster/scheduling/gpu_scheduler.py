@@ -8,8 +8,6 @@ estimated to end first is taken. If models that take all GPUs in turn are estima
 instead: on few GPUs, fixed shares leave more idle time than loading costs.
 """
 
-from __future__ import annotations
-
 import heapq
 import logging
 import math

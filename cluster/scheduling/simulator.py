@@ -5,8 +5,6 @@ on it, and paid for from then until the last model on it has ended. The unit in 
 another node replaces it, and the replicas load again.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """Workloads and fleets for simulated sweeps, and a lower bound on their duration."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

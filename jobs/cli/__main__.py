@@ -1,7 +1,5 @@
 """`python -m jobs.cli ...`: the same as `vlmsweep ...`."""
 
-from __future__ import annotations
-
 from jobs.cli.main import main
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """`vlmsweep annotate`: forms in which people answer, label or judge."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`vlmsweep audit`: the published tables against themselves."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from operator import attrgetter
 

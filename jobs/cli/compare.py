@@ -1,7 +1,5 @@
 """`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
-from __future__ import annotations
-
 from jobs.options import names, refuse
 from pipelines.errors import UsageError
 

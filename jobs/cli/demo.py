@@ -1,7 +1,5 @@
 """`vlmsweep demo`: the main job on sample data."""
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`vlmsweep doctor`: what this machine or a cluster can run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`vlmsweep generate`: a synthetic benchmark in the distributed format, or a sample table, ready for `ingest`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from itertools import islice

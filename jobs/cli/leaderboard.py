@@ -1,7 +1,5 @@
 """`vlmsweep leaderboard`: outputs and published rows in one table."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from jobs.options import names

@@ -1,7 +1,5 @@
 """`vlmsweep list`: benchmarks, models or settings that can be run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line. Each command parses flags, builds a spec, runs it and returns an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """Register the commands of the command line; their help has options in groups and an example."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

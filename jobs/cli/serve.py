@@ -1,7 +1,5 @@
 """`vlmsweep serve`: a model as an OpenAI-compatible endpoint."""
 
-from __future__ import annotations
-
 from jobs.flags import ServeFlags
 from jobs.options import takes
 

@@ -1,7 +1,5 @@
 """`vlmsweep status`: how far a run is."""
 
-from __future__ import annotations
-
 import time
 from typing import Final
 

@@ -4,8 +4,6 @@ Only the code and tables of the four packages, and the models files, prompts and
 sent. The list is of what is sent: data, media, environment files and anything else next to the code never leave.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`vlmsweep view`: outputs in a browser."""
 
-from __future__ import annotations
-
 
 def view(out: list[str], port: int = 8001, data: str = "", json: bool = False) -> int:
     """Show samples, answers and metrics of outputs in a browser on this machine, until interrupted; writes nothing."""

@@ -1,7 +1,5 @@
 """`vlmsweep gate`, `power`, `items` and `twin`: what follows from outputs, from their items, and from fresh scenes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """`vlmsweep compare A B --explain`: why two numbers differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What `gate` and `power` print."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

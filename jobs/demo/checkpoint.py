@@ -3,8 +3,6 @@
 Its answers are nonsense, but it runs through the same code, file formats and token counts as the released model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files

@@ -3,8 +3,6 @@
 Text-similarity models are left out: a fresh machine would fetch gigabytes, and the model writes no explanations.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

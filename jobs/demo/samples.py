@@ -1,7 +1,5 @@
 """Sample data of our own for every benchmark, in the forms as distributed; package data, but for MATE's scenes."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `vlmsweep demo` prints at its end: one headline a benchmark, and where to look next."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """`--dry-run` of `run` and its stages: what would be done, without doing it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 

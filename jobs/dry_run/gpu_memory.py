@@ -1,7 +1,5 @@
 """Hardware needs of models for `list models` and `--dry-run`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests that captioners and the judge of a sweep will get: for `--dry-run`, which only reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product

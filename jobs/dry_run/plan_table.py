@@ -1,7 +1,5 @@
 """Tables of `--dry-run`: requests, hardware, times and price."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

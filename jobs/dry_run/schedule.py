@@ -1,7 +1,5 @@
 """The simulated schedule of a sweep for dry runs: when each model runs, how long and at what price."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

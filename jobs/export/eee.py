@@ -4,8 +4,6 @@
 stays out: messages of errors, locations, the command and the settings of models.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import uuid

@@ -1,7 +1,5 @@
 """The folder that an export fills, the media in it, names of the Hugging Face hub, and the export itself."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ What may be private stays out: messages of errors, locations, the command and th
 left out unless they are asked for, because most benchmarks' licences do not let others publish them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final

@@ -4,8 +4,6 @@ lmms-eval's files have the same fields. A task is one of a benchmark's under one
 Media are in `media/`, written once; in prompts `<image:SHA256>` and `<video:SHA256>` stand for them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

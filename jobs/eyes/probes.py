@@ -1,7 +1,5 @@
 """Drawn pictures and clips, each with a number in it, and what is asked of them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Ask a model the probes, and detect from its answers what it sees."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing

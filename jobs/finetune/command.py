@@ -1,7 +1,5 @@
 """`vlmsweep finetune`: the fine-tuned models of a paper, from data that the user has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jobs.finetune.flags import FinetuneFlags

@@ -1,7 +1,5 @@
 """Progress of a fine-tuning on standard error: step, loss, rate and time left."""
 
-from __future__ import annotations
-
 import sys
 import time
 

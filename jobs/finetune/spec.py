@@ -1,7 +1,5 @@
 """Build a checked `FinetuneSpec` from flags."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import fields
 from pathlib import Path

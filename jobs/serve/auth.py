@@ -1,7 +1,5 @@
 """Authentication by a key that the server knows by its hash only and compares in constant time."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 

@@ -1,7 +1,5 @@
 """Convert OpenAI chat requests to calls, and answers and failures to replies."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

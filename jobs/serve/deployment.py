@@ -1,7 +1,5 @@
 """`vlmsweep serve`: a model as an OpenAI-compatible endpoint on Ray Serve, batching requests and scaling to zero."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import time

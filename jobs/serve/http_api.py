@@ -1,7 +1,5 @@
 """The HTTP side of the endpoint: authentication, paths, bodies, and pictures decoded outside the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """One engine in one replica of Ray Serve."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Run the endpoint of `vlmsweep serve` until it is interrupted."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import secrets

@@ -1,7 +1,5 @@
 """Build a site in a temporary folder, and publish it when it is whole."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

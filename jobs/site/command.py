@@ -1,7 +1,5 @@
 """`vlmsweep site`: an output as a static site."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from jobs.options import names

@@ -1,7 +1,5 @@
 """The folder of a site: a marker lists the files that earlier calls wrote, and only those are replaced or deleted."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The samples of a site: items with all models' answers, as scripts that hand JSON to the page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

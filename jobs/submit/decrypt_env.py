@@ -1,7 +1,5 @@
 """Decrypt a job's variables in the driver and, through Ray's setup hook, in each worker."""
 
-from __future__ import annotations
-
 from models.environment import encrypted_env, set_variables
 
 HOOK = "jobs.submit.decrypt_env.decrypt_worker_env"

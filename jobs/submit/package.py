@@ -1,7 +1,5 @@
 """The package of `vlmsweep submit`: the command line of the driver, the code, and the files that the flags name."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

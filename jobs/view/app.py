@@ -1,7 +1,5 @@
 """The pages and files of the application, each at an address below the key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial

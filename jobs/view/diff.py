@@ -1,7 +1,5 @@
 """Differences between two outputs: answers of the same models to the same items, and headline metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

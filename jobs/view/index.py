@@ -4,8 +4,6 @@ It reads no file and no address by itself: Arrow tables are handed to it, and va
 page shows beyond these columns is read from the part that `parts` names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Bounds on what visitors use at once: queries, requests in flight, and the time of a client that does not move."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator

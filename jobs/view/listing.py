@@ -1,7 +1,5 @@
 """Lists of items: one page of them with every model's answer, their neighbours, and what can be chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

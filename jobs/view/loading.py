@@ -1,7 +1,5 @@
 """Fill the index from the parts of all outputs, in a thread: new, replaced and deleted parts are noticed later on."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

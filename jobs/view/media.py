@@ -1,7 +1,5 @@
 """Pictures, clips and frames of samples. A file is found through a sample's record, never by a visitor's path."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import threading

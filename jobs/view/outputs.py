@@ -1,7 +1,5 @@
 """The outputs that are shown: what their run, metrics and data files hold now, and what of that cannot be read."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

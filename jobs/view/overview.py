@@ -1,7 +1,5 @@
 """Tables of metrics: the headline of every benchmark, models by settings, with rows of people and published models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Render each page: read the query string, query the index and the outputs, fill in a template."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Prompts as sent to a model: rebuilt from the data, and compared with the hash in the prediction."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The report of an output, served below the viewer's key, with links from its rows and items to the samples' pages."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Run `vlmsweep view` until it is interrupted."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

@@ -1,7 +1,5 @@
 """The protocol that every engine implements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 

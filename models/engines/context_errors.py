@@ -1,7 +1,5 @@
 """Recognise what servers and engines say about a prompt that is too long for the model's context."""
 
-from __future__ import annotations
-
 import re
 
 _TOO_LONG = re.compile(

@@ -1,7 +1,5 @@
 """Answer requests of several steps with an engine's calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Measure a model that is built without weights or memory, from its configuration alone."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math

@@ -1,7 +1,5 @@
 """Show a clip that does not fit a model's context with fewer frames: 24, 16, then 8 (MAIA, decision D11)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Convert a GGUF file into a folder of safetensors, once on a machine: the engines and their checks read only those."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """Refuse a replica that was given GPUs which torch cannot use: it would compute on the CPU, and nobody would know."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ A machine without network must not wait for it.
 The client reads the hub's address and token where all libraries do; in its offline mode nothing is sent.
 """
 
-from __future__ import annotations
-
 import queue
 import re
 import threading

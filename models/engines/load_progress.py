@@ -1,7 +1,5 @@
 """Report how far a model's weights have arrived to a listener in this process."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar

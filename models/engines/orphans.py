@@ -1,7 +1,5 @@
 """End a child process with its parent, however that ends: an orphan would keep the memory of a GPU."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

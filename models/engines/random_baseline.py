@@ -1,7 +1,5 @@
 """The chance baseline: guesses drawn by hash. With fault injection it stands in for real engines in tests."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Add thinking tokens to the limits of reasoning models, and split their reasoning from their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Compare the tensors of a checkpoint or adapter with those of its model: what is missing would be random numbers."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Collection, Mapping

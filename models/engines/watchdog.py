@@ -1,7 +1,5 @@
 """A watchdog around an engine that computes in this process: one that stalls is abandoned, wherever it hangs."""
 
-from __future__ import annotations
-
 import faulthandler
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A process holds a lock on each copy that it uses. Files are deleted only where a
 them, the longest unused copy first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

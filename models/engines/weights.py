@@ -1,7 +1,5 @@
 """Memory of weights, known before they are loaded."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

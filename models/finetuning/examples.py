@@ -1,7 +1,5 @@
 """Training examples as tokens: the prompt as the engine sends it, the answer, and labels that mask the prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final

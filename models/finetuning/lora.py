@@ -1,7 +1,5 @@
 """Insert trainable low-rank layers into a model, and write them as an adapter of PEFT."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Hyperparameters of a training, and what follows from them: order of examples, batches, learning rate."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Sequence

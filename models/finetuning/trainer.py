@@ -1,7 +1,5 @@
 """Train the adapter of one model: optimizer steps over all workers, validation loss, and bit-exact state."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

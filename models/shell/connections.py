@@ -4,8 +4,6 @@ Client libraries read these variables themselves, and fail in words that name no
 client reads it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import ssl

@@ -1,7 +1,5 @@
 """Write annotation forms: pages with their own script and style, allowed by hash, and all foreign text escaped."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

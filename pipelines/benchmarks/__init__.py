@@ -4,8 +4,6 @@ Modules of other packages join by the entry point group `vlmsweep.benchmarks`, w
 benchmarks are data (`known_tables`): their definitions come with data sets and outputs.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

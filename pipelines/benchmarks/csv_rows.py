@@ -1,7 +1,5 @@
 """Rows of CSV files: a field that is too long costs its own row and no other."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Collection, Iterator

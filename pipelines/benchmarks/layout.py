@@ -11,8 +11,6 @@ A column's key leaves open what its rows have in common; a row's key and model f
 what is words from a package's `tables.yaml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Wording of prompts by version, with the user's overrides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib.resources import files

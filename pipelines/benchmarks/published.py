@@ -14,8 +14,6 @@ its pooled value); V-FLUTE's fine-tuned checkpoints have settings of their own, 
 with a word of `DOUBTFUL_NOTES` marks a number that cannot be right: it is shown, and nothing is compared with it.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Messages of validation errors, worded for the author of the file rather than of the reader."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final

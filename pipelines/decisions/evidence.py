@@ -4,8 +4,6 @@ A report keeps of a number its value and 95% interval. Both ends of Wilson's int
 those of a logit interval do, and ends of a mean are equally far from it: so the scale is recognised from the ends.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -4,8 +4,6 @@ GO where every line holds at its bound of the interval, NO-GO where some line is
 over all lines), INCONCLUSIVE otherwise, with the rows that would tell.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How many rows a difference needs, and what difference the rows of an output can show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Copy the examples of a variant into the output."""
 
-from __future__ import annotations
-
 from pipelines.benchmarks.vflute.source_hub import hub_files
 from pipelines.errors import SourceError
 from pipelines.finetune.example_store import TRAIN, VALIDATION, ExampleWriter, delete_examples, stored_counts

@@ -1,7 +1,5 @@
 """Run the training loop on Ray Train, with events of its first worker in the driver."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The results of a fine-tuning besides its adapter: `training.json`, and the entry that `run` loads."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

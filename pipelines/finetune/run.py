@@ -1,7 +1,5 @@
 """Fine-tune: copy the examples, train on Ray, write the adapter with its entry."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -3,8 +3,6 @@
 Data of eViL: `esnlive_train.csv` of github.com/maximek3/e-ViL (Kayser et al. 2021), pictures of Flickr30k.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections.abc import Iterator, Mapping

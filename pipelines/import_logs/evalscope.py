@@ -1,7 +1,5 @@
 """EvalScope's `reviews/MODEL/*.jsonl`, and `predictions/MODEL/*.jsonl` of what it has not reviewed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final

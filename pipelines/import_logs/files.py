@@ -1,7 +1,5 @@
 """Read JSON and members of archives of unknown origin within limits: what is larger is refused, nothing is executed."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zipfile

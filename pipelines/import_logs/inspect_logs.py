@@ -1,7 +1,5 @@
 """Logs of Inspect: `.eval`, an archive with a file for each sample, and `.json`, one value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final

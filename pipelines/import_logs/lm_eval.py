@@ -1,7 +1,5 @@
 """Samples of lm-evaluation-harness (`samples_TASK_DATE.jsonl`) and of lmms-eval (`DATE_samples_TASK.jsonl`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase

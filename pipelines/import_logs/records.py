@@ -1,7 +1,5 @@
 """What a log of another harness says about one question."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

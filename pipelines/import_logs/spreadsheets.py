@@ -1,7 +1,5 @@
 """Read rows of spreadsheets and of text tables, without formulas, links or entities."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping

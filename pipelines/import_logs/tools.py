@@ -1,7 +1,5 @@
 """The harnesses whose logs are read, and how a file is recognised as one of theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

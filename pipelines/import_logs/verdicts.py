@@ -1,7 +1,5 @@
 """Compare the verdicts of another harness with ours, row by row, and name what differs."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """VLMEvalKit's results: `MODEL_DATASET.xlsx`, `.tsv`, `.csv` or `.json`, and the files with verdicts beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final

@@ -4,8 +4,6 @@ CSV files are recognised by their columns. JSON is what an annotation form saves
 authors distribute. The JSON files of one kind are joined.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

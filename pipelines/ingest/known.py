@@ -1,7 +1,5 @@
 """Make the table benchmarks of a data root known by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pipelines.benchmarks import code_benchmarks

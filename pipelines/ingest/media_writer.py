@@ -1,7 +1,5 @@
 """Checks the media of a source and stores them by content hash."""
 
-from __future__ import annotations
-
 import hashlib
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """A small table to start from: questions about drawn scenes, in the form that `ingest table` reads."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import tempfile

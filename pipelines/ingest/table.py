@@ -3,8 +3,6 @@
 A table of the Hugging Face hub is `hf://datasets/OWNER/NAME@REVISION`, or its cache as it lies on disk.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable

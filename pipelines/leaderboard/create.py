@@ -1,7 +1,5 @@
 """Join outputs and published rows; write CSV and a page without network, whose script is allowed by hash."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

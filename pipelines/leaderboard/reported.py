@@ -1,7 +1,5 @@
 """Numbers that others report: records of Every Eval Ever beside the tables that they belong to, never ranked."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of the leaderboard: the headline metrics of outputs, and the published numbers of the same measures."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias

@@ -4,8 +4,6 @@ Pictures stay out: decoding one takes no longer than reading its pixels back. Th
 What a killed run leaves is deleted where the next embedded Ray starts or the next run decodes clips (`models.scratch`).
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

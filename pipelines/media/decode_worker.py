@@ -4,8 +4,6 @@ A request is one JSON line on standard input, a reply one JSON line followed by 
 starts in a quarter of a second.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import resource

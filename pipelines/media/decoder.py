@@ -1,7 +1,5 @@
 """Decoding with time limits, in a child process that is replaced when it crashes or hangs."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib

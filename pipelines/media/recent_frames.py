@@ -1,7 +1,5 @@
 """The frames that a loading process keeps in memory; what processes share is in a `ClipFolder`."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol

@@ -4,8 +4,6 @@ FFmpeg tries some three hundred formats on any file, and some are playlists that
 (ffconcat, HLS, DASH, SDP, IMF, numbered pictures): decoding one would expose files next to it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

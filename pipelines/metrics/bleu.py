@@ -1,7 +1,5 @@
 """BLEU's counts of N candidates and N lists of references: corpus BLEU of any rows follows from their sums."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """CIDEr-D of N candidates and N lists of references (Vedantam, Zitnick and Parikh 2015)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -5,8 +5,6 @@ unit that repeats: with k clusters, ends are Student's t of k - 1 degrees of fre
 clusters covers 21 to 88% instead of 95% where there are few clusters or shares near 0 and 1 (docs/intervals.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Angelopoulos, Duchi and Zrnic (2023, "PPI++", arXiv 2311.01453): the weighted me
 what labels are above the weighted verdicts of their rows. The weight is the one of least variance.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """N-grams of N candidates and their lists of references, counted as arrays, in chunks that fit a processor's cache."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

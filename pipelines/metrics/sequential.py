@@ -15,8 +15,6 @@ cluster by rows that are worth the candidate. So a share of rows of unequal clus
 independence of rows within a cluster is assumed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """How much of the variance of scores lies between items, settings, prompts and repeats of one request."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Tokens and cost of a night."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

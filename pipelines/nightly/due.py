@@ -1,7 +1,5 @@
 """Which pairs of model and benchmark are due, why, and in which order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

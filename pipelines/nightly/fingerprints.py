@@ -1,7 +1,5 @@
 """Hashes of everything that a result depends on: a pair with unchanged hashes is not run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -10,8 +10,6 @@ Layout under the history's URI:
     index.html                  the last nights on one page
 """
 
-from __future__ import annotations
-
 import hashlib
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence

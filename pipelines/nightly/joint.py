@@ -5,8 +5,6 @@ ones: a pair that fails keeps its row, answers of different code are never mixed
 Captions and verdicts stay from night to night, as in any output, so that models share them and prompts stay equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

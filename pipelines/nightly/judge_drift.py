@@ -4,8 +4,6 @@ An endpoint may answer differently under an unchanged name, and stored verdicts 
 again is a pure function of the night, so that each night looks at others.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The page of the last nights: one line a model and benchmark, in one HTML file without scripts or other files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final

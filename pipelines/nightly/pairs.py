@@ -1,7 +1,5 @@
 """Records of the pairs of a night, by what became of each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records of a nightly run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

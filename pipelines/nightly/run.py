@@ -1,7 +1,5 @@
 """The nightly run: run changed pairs of model and benchmark, and compare them with earlier nights."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

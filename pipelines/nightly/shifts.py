@@ -1,7 +1,5 @@
 """Tonight's metrics beside those of the last night that measured the same pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.benchmarks import benchmark

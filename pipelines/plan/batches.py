@@ -4,8 +4,6 @@ Units of one large media group form a batch, so that its clip is loaded, decoded
 over replicas only where these would be idle at the end. Small units form batches too: a Ray task has overhead.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

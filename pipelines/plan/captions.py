@@ -1,7 +1,5 @@
 """Captions of an output, and the key under which a captioner's captions are found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

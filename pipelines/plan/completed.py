@@ -1,7 +1,5 @@
 """Find the requests that earlier runs committed, and repair what killed ones left behind."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Container, Iterable, Iterator
 

@@ -4,8 +4,6 @@ A roofline with assumed efficiencies: prefill is bound by arithmetic, decoding b
 units and does not predict hours; `GpuProfile` takes measured numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

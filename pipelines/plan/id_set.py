@@ -1,7 +1,5 @@
 """Sets of request ids with 16 bytes an id: Python's sets take 100."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 A part of the plan is in memory at a time, and all its rows are handled together, as columns.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

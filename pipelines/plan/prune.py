@@ -1,7 +1,5 @@
 """Delete the plan files that no plan of an output refers to any more."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The pending work of one model on one benchmark."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A plan as files: every request of one benchmark before it is addressed to a model, one Parquet part a shard."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Estimates of the tokens and pixels that a request costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

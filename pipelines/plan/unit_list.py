@@ -1,7 +1,5 @@
 """The units of a plan in a file, so that memory does not grow with them."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

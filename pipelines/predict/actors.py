@@ -1,7 +1,5 @@
 """The stages of `UnitPipeline` where Ray runs them: each handles one row of Ray Data, a batch of units."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,7 +1,5 @@
 """Attempts at units, recorded across the deaths of replicas; runs as an actor for the length of a job."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 BLAMED_DEATHS = 2

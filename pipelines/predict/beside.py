@@ -1,7 +1,5 @@
 """Judges beside predictions: they judge models that have ended, on GPUs that those which still answer do not need."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

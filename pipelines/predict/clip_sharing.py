@@ -1,7 +1,5 @@
 """The folder of decoded clips that the processes of a run share on each machine, and its removal from all machines."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Each batch of units is one row of Ray Data, so that the planner decides what is committed together.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping

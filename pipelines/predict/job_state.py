@@ -1,7 +1,5 @@
 """The state that the workers of a job share, in one actor for the length of the job."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The replicas of a model while they start; runs as an actor for the length of a job."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 LoadProgress = tuple[str, float, float]

@@ -1,7 +1,5 @@
 """Sentences on replicas before a unit is committed: how far weights are loaded, and how many rows are answered."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Serialize units for Ray's object store: a row holds a head as JSON, and bytes that are read without a copy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """Predict: captioners run first, then each model on all its benchmarks."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence

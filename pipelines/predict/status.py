@@ -1,7 +1,5 @@
 """`status.json`: the progress of a run by model, benchmark, task and setting, written while it runs."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Answer a loaded unit by one engine, without a cluster: each request ends exactly once, even if an engine dies."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from time import monotonic

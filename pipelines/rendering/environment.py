@@ -1,7 +1,5 @@
 """The Jinja environment of the reports: everything is escaped, undefined values are errors; the frame of a page."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import hashlib

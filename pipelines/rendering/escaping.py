@@ -4,8 +4,6 @@
 format has one more function here. HTML is escaped by the templates.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """A `Table` as Markdown, CSV, LaTeX and HTML."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """A `Table` with formatted numbers: rounding, marks for the best, footnotes. Shared by all formats."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Reasons why a number of a run is not comparable with a published one: differences recorded in `run.json`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Compare two outputs or two models on the rows that both scored, with paired tests and intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Models compared with humans, published models and chance over all benchmarks, by their `HumanLevel`s."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean

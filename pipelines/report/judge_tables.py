@@ -1,7 +1,5 @@
 """Tables of judges: what people's labels say of them; of several, metrics by judge, agreement, preference."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Read and write `report/metrics.json`: the only place that knows a number's source as text."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

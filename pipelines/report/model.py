@@ -1,7 +1,5 @@
 """The content of a report: records that the report stage fills and the renderer reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args

@@ -1,7 +1,5 @@
 """Texts of a report without the folders of the machine that wrote it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Render `ReportData` to files, relative paths and contents; `report.md` is for terminals and issue trackers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar

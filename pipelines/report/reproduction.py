@@ -4,8 +4,6 @@ A cell is `reproduced` where the published value lies within our 95% interval, o
 else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict

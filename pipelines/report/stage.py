@@ -1,7 +1,5 @@
 """Reduce all entries of an output in parallel and write the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial

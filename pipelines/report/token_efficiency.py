@@ -1,7 +1,5 @@
 """Prompt tokens that a model computed, compared with the least possible for its requests."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter

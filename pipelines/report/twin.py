@@ -1,7 +1,5 @@
 """The page of a fresh twin: the gap between published scenes and new ones of equal parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final

@@ -3,8 +3,6 @@
 Its score part has the same name; a hash of all inputs in the footer shows whether it is up to date.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scoring on the cluster: judge rounds first, then every prediction part through a pool of part scorers."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Text-similarity models of a sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

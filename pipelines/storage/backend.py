@@ -1,7 +1,5 @@
 """Common code of both kinds of stores: file records, and checks of paths and sizes."""
 
-from __future__ import annotations
-
 import hashlib
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Errors of a store: cause, remedy, use of a retry. Recognized by name, since importing their libraries is slow."""
 
-from __future__ import annotations
-
 import errno
 import traceback
 from collections.abc import Iterator

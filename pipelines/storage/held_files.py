@@ -1,7 +1,5 @@
 """Contents of files that a process has read or written, so that it need not read the same version again."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from typing import Final

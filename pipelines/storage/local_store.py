@@ -1,7 +1,5 @@
 """Files on a local or network disk."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -6,8 +6,6 @@ need not agree. In a store without conditional writes a lock counts once it has 
 Workers commit with the lock's token and are refused when it is outdated (`check_lock`); a run that loses its lock ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging

@@ -1,7 +1,5 @@
 """The lock of an output in an object store: written conditionally and renewed by a heartbeat."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import signal

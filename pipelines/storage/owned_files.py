@@ -3,8 +3,6 @@
 A user may keep files of their own in any folder of an output, of data or of a history.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
 

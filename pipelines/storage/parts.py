@@ -1,7 +1,5 @@
 """Parquet parts with a checksum: reading and writing."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import logging

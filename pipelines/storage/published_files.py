@@ -1,7 +1,5 @@
 """Files for people in a folder where a user may keep their own: what was written is on record, and only that goes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

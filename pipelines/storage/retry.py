@@ -1,7 +1,5 @@
 """Retry an action while a store fails."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Objects in an S3-compatible store."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """Describe for warnings which results of earlier runs a report no longer shows, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Final

@@ -1,7 +1,5 @@
 """Merge the entries of earlier runs of an output with those of this one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Score, reduce and report all entries of an output."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Answers made elsewhere: a file of outputs becomes predictions, which are scored, reduced and reported."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

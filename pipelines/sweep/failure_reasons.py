@@ -1,7 +1,5 @@
 """Why rows of a run failed: a line for each model and reason, with a first example and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

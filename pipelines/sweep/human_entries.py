@@ -1,7 +1,5 @@
 """People's answers become entries of an output, scored and reduced like a model's on the samples that they answered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """Import answers made elsewhere as prediction parts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """People's labels of `--human` against the judged answers of an output, before a report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

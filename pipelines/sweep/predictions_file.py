@@ -1,7 +1,5 @@
 """Read a file of answers made elsewhere, or a folder of files as a benchmark's authors distribute them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Record a sweep in `run.json`, with warnings for its reader."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress

@@ -1,7 +1,5 @@
 """The result of a sweep."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from pipelines.predict.cost_tracker import CostTracker

@@ -5,8 +5,6 @@ output keeps what it was begun with: a resumed run repeats nothing and mixes no 
 A commit in an entry needs no hub; a local folder is named by its content (`models.fingerprint`).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A sweep from plan to report."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from itertools import chain

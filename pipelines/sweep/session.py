@@ -1,7 +1,5 @@
 """One sweep of an output: opened, checked, locked, its revisions resolved, and cleaned up."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Counts of an output's requests, for `vlmsweep status` and dry runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

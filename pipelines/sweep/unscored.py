@@ -1,7 +1,5 @@
 """Answers without scores, of which a report alone knows nothing: how many, and what its tables show instead."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -180,6 +181,19 @@ def test_only_package_faces_have_all() -> None:
 def test_every_module_has_a_docstring() -> None:
     missing = [str(path) for path, tree in sources().items() if (ast.get_docstring(tree) or "TODO").startswith("TODO")]
     assert missing == []
+
+
+def test_annotations_are_deferred_only_where_they_name_what_comes_later(tmp_path: Path) -> None:
+    line = "from __future__ import annotations\n"
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in sources()}
+    deferred = {tmp_path / path: text.replace(line, "") for path, text in texts.items() if line in text}
+    for path, text in deferred.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    rules = ["--isolated", "--target-version", "py311", "--select", "F821,TC004", "--output-format", "json"]
+    run = subprocess.run([sys.executable, "-m", "ruff", "check", *rules, tmp_path], capture_output=True, text=True)
+    needed = {Path(problem["filename"]).resolve() for problem in json.loads(run.stdout)}
+    assert [path for path in deferred if path.resolve() not in needed] == []
 
 
 def test_product_has_no_duplicated_block() -> None:

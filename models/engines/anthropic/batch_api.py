@@ -4,8 +4,6 @@ A batch has no field for our name. Which one a run created that died at once is 
 requests and, when it has ended, by the ids of its requests.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Models behind the Anthropic Messages API, `/v1/messages`: in a message pictures as base64 blocks, then the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """A message as the Anthropic API returns it, and the answer in it. A refusal is an answer that a filter stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The batch endpoints of providers: send a file of requests, follow the batch, fetch its results."""
 
-from __future__ import annotations
-
 import json
 import time
 from abc import ABC, abstractmethod

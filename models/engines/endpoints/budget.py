@@ -1,7 +1,5 @@
 """A limit on the dollars that an engine spends at an endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """The requests and replies of one API, and which parameters its server refuses."""
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence

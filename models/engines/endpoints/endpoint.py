@@ -1,7 +1,5 @@
 """An endpoint of a model: its key, and how its failures are read."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit

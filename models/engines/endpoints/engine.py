@@ -1,7 +1,5 @@
 """Models behind HTTP endpoints: concurrency, retries, limits, leaders; what is sent is a protocol's own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

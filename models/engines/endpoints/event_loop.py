@@ -1,7 +1,5 @@
 """An event loop in its own thread: the caller's may already run one, as in an asynchronous Ray actor."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence

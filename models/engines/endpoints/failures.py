@@ -1,7 +1,5 @@
 """Failures at an endpoint: which are retried and when, which fail a row, which end the run."""
 
-from __future__ import annotations
-
 import email.utils
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """Decide when an endpoint as a whole counts as unreachable."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

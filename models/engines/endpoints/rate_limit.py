@@ -1,7 +1,5 @@
 """Limits on concurrent attempts and on attempts per minute at an endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Replies of endpoints: bytes to objects, counts and texts, all read leniently, and the failures that they tell."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import math

@@ -1,7 +1,5 @@
 """Texts of turns as endpoints get them, and the mark that ends what a provider is to cache."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 

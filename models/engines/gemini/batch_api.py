@@ -1,7 +1,5 @@
 """Batches of the Gemini API: a file of requests, a batch by our name, a file of responses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import partial

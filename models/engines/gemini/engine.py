@@ -1,7 +1,5 @@
 """Models behind the Gemini API, `models/NAME:generateContent`: in a turn pictures as inline data first, then text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any, Final

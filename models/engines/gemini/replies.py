@@ -1,7 +1,5 @@
 """Generated content as the Gemini API returns it, and the answer in it. A block of its filters is an answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Final

@@ -1,7 +1,5 @@
 """The batch endpoint of an OpenAI-compatible provider: a file of chat requests, a batch, files of results."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import IO, Any, Final

@@ -4,8 +4,6 @@ A reply that is nearly right keeps its answer: counts, finish reasons and text p
 dropped is named. What tells a failure, also with status 200, is never an answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean

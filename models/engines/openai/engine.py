@@ -3,8 +3,6 @@
 Fields that tell a provider which prefix to keep are sent only where it documents them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any, Final, get_args

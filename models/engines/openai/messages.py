@@ -1,7 +1,5 @@
 """Calls as chat messages: in a message pictures as data URIs first, then the text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

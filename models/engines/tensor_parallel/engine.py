@@ -3,8 +3,6 @@
 Every rank gets the same calls through its own pipe, so that a dead one is noticed at once. The group fails as a whole.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import multiprocessing

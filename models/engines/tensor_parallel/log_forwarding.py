@@ -1,7 +1,5 @@
 """Forward log lines of ranks to their parent: it knows the log format, and which request they belong to."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Messages between a replica and its ranks: JSON, and pixels as raw bytes; no pickle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """A conversation as text: by the model's chat template, or a format for models without one (BLIP-2, Vicuna)."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

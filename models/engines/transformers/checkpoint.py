@@ -1,7 +1,5 @@
 """Load a checkpoint for the `transformers` engine: weights, processor, adapter, and the tokens that end an answer."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import warnings

@@ -1,7 +1,5 @@
 """The `transformers` engine: prefixes that calls share are prefilled once, other calls run in padded batches."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

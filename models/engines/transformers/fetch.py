@@ -1,7 +1,5 @@
 """Download a model's files before they are loaded: each once, compared with its checksum."""
 
-from __future__ import annotations
-
 import contextvars
 import hashlib
 import json

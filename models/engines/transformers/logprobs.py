@@ -1,7 +1,5 @@
 """Log-probabilities of given texts, after a prompt or by themselves; batched, with shared prefixes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

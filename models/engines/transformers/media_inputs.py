@@ -1,7 +1,5 @@
 """Pictures and clips as a model's processor takes them: number and size of frames, and their times."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Sizes of batches, from free memory; smaller after every out-of-memory failure."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """A model's configuration before its weights are loaded, and errors of the libraries with a remedy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError

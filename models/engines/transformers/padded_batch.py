@@ -1,7 +1,5 @@
 """Batches by the model's own `generate`, padded on the left: for beam search and models without prefix sharing."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Answer prompts with a common prefix: the prefix is prefilled once, the questions run as one packed batch."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Prompts as tokens and tensors, and the fewest tokens that a set of them can cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """From calls to tokens: chat template, one preprocessing of shared pixels, and each call's own text."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence

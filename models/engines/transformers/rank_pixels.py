@@ -1,7 +1,5 @@
 """One preprocessing for all ranks of a group: rank 0 runs the processor, the others get its tensors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta

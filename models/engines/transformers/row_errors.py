@@ -1,7 +1,5 @@
 """Errors that cost the rows of one batch, as opposed to those that end an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar

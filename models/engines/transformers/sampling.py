@@ -1,7 +1,5 @@
 """Decoding of many rows at once: greedy or sampled, each row with its own draws and its own limit."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

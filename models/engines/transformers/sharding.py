@@ -1,7 +1,5 @@
 """Sharding of a model among ranks: transformers' own plan, and key heads that several ranks share."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Towers that take pictures of any size attend within windows of a long sequence o
 attention once a window, thousands of times a clip; here windows of equal length are one batch.
 """
 
-from __future__ import annotations
-
 import inspect
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """One batch on vLLM: prompts are added one by one, so that one that is refused costs no other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

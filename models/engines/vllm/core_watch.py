@@ -4,8 +4,6 @@ It looks at two attributes of vLLM's client for an engine in a process of its ow
 is watched, and the wait ends with the `stall_timeout_s` of the model's entry.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

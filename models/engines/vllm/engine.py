@@ -3,8 +3,6 @@
 Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so that its absence is reported by name.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

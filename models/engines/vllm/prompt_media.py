@@ -1,7 +1,5 @@
 """Media of one prompt as vLLM takes them: parts of a turn, or placeholders in its text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

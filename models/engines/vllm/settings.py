@@ -1,7 +1,5 @@
 """Settings of vLLM's engine for one model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from vllm.platforms import current_platform

@@ -4,8 +4,6 @@ Paper: Testa et al., "All-in-one: Understanding and Generation in Multimodal Rea
 Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimodal_AI_Assessment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """MAIA's categories as distributed and as columns of the paper's tables, its settings, measures, and their headings."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

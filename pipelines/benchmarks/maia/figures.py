@@ -1,7 +1,5 @@
 """MAIA's radar figures 3, 6, 7 and 8 (arXiv 2502.16989), of our models and of the published ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

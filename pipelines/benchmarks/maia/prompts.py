@@ -1,7 +1,5 @@
 """Build MAIA's prompts and the questions to its judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final

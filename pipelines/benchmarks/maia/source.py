@@ -6,8 +6,6 @@ JSON lies beside them, a question of equal text keeps its id there, pairs of equ
 name no question are joined by their texts. The place of the true statement (`target`: 0 for A, 1 for B) is the data's.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

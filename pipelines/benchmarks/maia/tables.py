@@ -1,7 +1,5 @@
 """MAIA's tables: the paper's (arXiv 2502.16989), ours next to the published ones, then those that it does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

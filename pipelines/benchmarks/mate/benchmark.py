@@ -4,8 +4,6 @@ Paper: Alonso et al., "Vision-Language Models Struggle to Align Entities across 
 Data: github.com/hitz-zentroa/MATE; huggingface.co/datasets/HiTZ/MATE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """MATE's figures 2 to 5 (arXiv 2503.03854) from our numbers; the paper prints no values in its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What MATE's tables and figures show: our numbers in each model's best setting, chance, and what our data lack."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -4,8 +4,6 @@ The development version and the public one are read alike: a field may have the 
 JSON or a Python literal is decoded.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 The rows of one scene are spread over seven files or two splits and become one sample.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """MATE's tables: Tables 1 to 5, 8 and 9 of the paper (arXiv 2503.03854) with the published numbers, then our own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Names of metrics in words, from `labels.csv`; a metric without one is its id with blanks."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from functools import cache

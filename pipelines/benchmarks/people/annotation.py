@@ -1,7 +1,5 @@
 """Annotation tasks of a benchmark: items with texts, a picture and questions; the answers are rows of a human file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final

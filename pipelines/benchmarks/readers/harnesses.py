@@ -8,8 +8,6 @@
   else a judge model is asked, which is not done here. Yes or no: the one of them that the reply holds alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from functools import reduce

@@ -3,8 +3,6 @@
 A reader returns None where a reply says nothing of its kind, or two things: nothing is guessed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

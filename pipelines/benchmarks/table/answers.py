@@ -1,7 +1,5 @@
 """Read and score an answer by the kind of its table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from string import ascii_uppercase
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A table benchmark made from its definition: prompts, answers and the judge, for every kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

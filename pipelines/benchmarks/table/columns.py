@@ -1,7 +1,5 @@
 """Which columns of a source are what: by the columns file, else by the usual names whatever their case."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from string import ascii_uppercase

@@ -1,7 +1,5 @@
 """The columns file of a table benchmark (`--columns`): which columns are what, and what its definition says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

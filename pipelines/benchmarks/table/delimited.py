@@ -4,8 +4,6 @@ Files come from spreadsheets: with semicolons or tabs, a byte order mark, Window
 quotation mark that is never closed would take all further rows with it; such a row is given up at its first line.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

@@ -1,7 +1,5 @@
 """The files of a table benchmark, read row by row: TSV, CSV, JSON Lines, JSON and Parquet."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

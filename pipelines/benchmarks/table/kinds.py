@@ -1,7 +1,5 @@
 """The kinds of table benchmarks as data: what is asked, how an answer is read, and which metric stands first."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

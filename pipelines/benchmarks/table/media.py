@@ -1,7 +1,5 @@
 """Pictures and clips of a row: paths, data URIs, bare base64, structs of Parquet, or lists of these."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

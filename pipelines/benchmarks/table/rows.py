@@ -1,7 +1,5 @@
 """One row of a table as a sample: checked by its kind, or rejected with the reason."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -1,7 +1,5 @@
 """What a table as a whole must tell before its rows are read: columns, kind, labels, how indices count."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

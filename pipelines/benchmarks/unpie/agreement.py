@@ -4,8 +4,6 @@ The paper's Tables 8 and 9: accuracy and phi of five metrics' verdicts on transl
 and Pearson's correlation of the judge's on reconstructed puns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ Paper: Chung et al., "Can visual language models resolve textual ambiguity with 
 EMNLP 2024, arXiv 2410.01023. Data: jiwan-chung/VisualPun_UNPIE on the hub; its pictures are addresses in part.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache

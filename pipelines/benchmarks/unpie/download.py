@@ -4,8 +4,6 @@ Addresses come with the data and are not trusted: the host is resolved here, all
 the connection goes to the address that was checked. Each redirect is checked again.
 """
 
-from __future__ import annotations
-
 import http.client
 import ipaddress
 import socket

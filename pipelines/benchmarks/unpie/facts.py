@@ -1,7 +1,5 @@
 """UNPIE: kinds of pun, settings and language pairs, and what tables look up: coverage and the size of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

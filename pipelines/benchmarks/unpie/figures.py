@@ -1,7 +1,5 @@
 """Figures of UNPIE's numbers. All are ours: those of the paper are illustrations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """Find and open the data files of UNPIE: Parquet as distributed, and JSON, JSON lines or CSV of the same content."""
 
-from __future__ import annotations
-
 import csv
 import json
 import posixpath

@@ -1,7 +1,5 @@
 """Load the pictures of a pun in any form of the data: embedded bytes, a path, an address, a data URI or base64."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -1,7 +1,5 @@
 """Build UNPIE's prompts. The wording is ours (`prompts.yaml`); the paper's appendix gives the content and its order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -3,8 +3,6 @@
 A pun with an unavailable picture is kept, and the requests that need the picture are excluded later.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

@@ -4,8 +4,6 @@ Where more than 1% of our requests are excluded, our rows are in a table of thei
 paper's tables on its data and its metrics, 1, 2, 3, 7, 8 and 9, come last. The columns of all are in `tables.yaml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ Paper: Nam et al., "VAGUE: Visual Contexts Clarify Ambiguous Expressions", ICCV 
 huggingface.co/datasets/HazelNam/vague-bench, version 2.0.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """VAGUE: settings and subsets, the sizes of the paper (ICCV 2025, arXiv 2411.14137), and what tables look up."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """VAGUE's figures: which wrong readings models choose (Figure 4), and what speakers ask for (Figure B1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """People's work on VAGUE: the published baseline (one person, 400 unnamed items), files of choices, and the form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import ClassVar, Final
 

@@ -3,8 +3,6 @@
 Prompts of a task and setting share a prefix with and without reasoning, so that an engine can reuse it.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from models.messages import Generation, Media, Part, Step, StepOutput, user

@@ -4,8 +4,6 @@ Tables of errors also count unreadable answers, because those make errors look f
 paper's follow: how answers were parsed, position bias, free answers. The columns of all are in `tables.yaml`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final

@@ -4,8 +4,6 @@ Paper: Saakyan et al., "Understanding Figurative Meaning through Explainable Vis
 arXiv 2405.01474. Data: huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

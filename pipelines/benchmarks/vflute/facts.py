@@ -1,7 +1,5 @@
 """V-FLUTE: settings, subsets and phenomena as in the paper (arXiv 2405.01474, Table 1), and what tables look up."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """V-FLUTE's figures 6, 8, 9 and 11, drawn from our numbers; the paper prints none of those behind its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

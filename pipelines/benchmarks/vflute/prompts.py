@@ -4,8 +4,6 @@ The data assign one of the paper's instructions to each row. `--prompt-version
 vflute-instruction-data-v1=vflute-instruction-paper-07` gives all rows one of them instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

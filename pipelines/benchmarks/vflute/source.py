@@ -1,7 +1,5 @@
 """Read V-FLUTE as distributed: the authors' file with picture files, the hub's Parquet files, or both joined by id."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

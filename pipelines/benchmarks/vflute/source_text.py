@@ -1,7 +1,5 @@
 """Read and validate V-FLUTE's text rows, in the authors' form."""
 
-from __future__ import annotations
-
 import csv
 import json
 import posixpath

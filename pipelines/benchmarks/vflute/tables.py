@@ -4,8 +4,6 @@ Tables beyond the paper's follow: by subset, both parsers, by instruction, label
 are in `tables.yaml`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial

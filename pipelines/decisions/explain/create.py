@@ -1,7 +1,5 @@
 """Explain the difference of two sides, number by number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A log of another harness as one side: its own verdicts are how it was scored, our reader reads the same replies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

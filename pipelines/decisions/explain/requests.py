@@ -1,7 +1,5 @@
 """What a request was made of, and in what two requests for the same row differ."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

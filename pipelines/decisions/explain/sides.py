@@ -1,7 +1,5 @@
 """What stands on the command line as A and B: an output, a model of one, a log of another harness."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -8,8 +8,6 @@
   85 to 98% of them, and about 60% of what it names is flipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The file of a batch while it is filled, within the limits of the provider."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from tempfile import TemporaryFile
 from typing import IO

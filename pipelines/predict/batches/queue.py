@@ -1,7 +1,5 @@
 """The batches of one model at its provider: sent, followed, collected; none is paid twice, whatever dies when."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Records of batches in the output, by which a killed run finds again what it has sent."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Answer the requests of a unit from results of batches, and collect the calls that have none yet."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

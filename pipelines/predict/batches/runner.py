@@ -1,7 +1,5 @@
 """Run a job's units through batches: replay each, send the calls that lack a result, commit what is complete."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Numeric axes: round ticks, their labels, and the position of a value."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Grouped and stacked bars, upright or flat, and rows of dots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

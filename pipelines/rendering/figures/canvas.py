@@ -1,7 +1,5 @@
 """The SVG of one figure: shapes, texts, title and legend, without scripts, dates and outside references."""
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Callable, Sequence

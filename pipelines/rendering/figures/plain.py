@@ -1,7 +1,5 @@
 """A picture of intervals in plain text, for places that show no images, such as the summary of a job."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Colours, markers, dashes and hatches of all figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count

@@ -3,8 +3,6 @@
 A missing value is a gap, never a zero; published series are dashed, hollow or hatched, and labelled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

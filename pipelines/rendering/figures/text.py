@@ -1,7 +1,5 @@
 """Text of figures: widths estimated without a font file, so generously, and labels wrapped and cut by them."""
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

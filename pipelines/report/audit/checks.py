@@ -1,7 +1,5 @@
 """Apply the rules of a paper to its printed numbers; each contradiction beyond rounding is a finding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction

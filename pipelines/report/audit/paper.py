@@ -1,7 +1,5 @@
 """A paper as it is audited, and what the audit finds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

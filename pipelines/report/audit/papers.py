@@ -1,7 +1,5 @@
 """The rules of each paper (`pipelines.benchmarks.published` names them) in `rules.yaml`, and their audit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path

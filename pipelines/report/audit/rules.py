@@ -5,8 +5,6 @@ cells that it relates are equal in all others. Cells that it needs are looked up
 in the paper's other tables; where one is not printed, nothing is checked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Build the standings of a report from the numbers and scores of an output."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Who judged: the judges behind a benchmark's numbers, with their versions and verdicts, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A sentence a benchmark, and what is to be doubted, in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How models stand on the headline of a benchmark: ranked, beside people, chance and the best published model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias

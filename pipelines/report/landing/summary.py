@@ -1,7 +1,5 @@
 """What the first page of a report shows, for all formats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

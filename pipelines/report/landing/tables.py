@@ -1,7 +1,5 @@
 """The matrix of models and benchmarks, what they cost, and the picture of both beside people and chance."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean

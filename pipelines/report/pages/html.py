@@ -5,8 +5,6 @@ text is inert for three reasons: it is cleaned, it is escaped, and the pages' co
 forms, external requests and any script and style but their own, by hash. Figures are images, which run no scripts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The items behind the tables: one CSV file per list, with all items, and a page with the first ones of each model."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The page of a stress test: which conclusions flip, and of which models and pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pipelines.benchmarks import benchmark

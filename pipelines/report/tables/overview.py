@@ -1,7 +1,5 @@
 """Tables of every benchmark: headline, request counts, missing metrics, the run's facts, a figure's numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables of metrics by set of prompts, with their mean and spread, and by captioner."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean, stdev

@@ -1,7 +1,5 @@
 """Tables of our numbers next to the published ones: one line per paper, and the cells of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue

@@ -1,7 +1,5 @@
 """Tables whose words are data: `tables.yaml` has their titles, heads, styles and notes by name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final

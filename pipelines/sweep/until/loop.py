@@ -4,8 +4,6 @@ A run looks after fixed numbers of clusters, and each look depends on the answer
 is killed and started again finds them answered, decides the same at each look, and stops at the same place.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence

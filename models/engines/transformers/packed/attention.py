@@ -4,8 +4,6 @@ The queries of all questions attend to the shared keys in one large product, the
 results are merged by their log-sum-exp, which equals one softmax over both (Juravsky et al., "Hydragen", 2024).
 """
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 from typing import Any, Protocol

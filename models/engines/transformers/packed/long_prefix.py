@@ -1,7 +1,5 @@
 """A prefix in several passes, where one takes more memory than there is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A language model on packed rows: many prompts in one sequence of tokens, no padding, shared prefixes stored once."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence

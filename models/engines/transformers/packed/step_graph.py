@@ -3,8 +3,6 @@
 A step of a model with 28 layers launches some 3,000 kernels; without a graph the GPU waits for Python between them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """V-FLUTE's annotation form: are models' explanations adequate, what is wrong with them, and which is the best?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ Columns are `id` and `output`, next to facts of the row, the label and explanati
 prompts `scene_graph`. Columns `bertscore` and `bleurt`, where there are any, stand in for the scorers.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Columns `id,system,annotator,adequate,error_type,preferred`: adequate and prefer
 is not adequate has one of four errors. Two annotators judge every explanation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
