@@ -10,15 +10,12 @@ class ProgressListener(Protocol):
 
     def phase(self, title: str, total: int) -> None:
         """Start a phase with a total number of rows."""
-        ...
 
     def advance(self, rows: int, failed: int) -> None:
         """Add finished rows, `failed` of which failed."""
-        ...
 
     def note(self, text: str) -> None:
         """Show what the phase waits for, in lines; they replace the previous ones, '' removes them."""
-        ...
 
 
 class NullProgress:

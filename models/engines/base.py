@@ -17,20 +17,16 @@ class Engine(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Facts about how the model runs that its user should know; more may become known while it answers."""
-        ...
 
     @property
     def has_own_timeout(self) -> bool:
         """Whether it notices a stall itself; any other is wrapped in a `WatchdogEngine`."""
-        ...
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
         """Yield one reply for each call, in any order."""
-        ...
 
     def close(self) -> None:
         """Release processes, connections and memory."""
-        ...
 
 
 def prepare(engine: Any, calls: Sequence[Call], media: Mapping[Media, Frames]) -> None:

@@ -52,7 +52,6 @@ class SampleSource(Protocol):
 
         `column_map` is our name -> the source's name of a column; keys are of `BenchmarkDefinition.column_map_names`.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,6 @@ class Prompter(Protocol):
 
     def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
         """Yield the prompts of one sample in one task and setting, in the order of their variants."""
-        ...
 
 
 class Grader(Protocol):
@@ -80,7 +78,6 @@ class Grader(Protocol):
 
     def read_answer(self, row: Row, /) -> Reading:
         """Read one prediction. Rows of every status come; an error row gets no value that it did not earn."""
-        ...
 
 
 class JudgePrompter(Protocol):
@@ -88,11 +85,9 @@ class JudgePrompter(Protocol):
 
     def judge_request(self, row: Row, texts: PromptTexts, /) -> JudgeRequest | bool | None:
         """Return the question about a row; a bool where a rule decides without asking; None where none is needed."""
-        ...
 
     def read_verdict(self, text: str, /) -> bool | None:
         """Read the judge's reply; None where it cannot be read."""
-        ...
 
 
 class PredictionsReader(Protocol):
@@ -100,11 +95,9 @@ class PredictionsReader(Protocol):
 
     def accepts(self, path: PurePath, /) -> bool:
         """Return whether a file is named like such a file."""
-        ...
 
     def rows(self, path: PurePath, text: str, /) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
         """Yield the lines, by number, as rows of a predictions file, or why they are none."""
-        ...
 
 
 class Reporter(Protocol):
@@ -119,15 +112,12 @@ class Reporter(Protocol):
                 verdict_state, and a float column per value (NaN where there is none).
             samples: by id, for references.
         """
-        ...
 
     def tables(self, results: Results, /) -> Sequence[Table]:
         """Lay out the tables of the paper, and others."""
-        ...
 
     def figures(self, results: Results, /) -> Sequence[Figure]:
         """Lay out the figures."""
-        ...
 
 
 PairedMetrics: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, Mapping[str, Sample]], Iterable[PairedMetric]]"

@@ -105,15 +105,12 @@ class TrainingListener(Protocol):
 
     def phase(self, title: str) -> None:
         """Start a phase."""
-        ...
 
     def read(self, rows: int) -> None:
         """Count rows that were read."""
-        ...
 
     def event(self, event: TrainingEvent) -> None:
         """Show a finished step or validation."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)

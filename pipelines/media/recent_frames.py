@@ -14,7 +14,6 @@ class FrameSource(Protocol):
 
     def fetch(self, key: str, decode: Callable[[], Frames]) -> Frames:
         """Return the frames of a key, or decode them (DecodeError)."""
-        ...
 
 
 class RecentFrames:

@@ -28,7 +28,6 @@ class Synonyms(Protocol):
 
     def synsets(self, word: str, /) -> Iterable[Any]:
         """Return the synsets of a word, with `lemmas()`, each with a `name()`."""
-        ...
 
 
 def _scores(

@@ -71,11 +71,9 @@ class UnitLoader(Protocol):
 
     def load(self, unit: WorkUnit, exclusive_groups: Collection[str] = (), *, guard: MediaGuard = ...) -> Loaded:
         """Load one unit."""
-        ...
 
     def close(self) -> None:
         """End the processes that decode."""
-        ...
 
 
 class LoaderSpec(Hashable, Protocol):
@@ -83,7 +81,6 @@ class LoaderSpec(Hashable, Protocol):
 
     def build(self, frames: FrameSource | None = None) -> UnitLoader:
         """Build the loader; `frames` holds what it has decoded."""
-        ...
 
 
 def count_statuses(receipt: Receipt) -> tuple[int, int]:

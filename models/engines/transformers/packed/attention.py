@@ -21,7 +21,6 @@ class Kernel(Protocol):
         self, query: Tensor, key: Tensor, value: Tensor, scale: float, *, causal: bool
     ) -> tuple[Tensor, Tensor]:
         """Return the output, shaped like the query, and the log-sum-exp [batch, heads, queries]."""
-        ...
 
 
 _log = logging.getLogger(__name__)
