@@ -1,11 +1,10 @@
 """The reporter of a benchmark that defines none: accuracy with intervals, a table and a figure of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.layout import Rows, TableDef
@@ -14,9 +13,6 @@ from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results, with_interval
 from pipelines.benchmarks.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _METRIC: Final = "accuracy"
 _ACCURACY: Final = MetricDef(

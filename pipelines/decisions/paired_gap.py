@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import BenchmarkDefinition
@@ -29,9 +30,6 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.measured import MetricKey
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GROUPS: Final = 40  # at most; with fewer clusters each is a group
 _KEY: Final = ["task", "setting", "sample_id", "variant"]

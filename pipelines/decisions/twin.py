@@ -1,12 +1,11 @@
 """Measure the gap between a run on published MATE and a run on its fresh twin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.generator.twin import shared_parameters
@@ -19,9 +18,6 @@ from pipelines.metrics.intervals import DIFFERENCE, Term, interval
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.report.twin import Gap, TwinRecord
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BENCHMARK: Final = "mate"
 

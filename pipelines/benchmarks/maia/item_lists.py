@@ -1,17 +1,14 @@
 """MAIA's items behind its tables: where both tasks differ, and wrong answers about what the clip does not show."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
 from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT, POOL_SIZE
 from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Sample
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LISTS: Final[Mapping[str, tuple[str, str]]] = load_facts(__package__, "facts.yaml")["lists"]
 

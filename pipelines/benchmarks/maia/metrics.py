@@ -13,14 +13,13 @@ Several language models that score bare statements make the joint row `unimodal`
 the five models" is ambiguous, so the highest log-probability per token decides, and the majority vote stands beside it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.maia.answers import unimodal_choice, unimodal_vote
 from pipelines.benchmarks.maia.facts import (
@@ -49,9 +48,6 @@ from pipelines.benchmarks.metrics_kernel.definitions import Measure, MetricDef, 
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, ScoredRows, not_run_note, unjudged_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal")  # in the paper's order
 
@@ -296,8 +292,6 @@ def _joint_rows(
     frames: Sequence[pd.DataFrame], rule: Callable[[Sequence[float], Sequence[float]], bool]
 ) -> pd.DataFrame:
     """Return the first model's rows with the joint choice; a pair that any model failed to score is an error."""
-    import pandas as pd
-
     rows = frames[0]
     scored = [list(zip(*(frame[name].tolist() for name in ("status", *_SCORES)), strict=True)) for frame in frames]
     status: list[str] = []

@@ -4,11 +4,11 @@ The paper prints no human accuracy; a proxy is each of the eight human answers o
 seven (`leave-one-out`). People's answers are scored like a model's, and compared on the rows of both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
@@ -35,9 +35,6 @@ from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.metrics.agreement import fleiss_kappa
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _UNPUBLISHED: Final = "no human accuracy is published"
 _SETTING: Final = "32-frames"  # the input that annotators saw

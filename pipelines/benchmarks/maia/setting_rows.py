@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.maia.facts import COLUMNS, POOL_SIZE
 from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef
@@ -28,9 +29,6 @@ from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums, plain_bleu_of_c
 from pipelines.metrics.cider import cider
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.text import tokens_ptb, words
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def prepare(scores: pd.DataFrame) -> pd.DataFrame:

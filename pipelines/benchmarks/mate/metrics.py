@@ -9,14 +9,13 @@ A failed request is not in the denominator; it is counted, and `exact_match_fail
 wrong. Intervals are over scenes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS, chance
 from pipelines.benchmarks.mate.results import is_generated_sample
@@ -37,9 +36,6 @@ from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.intervals import FloatArray
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 COORDS_ONLY: Final = "3D coords only"
 _FACTS: Final[Mapping[str, Any]] = load_facts(__package__, "facts.yaml")
 HEADS: Final[Mapping[str, str]] = _FACTS["heads"]  # attributes as the paper's tables name them
@@ -48,8 +44,6 @@ LINK_TYPES: Final[tuple[str, ...]] = _FACTS["link_types"]  # rows of the table b
 
 def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
     """Return scored rows with the facts of their scenes; each scene is parsed once."""
-    import pandas as pd
-
     keys = scores[["sample_id", "task", "setting"]].itertuples(index=False, name=None)
     facts: dict[tuple[str, str, str], dict[str, Any]] = {}
     for name in dict.fromkeys(scores["sample_id"]):

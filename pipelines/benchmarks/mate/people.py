@@ -7,13 +7,13 @@ whose name tells the setting. Each line is the row of the question with `model` 
 random baseline add `run`, those of people `evaluator`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
+
+import pandas as pd
 
 from pipelines.benchmarks.human import HumanInputs, HumanLevel, HumanRow, csv_text, human_kind
 from pipelines.benchmarks.mate.metrics import KINDS, reduce_scores
@@ -32,9 +32,6 @@ from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics, paired_metrics, shared_rows
 from pipelines.benchmarks.records import Metric, Row, Sample, is_person, person, person_name
 from pipelines.benchmarks.results import Key, Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FILES: Final[Mapping[str, str]] = {
     "mm_2shot_cot": "2-shot-cot",
@@ -198,8 +195,6 @@ class MateHumanBaseline(FileBaseline):
         Each setting asks a scene another question, so only rows of one setting are paired; that with steps asks those
         of two examples.
         """
-        import pandas as pd
-
         scores, people = inputs.scores, inputs.people
         metrics: list[Metric] = []
         for setting in (name for name in SETTINGS if (scores["setting"] == name).any()):

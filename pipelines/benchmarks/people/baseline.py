@@ -1,10 +1,10 @@
 """People of files whose answers are scored like a model's: compared with models measure by measure, and shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline, HumanInputs, Reduce
@@ -12,9 +12,6 @@ from pipelines.benchmarks.people.comparison import paired_metrics, people_table,
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class FileBaseline(HumanBaseline):
@@ -44,8 +41,6 @@ class FileBaseline(HumanBaseline):
         self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample], reduce: Reduce, /
     ) -> list[Metric]:
         """Return the metrics of all people together: each one's answers are rows of their own, of the same clusters."""
-        import pandas as pd
-
         frames: list[pd.DataFrame] = []
         renamed: dict[str, Sample] = {}
         for person, frame in scores.items():

@@ -10,13 +10,12 @@
   and `meteor`, means of answers; `bleu` of the corpus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,
@@ -38,9 +37,6 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.table.kinds import CIRCULAR
 from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MACRO: Final = "accuracy_macro"
 

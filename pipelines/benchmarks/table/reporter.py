@@ -1,9 +1,9 @@
 """Tables and figures of a table benchmark: its metrics by setting, and accuracy by category and subset."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.known_tables import TableDefinition
@@ -14,9 +14,6 @@ from pipelines.benchmarks.results import Key, Results, with_interval
 from pipelines.benchmarks.table.kinds import CIRCULAR, DEFAULT, KIND_FACTS
 from pipelines.benchmarks.table.metrics import reduce_scores
 from pipelines.benchmarks.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NOTE: Final = "Percent. In brackets the 95% interval; n is the number of answers."
 _MAX_GROUPS: Final = 40  # columns of a table; what has more is in metrics.json and in the tables' CSV alone

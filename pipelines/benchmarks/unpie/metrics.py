@@ -9,14 +9,13 @@ Failed and excluded requests are in no denominator: failed ones are counted in `
 `coverage`. Requests that were never run are skipped and noted. Intervals are over puns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
@@ -34,9 +33,6 @@ from pipelines.benchmarks.unpie.agreement import agreement, translation_agreemen
 from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.facts import ALL, KINDS
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"  # categories of reconstruction by how common the meaning of the given translation is

@@ -3,10 +3,10 @@
 No human result on the tasks is published; labels measure the agreement of our verdicts with people's (Tables 8 and 9).
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
+
+import pandas as pd
 
 from pipelines.benchmarks.human import HumanLevel, HumanRow, OutputKey, human_kind
 from pipelines.benchmarks.people.annotation import (
@@ -25,9 +25,6 @@ from pipelines.benchmarks.unpie.column_map import LANGUAGES
 from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, PAIRS
 from pipelines.benchmarks.unpie.prompts import VARIANTS
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "disambiguation": ("sm", "vlm"),

@@ -1,16 +1,13 @@
 """VAGUE's items behind its error counts, one list per error type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
 from pipelines.benchmarks.records import Sample
 from pipelines.benchmarks.vague.prompts import kinds_by_letter, readings_by_letter
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _KINDS: Final = {
     "fs": "a reading of another scene (FS)",

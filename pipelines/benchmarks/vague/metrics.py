@@ -7,14 +7,13 @@
 Failed requests are not in the denominator. Intervals are over pictures.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
@@ -32,9 +31,6 @@ from pipelines.benchmarks.vague.answers import Flag
 from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
 from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
 from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TOP_ACTIONS: Final = 20
 REASONS: Final[tuple[str, ...]] = get_args(InvalidReason)

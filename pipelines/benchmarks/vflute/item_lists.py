@@ -1,15 +1,12 @@
 """V-FLUTE's items that lose their point between F1@0 and F1@53: right label, poor explanation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
 from pipelines.benchmarks.records import Sample
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _POOR: Final = 53 / 100  # an explanation score of at most this loses the point at F1@53
 

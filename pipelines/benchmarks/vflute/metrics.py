@@ -15,15 +15,14 @@ A failed request is a wrong answer. A right label whose explanation was not scor
 with that reason. Intervals are over pictures, with all their rows.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Form,
@@ -50,9 +49,6 @@ from pipelines.benchmarks.vflute.prompts import template_name
 from pipelines.benchmarks.vflute.source_text import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PAIRS: Final = (
     ("zero-shot", "no-image"),

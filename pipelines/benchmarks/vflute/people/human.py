@@ -1,13 +1,12 @@
 """Human baseline of V-FLUTE: the published one (99 rows, unknown which), and labels and judgements from files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanLevel, Reduce, gap_metric, human_kind, human_metric
@@ -22,9 +21,6 @@ from pipelines.benchmarks.vflute.facts import GROUPS, HUMAN, LABELS, SETTINGS, S
 from pipelines.benchmarks.vflute.metrics import f1_metric, right_at, setting_rows
 from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
 from pipelines.metrics.f1 import koehn_p
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _F1: Final = "f1_at_0"
 _MODEL_F1: Final = f1_metric(_F1, partial(right_at, k=0))
