@@ -1,10 +1,8 @@
 """Fields of a models file's entries: facts, settings of local models and of endpoints, and the records in them."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import (
@@ -145,7 +143,7 @@ class Price(StrictModel):
         """Return the cost of an answer."""
         return self.dollars(answer.input_tokens, answer.output_tokens, answer.cached_tokens, answer.cache_write_tokens)
 
-    def scaled(self, factor: float) -> Price:
+    def scaled(self, factor: float) -> Self:
         """Return this price times a factor."""
         prices = {name: value for name, value in self if name.endswith("_per_million") and value is not None}
         return self.model_copy(update={name: value * factor for name, value in prices.items()})

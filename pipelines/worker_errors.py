@@ -1,8 +1,6 @@
 """Errors of code that runs in Ray Data's workers, carried to the driver by type."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 from ray.exceptions import UserCodeException
 
@@ -14,5 +12,5 @@ class WorkerError(UserCodeException):  # type: ignore[misc]  # Ray has no types
         super().__init__(str(error))
         self.error = error
 
-    def __reduce__(self) -> tuple[type[WorkerError], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), (self.error,)

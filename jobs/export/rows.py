@@ -1,11 +1,9 @@
 """The rows that exporters write: planned requests with prompt, answer and scores, in the order of the plan."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from jobs.view.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, media_of, shown_steps
 from pipelines.benchmarks import benchmark
@@ -75,7 +73,7 @@ class ExportedRun:
     metrics: tuple[Measured, ...]
 
     @classmethod
-    def open(cls, uri: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
+    def open(cls, uri: str, *, data: str, models: Sequence[str], benchmarks: Sequence[str]) -> Self:
         """Open an output; UsageError if it holds no run or lacks a model or benchmark that is named."""
         out = Store(uri)
         run = load_existing_run(out)
@@ -91,7 +89,7 @@ class ExportedRun:
             raise UsageError(f"{out.uri}: holds nothing that can be exported")
         return opened
 
-    def only(self, models: Sequence[str], benchmarks: Sequence[str]) -> ExportedRun:
+    def only(self, models: Sequence[str], benchmarks: Sequence[str]) -> Self:
         """Return the run without entries of other models and benchmarks, where some are named."""
         entries = (entry for entry in self.entries if not models or entry.model in models)
         return replace(self, entries=tuple(e for e in entries if not benchmarks or e.benchmark in benchmarks))

@@ -1,10 +1,8 @@
 """The filter of a list of samples, parsed from a query string and written back to one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 OUTCOMES: Final = {
@@ -48,7 +46,7 @@ class Filter:
     sort: str = ""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str]) -> Filter:
+    def parse(cls, query: Mapping[str, str]) -> Self:
         """Read a query string; a value that a choice does not have selects all."""
         choices = {"outcome": OUTCOMES, "judge": JUDGED, "sort": SORTS, "disagree": ("1",)}
         values = {field.name: query.get(field.name, "")[:_LONGEST_VALUE] for field in fields(cls)}

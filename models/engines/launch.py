@@ -1,9 +1,8 @@
 """A model as it is launched: a spec with the paths of its files on this machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from models.spec import ModelSpec
 
@@ -17,7 +16,7 @@ class LaunchedModel:
     adapter: str | None = None  # hub id or local folder of the adapter
 
     @classmethod
-    def as_named(cls, spec: ModelSpec) -> LaunchedModel:
+    def as_named(cls, spec: ModelSpec) -> Self:
         """Return the model with its files where the spec names them, nothing fetched."""
         return cls(spec=spec, source=spec.model, adapter=spec.adapter)
 

@@ -1,11 +1,9 @@
 """Figures as data: a benchmark lays them out, the report draws them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from pipelines.benchmarks.tables import Origin, TableValue, _check_id
 
@@ -24,7 +22,7 @@ class Series:
     baseline: bool = False  # people, chance and other measures to compare with: drawn as a line across bars
 
     @classmethod
-    def of(cls, label: str, numbers: Sequence[TableValue | None]) -> Series:
+    def of(cls, label: str, numbers: Sequence[TableValue | None]) -> Self:
         """Return a series of measured numbers with their intervals; None is a gap."""
         return cls(
             label=label,

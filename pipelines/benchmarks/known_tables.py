@@ -5,11 +5,9 @@ reads either makes it known here, so that its name works like that of any other 
 with the definition of its plan, whatever the name stands for here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.errors import UsageError
@@ -42,7 +40,7 @@ class TableDefinition:
         """Which column of the source is read as what, for a message."""
         return ", ".join(f"{role} from {' '.join(names)}" for role, names in self.columns.items())
 
-    def differences(self, other: TableDefinition) -> list[str]:
+    def differences(self, other: Self) -> list[str]:
         """Return in which fields two definitions differ that must agree where both stand in one table."""
         return [name for name in _OF_ALL_ROWS if getattr(self, name) != getattr(other, name)]
 

@@ -4,12 +4,10 @@ The jackknife leaves out groups of clusters at a time (Kott 2001, The delete-a-g
 anew: it needs no formula of the metric, so it holds for metrics of pools and of a corpus alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -44,7 +42,7 @@ class ScoredEntry:
     samples: Mapping[str, Sample]
 
     @classmethod
-    def read(cls, out: Store, entry: ManifestEntry) -> ScoredEntry:
+    def read(cls, out: Store, entry: ManifestEntry) -> Self:
         """Read an entry of an output."""
         plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
         requests = EntryRequests.read(PlannedEntry(entry, plans))

@@ -1,11 +1,9 @@
 """A policy: the lines that a model must keep to be released, as YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -34,7 +32,7 @@ class Line(BaseModel):
     margin: float | None = Field(default=None, ge=0, strict=True, allow_inf_nan=False)
 
     @model_validator(mode="after")
-    def _one_limit(self) -> Line:
+    def _one_limit(self) -> Self:
         if sum(limit is not None for limit in (self.at_least, self.at_most, self.not_worse_than)) != 1:
             raise ValueError("give one of at_least, at_most and not_worse_than")
         if (self.margin is None) != (self.not_worse_than is None):

@@ -1,10 +1,8 @@
 """Records of a fine-tuning: what is trained on what, one training row, and events of its progress."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
@@ -123,7 +121,7 @@ class History:
     best_loss: float | None = None
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> History:
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Return the history of these fields, as JSON has them."""
         validation = [(int(step), float(loss)) for step, loss in fields["validation"]]
         return cls(**{**fields, "validation": validation})

@@ -1,12 +1,10 @@
 """Match logged answers to requests of ingested benchmarks: by id where the question agrees, else by the question."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from models.messages import Text
 from pipelines.benchmarks import benchmark
@@ -52,7 +50,7 @@ class _Logs:
     problems: dict[int, str] = field(default_factory=dict)  # why a question that was recognised does not fit
 
     @classmethod
-    def of(cls, answers: list[LoggedAnswer]) -> _Logs:
+    def of(cls, answers: list[LoggedAnswer]) -> Self:
         logs = cls(answers)
         for number, answer in enumerate(answers):
             for name in answer.ids:

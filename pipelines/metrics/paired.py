@@ -4,12 +4,10 @@ A metric is a function of sums of columns over rows, such as a mean (total, size
 cluster (clip, picture, scene). All functions are pure: draws depend on the number of clusters alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +33,7 @@ class PairedSums:
     statistic: SumStatistic
 
     @classmethod
-    def of(cls, a: Sequence[Term], b: Sequence[Term]) -> PairedSums:
+    def of(cls, a: Sequence[Term], b: Sequence[Term]) -> Self:
         """Sum the columns of the terms of A and B by cluster, in any order of rows with equal values.
 
         Clusters without a row of the metric, such as a scene without a wrong answer for a share of wrong answers, are

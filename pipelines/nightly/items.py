@@ -1,12 +1,10 @@
 """Scores by sample: what two nights are paired on."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +37,7 @@ class ItemScores:
     rows: FloatArray  # (samples,), at least 1
 
     @classmethod
-    def of(cls, samples: NDArray[np.str_], values: FloatArray) -> ItemScores:
+    def of(cls, samples: NDArray[np.str_], values: FloatArray) -> Self:
         """Sum rows, (rows,) each, by sample."""
         names, inverse = np.unique(samples, return_inverse=True)
         totals, rows = np.zeros(len(names)), np.zeros(len(names))

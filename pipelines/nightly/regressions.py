@@ -6,12 +6,10 @@ Dzindzalieta 2015, Bernoulli 21:2), whatever the scores are: no approximation, a
 tests need. Bonferroni's correction over the tests of a night bounds the chance of any false alarm in it by `ALPHA`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +76,7 @@ class PairedScores:
     rows: FloatArray  # (samples,)
 
     @classmethod
-    def of(cls, now: ItemScores, before: ItemScores) -> PairedScores:
+    def of(cls, now: ItemScores, before: ItemScores) -> Self:
         """Pair a score of tonight with that of an earlier night."""
         here, there = _common(now, before)
         rows = np.minimum(now.rows[here], before.rows[there])

@@ -6,13 +6,11 @@ Layout under `plan/benchmark=B/`:
 Files that no plan needs any more are deleted by a later run (`pipelines.plan.prune`).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 from models.scratch import scratch
 from pipelines.benchmarks.records import Sample
@@ -44,7 +42,7 @@ class PlanStore:
 
     @classmethod
     @contextlib.contextmanager
-    def reading(cls, out: Store) -> Iterator[PlanStore]:
+    def reading(cls, out: Store) -> Iterator[Self]:
         """Open the plans of an output that must not be written: what it lacks goes to a temporary folder."""
         with scratch() as folder:
             yield cls(Store(str(folder)), source=out)

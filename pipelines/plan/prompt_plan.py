@@ -1,13 +1,11 @@
 """From samples to prompts: the rows of a plan, whichever model answers them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from models.message_codec import dump_steps
 from models.messages import Generation, prompt_sha256
@@ -121,7 +119,7 @@ class PromptPlan:
         }
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> PromptPlan:
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
         """Read the form of `run.json`; MalformedError for another one."""
         names = {"cells": "task_settings", "prompts": "wording", "instead": "prompt_versions"}
         return read_record(cls, {names.get(name, name): value for name, value in raw.items()})

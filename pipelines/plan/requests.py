@@ -1,12 +1,10 @@
 """One model's requests for a plan of prompts: the one place that makes request ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from models.fingerprint import answer_fingerprint
 from models.messages import Generation, Request
@@ -42,7 +40,7 @@ class ModelTarget:
         """The revision of the model's weights; '' for none."""
         return str(self.fingerprint.get("revision") or "")
 
-    def with_prompts(self, **changes: Any) -> ModelTarget:
+    def with_prompts(self, **changes: Any) -> Self:
         """Return the target with changes to its plan of prompts."""
         return replace(self, prompts=replace(self.prompts, **changes))
 
@@ -118,7 +116,7 @@ class ModelTarget:
         return json.dumps({**self.prompts.to_dict(), **model}, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> ModelTarget:
+    def from_json(cls, text: str) -> Self:
         """Read the form of `run.json`; MalformedError for another one."""
         raw = load_checked(text)
         names = {"model": "model", "fingerprint": "model_fingerprint", "generation": "generation"}

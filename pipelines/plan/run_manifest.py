@@ -1,14 +1,12 @@
 """`run.json`: the contents of an output, to which a later run adds."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition, use_tables
@@ -86,7 +84,7 @@ class ManifestEntry:
         """The samples that `limit` and `sample_ids` select."""
         return SampleSelection(Limit.parse(self.limit) if self.limit else None, self.sample_ids)
 
-    def by_selection(self) -> list[ManifestEntry]:
+    def by_selection(self) -> list[Self]:
         """Return the entry as one entry per selection of samples; no task and setting is in two of them."""
         earlier_cells = {cell for selection in self.earlier for cell in selection.cells}
         cells = tuple(cell for cell in self.prompts.task_settings if cell not in earlier_cells)
@@ -103,7 +101,7 @@ class ManifestEntry:
             if selection.cells or not self.earlier
         ]
 
-    def by_prompt_set(self) -> list[ManifestEntry]:
+    def by_prompt_set(self) -> list[Self]:
         """Return the entry as entries of one set of prompts each, the target's own first."""
         return [
             replace(self, other_prompt_sets=()),
@@ -123,7 +121,7 @@ class ManifestEntry:
             version in versions or version in replacements.difference(versions.values())
         )
 
-    def _for_prompt_set(self, prompt_set: PromptSet) -> ManifestEntry:
+    def _for_prompt_set(self, prompt_set: PromptSet) -> Self:
         included = {*prompt_set.cells, *self._cells_of_all_captioners(prompt_set)}
         cells = tuple(cell for cell in self.prompts.task_settings if cell in included)
         selections = [
@@ -164,7 +162,7 @@ class ManifestEntry:
         return {**raw, "asker": self.target.to_json()}
 
     @classmethod
-    def from_dict(cls, raw: object, where: str) -> ManifestEntry:
+    def from_dict(cls, raw: object, where: str) -> Self:
         """Read the form of `run.json`; MalformedError, which names the place, for another one."""
         fields = dict(read_value(Mapping[str, Any], raw, where))
         target = ModelTarget.from_json(read_value(str, fields.pop("asker", None), f"{where}.asker"))
@@ -238,7 +236,7 @@ class RunManifest:
         """Models that guess: what others are compared with, and never the best."""
         return frozenset(name for name, fields in self.models.items() if fields.get("engine") == "random")
 
-    def with_warnings(self, engine_warnings: Mapping[str, tuple[str, ...]]) -> RunManifest:
+    def with_warnings(self, engine_warnings: Mapping[str, tuple[str, ...]]) -> Self:
         """Return the manifest with more that engines said."""
         earlier = self.engine_warnings
         added = {name: tuple(dict.fromkeys((*earlier.get(name, ()), *new))) for name, new in engine_warnings.items()}

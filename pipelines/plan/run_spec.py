@@ -1,12 +1,10 @@
 """The specification of a sweep: resolved once from flags, config and models file, and stored as `run.json`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from models.messages import DEFAULT_SEED
 from models.spec import ModelSpec
@@ -63,7 +61,7 @@ class ScorerSpec:
     commit: str | None = None  # what the hub says that the revision is; set by runs
 
     @classmethod
-    def parse(cls, text: str, *, named: bool = True) -> ScorerSpec:
+    def parse(cls, text: str, *, named: bool = True) -> Self:
         """Read `bertscore=MODEL[:layer]` or `bleurt=MODEL`, MODEL a folder or `HUB_ID[@revision]`; else UsageError."""
         match = re.fullmatch(r"(bertscore|bleurt)=(.+?)(?::(\d+))?", text)
         if not match or (match[1] == "bleurt" and match[3]):

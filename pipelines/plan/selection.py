@@ -1,10 +1,9 @@
 """Which cells and samples a sweep covers, from the flags `--tasks --settings --limit --sample-id`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from pipelines.benchmarks import unknown_name
 from pipelines.benchmarks.base import BenchmarkDefinition
@@ -28,7 +27,7 @@ class Limit:
     share: float | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Limit:
+    def parse(cls, text: str) -> Self:
         """Read `--limit`: `8` (the first 8), `0.1` (the first tenth), `11-20` (inclusive); else UsageError."""
         limit = cls._parse(text)
         if limit is None:
@@ -36,7 +35,7 @@ class Limit:
         return limit
 
     @classmethod
-    def _parse(cls, text: str) -> Limit | None:
+    def _parse(cls, text: str) -> Self | None:
         try:
             if "-" in text.strip("-"):
                 first, last = (int(part) for part in text.split("-"))

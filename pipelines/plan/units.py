@@ -3,13 +3,11 @@
 A unit is a slice of a large media group, or several small groups; its name is a hash of the request ids in it.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from pipelines.plan.requests import ModelTarget
 from pipelines.storage.parts import part_folder
@@ -78,7 +76,7 @@ class WorkUnit:
         }
 
     @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> WorkUnit:
+    def from_dict(cls, raw: dict[str, Any]) -> Self:
         """Read what `to_dict` returned."""
         slices = tuple(
             MediaGroupSlice(entry["plan_part"], entry["group"], _from_runs(entry["runs"])) for entry in raw["slices"]

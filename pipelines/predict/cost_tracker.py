@@ -1,13 +1,11 @@
 """The costs of a run: tokens and dollars by model, a limit that ends it, and its line in `run.json`."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError
@@ -22,7 +20,7 @@ class TokenCounts(NamedTuple):
     cached: int = 0
     cache_writes: int = 0
 
-    def plus(self, other: TokenCounts) -> TokenCounts:
+    def plus(self, other: Self) -> Self:
         """Return the sums."""
         return TokenCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
 

@@ -1,10 +1,8 @@
 """One number of a report: what it measures, of which model, and what it rests on."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.tables import TableValue
@@ -53,7 +51,7 @@ class Measured(Metric):
     """A difference, length or score, which is never printed as percent; unknown of what is read from a file."""
 
     @classmethod
-    def of(cls, benchmark: str, model: str, metric: Metric, source: MetricSource = TABLES) -> Measured:
+    def of(cls, benchmark: str, model: str, metric: Metric, source: MetricSource = TABLES) -> Self:
         """Return a benchmark's metric of a model, with None for NaN and infinity."""
         fields: dict[str, Any] = {name: getattr(metric, name) for name in Metric.__slots__}
         fields |= {name: number_or_none(fields[name]) for name in NUMBERS}

@@ -1,11 +1,9 @@
 """Predictions joined with their samples."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -30,9 +28,7 @@ class ScoringContext:
     labelled: Collection[OutputKey] = ()  # the outputs that people labelled
 
     @classmethod
-    def open(
-        cls, data_uri: str, prompts: PromptPlan, out: Store | None = None, dataset: Dataset | None = None
-    ) -> ScoringContext:
+    def open(cls, data_uri: str, prompts: PromptPlan, out: Store | None = None, dataset: Dataset | None = None) -> Self:
         """Open the data of a plan's benchmark, if not given, and people's labels in `out`; as `Dataset.open`."""
         name = prompts.benchmark_name
         human = prompts.benchmark.human

@@ -1,7 +1,5 @@
 """The owner of an output: the content of its lock, and whether the owner is still alive."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -9,6 +7,7 @@ import uuid
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from models.scratch import boot_id, process_start
 from pipelines.errors import FencedError, LockedError
@@ -30,7 +29,7 @@ class LockOwner:
     beat: int = 0  # number of the heartbeat
 
     @classmethod
-    def new(cls) -> LockOwner:
+    def new(cls) -> Self:
         """Describe a new run in this process."""
         return cls(
             run=uuid.uuid4().hex,
@@ -46,7 +45,7 @@ class LockOwner:
         return json.dumps(asdict(self), indent=2).encode()
 
     @classmethod
-    def from_json(cls, content: bytes) -> LockOwner | None:
+    def from_json(cls, content: bytes) -> Self | None:
         """Parse the content of a lock file; return None if it is none, such as a half-written one."""
         try:
             return cls(**json.loads(content))

@@ -1,14 +1,12 @@
 """Answers of a file on their way to the parts of a plan, kept on disk: a file may have millions of rows."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from models.scratch import scratch
 from pipelines.benchmarks.records import Rejection
@@ -48,7 +46,7 @@ class AnswerSpool:
 
     @classmethod
     @contextmanager
-    def temporary(cls) -> Iterator[AnswerSpool]:
+    def temporary(cls) -> Iterator[Self]:
         """Yield a spool in a scratch folder, which goes with it."""
         with scratch() as folder, closing(cls(str(folder / "answers.sqlite"))) as spool:
             yield spool

@@ -3,12 +3,10 @@
 Open answers are compared with people's eight: the metrics of Table 4 by our variants and by the authors'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pandas as pd
@@ -74,7 +72,7 @@ class SettingRows:
     not_run: int  # requests of both tasks without a result, which leave metrics over questions without a value
 
     @classmethod
-    def of(cls, rows: ScoredRows) -> SettingRows:
+    def of(cls, rows: ScoredRows) -> Self:
         """Split the rows of one setting, as `prepare` returns them, by task."""
         tasks = {name: rows.where(task=name).named(task=name) for name in ("vsv", "oevqa")}
         excluded = {name: set(part.where(part.excluded)["sample_id"]) for name, part in tasks.items()}

@@ -1,10 +1,8 @@
 """Metrics of two models on the same rows, as columns whose sums `compare` swaps by cluster."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +26,7 @@ class PairedMetric:
     category: str = ""
 
     @classmethod
-    def mean(
-        cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], *, repeats: int = 1, **fields: Any
-    ) -> PairedMetric:
+    def mean(cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], *, repeats: int = 1, **fields: Any) -> Self:
         """Return the metric that is the mean of a column over all rows, so many of each question."""
         first, second = (
             Term(np.stack([side, np.ones(len(side))], axis=1), clusters, repeats=repeats) for side in (a, b)

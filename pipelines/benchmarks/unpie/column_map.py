@@ -4,13 +4,11 @@ A path such as `translation1.de` or `meta.photos[0]` steps into structs and list
 as in flattened tables, is matched literally.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from models.errors import suggest
 
@@ -52,7 +50,7 @@ class Columns:
     mapped: frozenset[str]  # fields that the user's column map names
 
     @classmethod
-    def from_map(cls, column_map: Mapping[str, str] | None) -> Columns:
+    def from_map(cls, column_map: Mapping[str, str] | None) -> Self:
         """Lay the user's paths over the default ones, the more specific wins; ValueError for an unknown name."""
         user_paths = dict(column_map or {})
         for name in user_paths:

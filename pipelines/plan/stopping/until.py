@@ -1,12 +1,10 @@
 """`--until`: in which order clusters of samples are asked, after how many of them a run looks, and where it stopped."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Final, Self
 
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
@@ -26,7 +24,7 @@ class Until:
     reach: float | None
 
     @classmethod
-    def parse(cls, text: str) -> Until:
+    def parse(cls, text: str) -> Self:
         """Read `ci<=0.02` or `ranking`; UsageError for anything else."""
         compact = re.sub(r"\s", "", text.lower())
         if compact == "ranking":

@@ -6,13 +6,11 @@ is asked once. The same draw moves options in `order` and letters in `letters`, 
 and only the place of the text differs.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from models.messages import Media, Part, Step, Text
 from pipelines.benchmarks import unknown_name
@@ -52,7 +50,7 @@ class Condition:
         return f"{self.kind}-{self.number}"
 
     @classmethod
-    def parse(cls, name: str) -> Condition:
+    def parse(cls, name: str) -> Self:
         """Read `order`, `order-2` or `jpeg-30`; UsageError for another kind or a number out of range."""
         kind, _, number = name.partition("-")
         if kind not in KINDS:
@@ -63,13 +61,13 @@ class Condition:
         return cls(kind, int(number or limits.default))
 
     @classmethod
-    def of_version(cls, version: str) -> Condition | None:
+    def of_version(cls, version: str) -> Self | None:
         """Return the condition in the name of a prompt's version; None where it has none."""
         match = _VERSION.search(version)
         return cls.parse(match[1]) if match else None
 
     @classmethod
-    def of_change(cls, change: str) -> Condition | None:
+    def of_change(cls, change: str) -> Self | None:
         """Return the condition that makes a change of media; None for any other text."""
         kind, _, number = change.partition("-")
         is_one = kind in KINDS and re.fullmatch(r"[1-9][0-9]?", number) and int(number) <= KINDS[kind].most

@@ -5,13 +5,11 @@ target attribute, the number of attributes that link the object in the question 
 wording where it is the paper's or ours. Colors, shapes, positions, values and the answer are drawn anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pipelines.benchmarks.mate.generator.generate import Example, check_place, store_examples
 from pipelines.benchmarks.mate.generator.objects import Layout, draw_layout
@@ -42,7 +40,7 @@ class Parameters:
     may_show_target: bool = False
 
     @classmethod
-    def of(cls, sample: Sample) -> Parameters:
+    def of(cls, sample: Sample) -> Self:
         """Return those of an ingested scene."""
         rows = {(row["task"], row["setting"]): row for row in sample.data["rows"]}
         scene = parse_scene(sample.data["scene"])
