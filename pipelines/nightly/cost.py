@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import TokenCounts
+from pipelines.predict.records import TokenCounts
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 

@@ -5,24 +5,11 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple, Self
 
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError
 from pipelines.plan.run_manifest import ModelSpending, Spending
-
-
-class TokenCounts(NamedTuple):
-    """Tokens of answers, in the order of `Price.dollars`."""
-
-    read: int = 0  # those that were cached or written into a cache included
-    written: int = 0
-    cached: int = 0
-    cache_writes: int = 0
-
-    def plus(self, other: Self) -> Self:
-        """Return the sums."""
-        return TokenCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
+from pipelines.predict.records import TokenCounts
 
 
 @dataclass(slots=True)

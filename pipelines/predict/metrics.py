@@ -63,9 +63,8 @@ def count_commit(model: str, receipt: Receipt) -> None:
     stage, benchmark = folder_names(receipt.part)
     for (_, _, status), requests in receipt.counts.items():
         _increase("vlmsweep_requests", requests, stage=stage, model=model, benchmark=benchmark, status=status)
-    for kind, tokens in zip(("read", "written"), receipt.tokens, strict=True):
-        _increase("vlmsweep_tokens", tokens, model=model, kind=kind)
-    _increase("vlmsweep_tokens", receipt.cached, model=model, kind="cached")
+    for kind in ("read", "written", "cached"):
+        _increase("vlmsweep_tokens", getattr(receipt.tokens, kind), model=model, kind=kind)
     seconds = round(receipt.ended - receipt.began, 3)
     fields = {"benchmark": benchmark, "part": receipt.part, "rows": sum(receipt.counts.values()), "seconds": seconds}
     log.info("%(rows)d rows in %(seconds).1f s: %(part)s", fields, extra={"about": fields})

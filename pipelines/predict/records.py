@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -110,14 +110,27 @@ class CellCount:
             raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")
 
 
+class TokenCounts(NamedTuple):
+    """Tokens of answers, in the order of `Price.dollars`."""
+
+    read: int = 0  # those that were cached or written into a cache included
+    written: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+
+    def plus(self, other: TokenCounts) -> TokenCounts:
+        """Return the sums."""
+        return TokenCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaSpan:
     """The replica that answered a unit, and the time: seconds since the epoch."""
 
     replica: str = ""
-    began: float = 0.0
+    began: float = 0.0  # when the engine got the unit
     ended: float = 0.0
-    device: str = ""  # as in the column of predictions
+    device: str = ""  # as in the column of predictions; '' where it loaded no weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +147,14 @@ class AnsweredUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """The receipt of a committed unit."""
+class Receipt(ReplicaSpan):
+    """The receipt of a committed unit, with the replica that answered it."""
 
     part: str
     counts: Mapping[tuple[str, str, str], int]
     """New rows by (task, setting, status); rows kept from an earlier part are not among them."""
-    replica: str = ""  # the engine that answered the unit
-    device: str = ""  # what it computed on; '' where it loaded no weights
-    began: float = 0.0  # when the engine got the unit, in seconds since the epoch
-    ended: float = 0.0
-    tokens: tuple[int, int] = (0, 0)  # read and written for those rows, as the engine counts
+    tokens: TokenCounts = field(default_factory=TokenCounts)  # of those rows, as the engine counts
     cost_limit_reached: bool = False  # some of the rows were not sent, because their engine may spend no more
-    cached: int = 0  # prompt tokens that were cached
-    cache_writes: int = 0  # prompt tokens that a provider wrote into its cache
     failed: tuple[tuple[str, str], ...] = ()  # request id and type of the first few errors, for the log
     fatal: str = ""  # why the model is unavailable; then nothing was committed
     warnings: tuple[str, ...] = ()  # of the engine that answered the unit, until then
@@ -157,9 +164,9 @@ class Receipt:
         return {**asdict(self), "counts": [[*cell, rows] for cell, rows in self.counts.items()]}
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Receipt:
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
         """Return the receipt of `to_dict`."""
         counts = {(task, setting, status): rows for task, setting, status, rows in raw["counts"]}
         failed = tuple((request_id, error_type) for request_id, error_type in raw["failed"])
-        texts = {name: tuple(raw[name]) for name in ("tokens", "warnings")}
-        return cls(**{**raw, **texts, "counts": counts, "failed": failed})
+        tuples = {"tokens": TokenCounts(*raw["tokens"]), "warnings": tuple(raw["warnings"]), "failed": failed}
+        return cls(**{**raw, **tuples, "counts": counts})

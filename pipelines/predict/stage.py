@@ -28,7 +28,7 @@ from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.beside import JudgesBeside, SpareGpus
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
-from pipelines.predict.cost_tracker import CostTracker, TokenCounts
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import fits_in_process, run_in_process, run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
@@ -267,9 +267,7 @@ def run_job(
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
         progress.advance(rows, failed)
-        costs.add(
-            job.model, job.spec, TokenCounts(*receipt.tokens, receipt.cached, receipt.cache_writes), receipt.device
-        )
+        costs.add(job.model, job.spec, receipt.tokens, receipt.device)
         costs.warn(job.model, receipt.warnings)
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)

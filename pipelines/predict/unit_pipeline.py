@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from pipelines.plan.units import WorkUnit
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.loader import UNGUARDED, Loaded, MediaGuard
 from pipelines.predict.metrics import count_answering, count_loading
-from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, UnitLoader, UnitWork
+from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, TokenCounts, UnitLoader, UnitWork
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS, prediction_table
 from pipelines.storage.lock_owner import check_lock
@@ -123,7 +124,7 @@ class Committer:
 
     def commit(self, answered: AnsweredUnit) -> Receipt:
         """Write the part of a unit, unless an earlier attempt has; FencedError if another run took over."""
-        unit, rows, span = answered.unit, answered.rows, answered.span
+        unit, rows = answered.unit, answered.rows
         if answered.fatal:
             return Receipt(part="", counts={}, fatal=answered.fatal)
         if not answered.is_committed:
@@ -131,22 +132,16 @@ class Committer:
             check_lock(self._out, self._lock)
             self._out.put(unit.part, content)
         new = _new_columns(unit, rows)
-        read, written, cached, cache_writes = (sum(filter(None, new[name])) for name in _TOKENS)
         endings = zip(new["request_id"], new["error_type"], new["status"], strict=True)
         failed = [(request_id, error_type or "") for request_id, error_type, status in endings if status == "error"]
         return Receipt(
             part=unit.part,
             counts=Counter(zip(new["task"], new["setting"], new["status"], strict=True)),
-            replica=span.replica,
-            device=span.device,
-            began=span.began,
-            ended=span.ended,
-            tokens=(read, written),
-            cached=cached,
-            cache_writes=cache_writes,
+            tokens=TokenCounts(*(sum(filter(None, new[name])) for name in _TOKENS)),
             failed=tuple(failed[:LOGGED_FAILURES]),
             warnings=answered.warnings,
             cost_limit_reached="cost_limit" in new["error_type"],
+            **asdict(answered.span),
         )
 
 

@@ -8,7 +8,7 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.nightly.cost import cost, token_difference
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.cost_tracker import TokenCounts
+from pipelines.predict.records import TokenCounts
 from tests.unit.pipelines.nightly.cases import random
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError
-from pipelines.predict.cost_tracker import CostTracker, TokenCounts
+from pipelines.predict.cost_tracker import CostTracker
+from pipelines.predict.records import TokenCounts
 
 
 @pytest.mark.parametrize(("batch", "limit"), [(False, 2.0), (True, 8.0)])

@@ -17,7 +17,7 @@ from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
 from pipelines.predict import executor
-from pipelines.predict.cost_tracker import CostTracker, TokenCounts
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import fits_in_process, run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
 from pipelines.predict.stage import model_job, predict
@@ -57,7 +57,7 @@ def test_device_is_in_the_rows_the_receipt_and_the_runs_record(maia_data: str, t
     job, costs = job_of(maia_data, tmp_path), CostTracker()
     for unit in job.units:
         receipt = UnitPipeline(job.work, "r", device="H100").run(unit)
-        costs.add("m", job.spec, TokenCounts(*receipt.tokens), receipt.device)
+        costs.add("m", job.spec, receipt.tokens, receipt.device)
     rows = [row for _, rows in iter_parts(Store(str(tmp_path)), part_folder("predictions", "maia", "m"), ["device"])
             for row in rows["device"].to_pylist()]  # fmt: skip
     assert set(rows) == {"H100"}

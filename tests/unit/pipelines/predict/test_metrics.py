@@ -17,7 +17,7 @@ from jobs.progress import Progress
 from pipelines.logging_context import current_context, log_context, logs_are_json
 from pipelines.predict import metrics
 from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting
-from pipelines.predict.records import Receipt
+from pipelines.predict.records import Receipt, TokenCounts
 
 
 class RecordedMetrics:
@@ -56,8 +56,7 @@ RECEIPT = Receipt(
     counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1},
     began=100.0,
     ended=102.5,
-    tokens=(300, 40),
-    cached=200,
+    tokens=TokenCounts(300, 40, 200),
     failed=(("r1", "timeout"),),
 )
 

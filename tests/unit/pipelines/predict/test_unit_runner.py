@@ -10,7 +10,7 @@ from models.errors import DeviceFailedError, EngineDiedError, EngineStalledError
 from models.messages import Answer, Call, CallReply, Frames, Media
 from pipelines.logging_context import current_context
 from pipelines.predict.loader import Loaded
-from pipelines.predict.records import AnsweredUnit, Receipt
+from pipelines.predict.records import AnsweredUnit, Receipt, TokenCounts
 from pipelines.predict.serialization import pack_answers, pack_receipts, unpack_answers, unpack_receipts
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import prediction_table
@@ -149,9 +149,8 @@ def test_receipts_survive_packing() -> None:
             replica="r",
             began=1.0,
             ended=2.5,
-            tokens=(7, 2),
+            tokens=TokenCounts(7, 2, cached=1),
             warnings=("slow",),
-            cached=1,
             failed=(("a", "x"),),
         ),
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),

@@ -28,7 +28,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict import stage
 from pipelines.predict.cost_tracker import CostTracker
-from pipelines.predict.records import Job, Receipt
+from pipelines.predict.records import Job, Receipt, TokenCounts
 from pipelines.predict.stage import ModelRuns
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.rows import ScoringContext
@@ -169,7 +169,7 @@ def test_judges_run_concurrently_on_gpus_of_their_own(spec: RunSpec, monkeypatch
             reply = Reply(request_id="", outcome=Answer(text="yes"))
             rows = [prediction_row(columns, reply) for columns in loaded.columns.values()]
             Store(job.out).put(unit.part, to_parquet(rows, PREDICTIONS))
-            on_receipt(Receipt(part=unit.part, counts={("judge", "", "ok"): unit.requests}, tokens=(10, 1)))
+            on_receipt(Receipt(part=unit.part, counts={("judge", "", "ok"): unit.requests}, tokens=TokenCounts(10, 1)))
 
     monkeypatch.setattr(stage, "gpus_of_nodes", lambda: [2])
     monkeypatch.setattr(stage, "run_units", answer)

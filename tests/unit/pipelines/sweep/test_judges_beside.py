@@ -29,7 +29,7 @@ from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict import beside, stage
 from pipelines.predict.beside import CAPACITY_WAIT_S, JudgesBeside, RunJob, SpareGpus
-from pipelines.predict.records import Job, Receipt
+from pipelines.predict.records import Job, Receipt, TokenCounts
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import UNIT_QUESTIONS
 from pipelines.storage.parts import to_parquet
@@ -81,7 +81,7 @@ class Sweep:
                 rows = [prediction_row(columns, reply) for columns in loaded.columns.values()]
                 Store(job.out).put(unit.part, to_parquet(rows, PREDICTIONS))
                 cell = ("judge", "") if job.model == "judge" else (rows[0]["task"], rows[0]["setting"])
-                on_receipt(Receipt(part=unit.part, counts={(*cell, "ok"): unit.requests}, tokens=(10, 1)))
+                on_receipt(Receipt(part=unit.part, counts={(*cell, "ok"): unit.requests}, tokens=TokenCounts(10, 1)))
 
         @contextmanager
         def cluster(_: object) -> Iterator[LazyCluster]:

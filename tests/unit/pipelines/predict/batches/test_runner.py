@@ -20,7 +20,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
 from pipelines.predict.batches.records import BatchRecords
 from pipelines.predict.batches.runner import BatchRunner, run_in_batches, warn_of_batches
-from pipelines.predict.cost_tracker import CostTracker, TokenCounts
+from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
 from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest, Say, Status, always
@@ -274,7 +274,7 @@ def test_cost_counts_half_and_the_limit_ends_the_run(maia_data: str, tmp_path: P
         costs = CostTracker(limit=1.5)
 
         def on_receipt(receipt: Any) -> None:
-            costs.add("m", job.spec, TokenCounts(*receipt.tokens))
+            costs.add("m", job.spec, receipt.tokens)
             costs.check("m", is_refused=receipt.cost_limit_reached)
 
         with pytest.raises(CostLimitReachedError):
