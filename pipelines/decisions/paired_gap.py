@@ -4,56 +4,70 @@ The jackknife leaves out groups of clusters at a time (Kott 2001, The delete-a-g
 anew: it needs no formula of the metric, so it holds for metrics of pools and of a corpus alike.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
-from pipelines.benchmarks.records import Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.decisions.evidence import Evidence
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Datasets
 from pipelines.metrics.intervals import student_quantile, wilson
 from pipelines.metrics.stats import SEED
-from pipelines.plan.context import entry_plans
+from pipelines.plan.context import EntryPlan, entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
-from pipelines.report.measured import MetricKey
+from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.storage.store import Store
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 GROUPS: Final = 40  # at most; with fewer clusters each is a group
-_KEY: Final = ["task", "setting", "sample_id", "variant"]
+KEY: Final = ["task", "setting", "sample_id", "variant"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ScoredEntry:
     """The scored rows of one model on one benchmark, and its samples."""
 
     definition: BenchmarkDefinition
-    frame: pd.DataFrame
     samples: Mapping[str, Sample]
+    frame: pd.DataFrame  # a row a request that was answered, failed or was excluded, as it was scored
 
     @classmethod
-    def read(cls, out: Store, entry: ManifestEntry) -> Self:
-        """Read an entry of an output."""
-        plans = entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
+    def read(cls, out: Store, entry: ManifestEntry, plans: Sequence[EntryPlan] = ()) -> Self:
+        """Read an entry of an output in its first set of prompts, whose plans may be open."""
+        plans = plans or entry_plans(next(iter(entry.by_prompt_set())), out, PlanStore(out), Datasets())
         requests = EntryRequests.read(PlannedEntry(entry, plans))
         frame = without_verdicts(asked_rows(EntryScores.read(out, entry).join(requests.columns)))
-        return cls(entry.definition, frame[frame["status"] != "missing"], requests.samples)
+        frame = frame[frame["status"] != "missing"].reset_index(drop=True)
+        return cls(definition=entry.definition, samples=requests.samples, frame=frame)
 
-    def value(self, key: MetricKey, frame: pd.DataFrame) -> tuple[float | None, int]:
-        """Return a number of some of the rows and its count; None where it has none."""
-        reduced = self.definition.reduce(frame, self.samples)
-        matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
-        return next(((metric.value, metric.n) for metric in matches), (None, 0))
+    def cell(self, key: MetricKey) -> pd.DataFrame:
+        """Return the rows that a metric of this cell rests on."""
+        tasks, frame = self.definition.derived_tasks.get(key.task, (key.task,)), self.frame
+        return frame[frame["task"].isin(tasks) & (frame["setting"] == key.setting)].reset_index(drop=True)
+
+    def metric(self, key: MetricKey, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> Metric | None:
+        """Return a metric of some of the rows; None where it has none."""
+        reduced = self.definition.reduce(frame, self.samples if samples is None else samples)
+        return next((m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5]), None)
+
+    def value(self, key: MetricKey, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> float | None:
+        """Return the value of a metric of some of the rows; None where it has none."""
+        metric = self.metric(key, frame, samples)
+        return None if metric is None else number_or_none(metric.value)
 
 
 def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evidence, float]:
@@ -61,20 +75,18 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
 
     Raises UsageError where there are no such rows, or the number cannot be computed from them.
     """
-    tasks = new.definition.derived_tasks.get(key.task, (key.task,))
-    frames = [
-        side.frame[side.frame["task"].isin(tasks) & (side.frame["setting"] == key.setting)] for side in (new, old)
-    ]
-    shared = frames[0][_KEY].merge(frames[1][_KEY], on=_KEY)
-    frames = [shared.merge(frame, on=_KEY) for frame in frames]
+    frames = [side.cell(key) for side in (new, old)]
+    shared = frames[0][KEY].merge(frames[1][KEY], on=KEY)
+    frames = [shared.merge(frame, on=KEY) for frame in frames]
     name = f"{new.definition.name} {key.task} {key.setting} {key.metric}"
     if shared.empty:
         raise UsageError(f"{name}: the two outputs have no rows in common")
-    sides = [side.value(key, frame) for side, frame in zip((new, old), frames, strict=True)]
-    values, n = [value for value, _ in sides], min(n for _, n in sides)
-    if None in values:
+    metrics = [side.metric(key, frame) for side, frame in zip((new, old), frames, strict=True)]
+    numbers = [(metric.value, metric.n) for metric in metrics if metric and metric.value is not None]
+    if len(numbers) < 2:
         raise UsageError(f"{name}: it has no value on the {len(shared):,} rows that both outputs have")
-    whole = float(values[0] or 0.0) - float(values[1] or 0.0)
+    (value, n_new), (before, n_old) = numbers
+    whole, n = value - before, min(n_new, n_old)
     left = [_gap(new, old, key, frames, keep) for keep in _without_groups(frames[0])]
     gaps = np.array([gap for gap in left if gap is not None])
     if len(gaps) < 2 or len(gaps) < len(left):
@@ -84,13 +96,13 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
     if not error:  # no row differs: as many may as Wilson's upper end of none says
         questions = n * len(first_repeats(frames[0])) / len(shared)  # repeats are no further rows
         reach = wilson(0.0, max(1.0, questions), student_quantile(len(gaps) - 1)).high
-    return Evidence(whole, whole - reach, whole + reach, n), float(values[1] or 0.0)
+    return Evidence(whole, whole - reach, whole + reach, n), float(before)
 
 
 def _gap(
     new: ScoredEntry, old: ScoredEntry, key: MetricKey, frames: list[pd.DataFrame], keep: NDArray[Any]
 ) -> float | None:
-    first, second = (side.value(key, frame[keep])[0] for side, frame in zip((new, old), frames, strict=True))
+    first, second = (side.value(key, frame[keep]) for side, frame in zip((new, old), frames, strict=True))
     return None if first is None or second is None else first - second
 
 

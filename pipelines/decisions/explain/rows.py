@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.records import Row, Sample, Verdict
 from pipelines.decisions.explain.requests import Key, PromptStore, StoredRequest, iter_requests
+from pipelines.decisions.paired_gap import KEY, ScoredEntry
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
-from pipelines.report.measured import MetricKey, number_or_none
+from pipelines.report.measured import MetricKey
 from pipelines.score.rows import ScoringContext, row_of
 from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
@@ -25,7 +24,6 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-KEY: Final = ["task", "setting", "sample_id", "variant"]
 JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
 _OF_SAMPLE: Final = ("subset", "category", "cluster")
 _READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
@@ -33,14 +31,11 @@ _TEXTS: Final = frozenset((*KEY, *_OF_SAMPLE, *_READ, "request_id", "verdict_sta
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Side:
+class Side(ScoredEntry):
     """One side: the rows of one model on one benchmark, and what is stored of its requests."""
 
     label: str
     model: str
-    definition: BenchmarkDefinition
-    samples: Mapping[str, Sample]
-    frame: pd.DataFrame  # a row a request that was answered, failed or was excluded, as it was scored
     rows: Mapping[Key, Row]  # the same, to be read again
     requests: Mapping[Key, StoredRequest]
     prompts: PromptStore | None = None
@@ -55,18 +50,6 @@ class Side:
     def name(self) -> str:
         """Name of the benchmark."""
         return self.definition.name
-
-    def cell(self, key: MetricKey) -> pd.DataFrame:
-        """Return the rows that a metric of this cell rests on."""
-        tasks = self.definition.derived_tasks.get(key.task, (key.task,))
-        frame = self.frame
-        return frame[frame["task"].isin(tasks) & (frame["setting"] == key.setting)].reset_index(drop=True)
-
-    def value(self, key: MetricKey, frame: pd.DataFrame, samples: Mapping[str, Sample] | None = None) -> float | None:
-        """Return a metric of some rows; None where it has no value."""
-        reduced = self.definition.reduce(frame, self.samples if samples is None else samples)
-        matches = (m for m in reduced if (m.metric, m.task, m.setting, m.subset, m.category) == key[:5])
-        return next((number_or_none(metric.value) for metric in matches), None)
 
     def read_again(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return rows as today's reader reads their outputs; verdicts of judges stay."""
@@ -139,8 +122,7 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
     """Read an entry of an output in its first set of prompts; DatasetError where its data are gone."""
     entry = next(iter(entry.by_prompt_set()))
     plans = entry_plans(entry, out, store, Datasets())
-    requests = EntryRequests.read(PlannedEntry(entry, plans))
-    frame = without_verdicts(asked_rows(EntryScores.read(out, entry).join(requests.columns)))
+    scored = ScoredEntry.read(out, entry, plans)
     planned = {request_id: (key, request) for request_id, key, request in iter_requests(plans)}
     context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
     rows, sent = _predictions(out, entry, planned, context)
@@ -148,9 +130,9 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
     return Side(
         label=label,
         model=entry.model,
-        definition=entry.prompts.benchmark,
-        samples=requests.samples,
-        frame=frame[frame["status"] != "missing"].reset_index(drop=True),
+        definition=scored.definition,
+        samples=scored.samples,
+        frame=scored.frame,
         rows=rows,
         requests={} if entry.external else sent,
         prompts=PromptStore(plans),
