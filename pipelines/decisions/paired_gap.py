@@ -4,14 +4,13 @@ The jackknife leaves out groups of clusters at a time (Kott 2001, The delete-a-g
 anew: it needs no formula of the metric, so it holds for metrics of pools and of a corpus alike.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import BenchmarkDefinition
@@ -29,9 +28,6 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GROUPS: Final = 40  # at most; with fewer clusters each is a group
 KEY: Final = ["task", "setting", "sample_id", "variant"]

@@ -1,11 +1,11 @@
 """The results of the reduction of one entry: rows of metrics, counts, example answers, listed items."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.records import RIGHT
@@ -20,9 +20,6 @@ from pipelines.report.tables.repeats import VarianceRow
 from pipelines.report.token_efficiency import Efficiency
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +111,6 @@ def _example(
     entry: ManifestEntry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str, prompt_set: str
 ) -> ExampleAnswer:
     from typing import Literal
-
-    import pandas as pd
 
     right = next((row[name] for name in RIGHT if name in row and not pd.isna(row[name])), None)
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"] = "unscored"

@@ -1,19 +1,16 @@
 """The verdicts of the harness whose log an entry's answers came from, beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pandas as pd
 
 from pipelines.benchmarks.records import RIGHT, Metric
 from pipelines.import_logs.verdicts import ReadVerdict, difference
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METRIC: Final = "verdicts_differ"
 _EXAMPLES: Final = 3

@@ -1,12 +1,12 @@
 """Reduce the scores of one model on one benchmark to metrics, counts and example answers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
+
+import pandas as pd
 
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
@@ -29,10 +29,6 @@ from pipelines.report.stress.changes import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
 from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 T = TypeVar("T")
 
@@ -111,7 +107,7 @@ class _SetNames:
     captioners: tuple[str, ...]
 
     @classmethod
-    def of(cls, planned: PlannedEntry) -> _SetNames:
+    def of(cls, planned: PlannedEntry) -> Self:
         others = [in_set.entry for in_set in planned.other_prompt_sets if not in_set.entry.prompts.stress]
         entries = [planned.entry, *others]
         prompt_sets = tuple(dict.fromkeys(entry.prompt_set for entry in entries))
@@ -152,8 +148,6 @@ class _OtherSets:
     @property
     def stressed_rows(self) -> pd.DataFrame | None:
         """The rows that a stress test compares; None without one."""
-        import pandas as pd
-
         return pd.concat(self.stressed, ignore_index=True) if self.stressed else None
 
     def add(self, in_set: PlannedEntry, scores: EntryScores, names: _SetNames, counted: set[str], out: Store) -> None:

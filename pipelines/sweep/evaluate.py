@@ -8,7 +8,6 @@ from functools import partial
 from models.spec import ModelSpec
 from pipelines.benchmarks.known_tables import known_tables
 from pipelines.benchmarks.records import is_person
-from pipelines.decisions.explain.published import with_own_rows
 from pipelines.errors import DatasetError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
@@ -16,7 +15,6 @@ from pipelines.plan.run_spec import Stage
 from pipelines.predict.beside import JudgesBeside, RunJobs
 from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
-from pipelines.report.stage import Remarks, publish, reduce_all
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
@@ -48,6 +46,9 @@ def score_and_report(
     missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
+        from pipelines.decisions.explain.published import with_own_rows
+        from pipelines.report.stage import Remarks, publish, reduce_all
+
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)
         notes += [] if Stage.SCORE in sweep.stages else unscored_notes(context, entries)

@@ -1,15 +1,14 @@
 """People next to models: paired values, their own values and agreement, and whether a judge may replace them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.human import SAME_ITEMS, OutputKey, gap_metric, human_metric
@@ -20,10 +19,6 @@ from pipelines.benchmarks.records import JUDGE_AGREEMENT, Metric, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 Answers: TypeAlias = Mapping[str, Mapping[Any, Hashable]]  # annotator -> item -> answer
 _SHARED: Final = ("annotator", "sample_id", "variant", "cluster", "model", "person")
@@ -44,8 +39,6 @@ def shared_rows(
     Returns:
         Columns annotator, sample_id, variant, cluster, model and person, the last two being the values.
     """
-    import pandas as pd
-
     keys = ["sample_id", "variant"]
     frames = []
     model_rows = scores[(scores["task"] == task) & (scores["status"] == "ok")]
@@ -212,8 +205,6 @@ def replacement_metrics(
     `judge_agreement` is the share of people's labels that the verdict equals, a mean over answers; `_of_people` the
     share of pairs of people with equal labels; `_minus_people` the difference, with an interval over clusters.
     """
-    import pandas as pd
-
     if "accepted" not in scores or not labels:
         return []
     judged = scores[scores["verdict_state"].isin(["ok", "invalid"]) & scores["accepted"].notna()]

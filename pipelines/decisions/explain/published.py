@@ -1,11 +1,11 @@
 """A run against a paper's number: of the paper there are no rows, so what our own rows could explain is listed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import RIGHT
@@ -24,9 +24,6 @@ from pipelines.report.model import ReproductionCell
 from pipelines.report.reproduction import load_reproduction
 from pipelines.storage.parts import list_parts, part_folder
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAX_BYTES: Final = 32 << 20  # predictions of an entry that a report reads again: some 100,000 rows of short answers
 _NO_ROWS: Final = "a paper's rows are not published: all that its number differs by is here"
@@ -61,7 +58,7 @@ def possibilities(side: Side, key: MetricKey, readings: Sequence[str] = READINGS
             yield Possibility("reading", (), text)
 
 
-def _as_answered(frame: pd.DataFrame, rows: pd.Series[bool], value: float) -> pd.DataFrame:
+def _as_answered(frame: pd.DataFrame, rows: "pd.Series[bool]", value: float) -> pd.DataFrame:
     """Return rows of which some were answered, all of these rightly or all wrongly."""
     right = {name: frame[name].mask(rows, value) for name in RIGHT if name in frame}
     return frame.assign(status=frame["status"].mask(rows, "ok"), **right)

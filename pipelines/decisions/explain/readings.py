@@ -1,18 +1,15 @@
 """What a number would be if other harnesses' readers had read the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pandas as pd
 
 from pipelines.benchmarks.readers.harnesses import HARNESS_READERS, HarnessReading
 from pipelines.benchmarks.records import Row
 from pipelines.decisions.explain.rows import Side, keys_of, read_rows
 from pipelines.report.measured import MetricKey
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OURS: Final = "ours"
 READINGS: Final = (OURS, *HARNESS_READERS)

@@ -1,12 +1,11 @@
 """The rows of one side of an explanation: what was asked, what came back, and how it was read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import Row, Sample, Verdict
@@ -20,9 +19,6 @@ from pipelines.report.measured import MetricKey
 from pipelines.score.rows import ScoringContext, row_of
 from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
 _OF_SAMPLE: Final = ("subset", "category", "cluster")
@@ -80,8 +76,6 @@ def read_rows(frame: pd.DataFrame, rows: Sequence[Row | None], definition: Bench
 
 def scored_rows(rows: Mapping[Key, Row], definition: BenchmarkDefinition) -> pd.DataFrame:
     """Return rows as a benchmark's reader scores them, without verdicts of judges."""
-    import pandas as pd
-
     frame = pd.DataFrame([dict(zip(KEY, key, strict=True)) for key in rows], columns=KEY, dtype=object)
     frame["request_id"] = [row.request_id for row in rows.values()]
     for name, value in (*dict.fromkeys((*_OF_SAMPLE, *_READ), "").items(), ("verdict_state", "absent")):
@@ -90,8 +84,6 @@ def scored_rows(rows: Mapping[Key, Row], definition: BenchmarkDefinition) -> pd.
 
 
 def _column(frame: pd.DataFrame, name: str, values: list[Any]) -> Any:
-    import pandas as pd
-
     is_number = name not in frame or frame[name].dtype == np.float64
     return np.array(values, np.float64) if is_number else pd.Series(values, index=frame.index, dtype=object)
 

@@ -5,13 +5,12 @@ common rows by the first thing in which they differ, the readings of B. The metr
 the shares of any metric, pools and corpus metrics too, add up to the difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Sample
@@ -19,9 +18,6 @@ from pipelines.decisions.explain.requests import Comparer, Key, same_weights
 from pipelines.decisions.explain.rows import JUDGED, Side, keys_of
 from pipelines.errors import UsageError
 from pipelines.report.measured import MetricKey
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Stage: TypeAlias = Literal[
     "items", "prompts", "media", "decoding", "errors", "reading", "judge", "answers", "aggregation"
@@ -173,10 +169,8 @@ class _Common:
     confounded: dict[str, int] = field(default_factory=dict)  # rows by what else differs in them
 
     @classmethod
-    def of(cls, a: Side, b: Side, key: MetricKey, frames: tuple[pd.DataFrame, pd.DataFrame]) -> _Common:
+    def of(cls, a: Side, b: Side, key: MetricKey, frames: tuple[pd.DataFrame, pd.DataFrame]) -> Self:
         """Align the rows that both have; of whole samples where the metric needs these."""
-        import pandas as pd
-
         for whole_samples in (False, True):
             keys = _shared(*map(keys_of, frames), whole_samples=whole_samples)
             if not keys:

@@ -1,12 +1,11 @@
 """Tables of repeated requests: what several tries are worth and where scores vary; and of verdicts of others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.repeats import right_answers, with_repeats
@@ -17,10 +16,6 @@ from pipelines.metrics.variance import variance_components
 from pipelines.report.measured import Measured
 from pipelines.report.other_verdicts import ComparedVerdicts
 from pipelines.report.tables.worded import worded, worded_if_any
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 PARTS: Final = ("items", "settings", "prompts", "interaction", "repeats")
 
@@ -51,8 +46,6 @@ def variance_rows(name: str, model: str, frames: Sequence[pd.DataFrame]) -> Iter
 
 def _complete(frames: Sequence[pd.DataFrame]) -> FloatArray:
     """Return the scores of items that have one everywhere, (items, settings, prompts, repeats)."""
-    import pandas as pd
-
     rows = pd.concat([frame.assign(prompts=number) for number, frame in enumerate(frames)])
     table = rows.pivot_table(
         index=["sample_id", "variant"], columns=["setting", "prompts", "repeat"], values="right", aggfunc="last"
