@@ -277,20 +277,20 @@ DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words o
 class PairedTest:
     """A metric of two models on the same rows, and the test of their difference."""
 
-    metric: str
     subset: str = ""
     category: str = ""
-    n: int  # rows
+    value: str  # name of the row's score, such as `correct`, or of the benchmark's metric, such as `pool_accuracy`
+    n: int  # rows that both scored
     clusters: int  # clips, pictures or scenes of these rows, which the test permutes
-    value_a: float
-    value_b: float
+    mean_a: float
+    mean_b: float
     ci_low: float | None
     ci_high: float | None  # ends of the 95% interval of B minus A
     p: float | None  # two-sided, by `test`; None where there is only one cluster
-    test: str  # `exact permutation` or `permutation` of clusters
-    p_mcnemar: float | None  # McNemar's exact test; None unless rows are independent, and right or wrong
-    effect: float | None  # effect size; None where the clusters do not vary
-    effect_name: str  # Cohen's `h` for shares, `d` over clusters for others
+    test: str = ""  # `exact permutation` or `permutation` of clusters
+    p_mcnemar: float | None = None  # McNemar's exact test; None unless rows are independent, and right or wrong
+    effect: float | None = None  # effect size; None where the clusters do not vary
+    effect_name: str = ""  # Cohen's `h` for shares, `d` over clusters for others
 
 
 class Source(Protocol):

@@ -1,8 +1,7 @@
 """Compare two outputs or two models on the rows that both scored, with paired tests and intervals."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.records import RIGHT, PairedTest, Sample
@@ -20,7 +19,7 @@ CANNOT_CONCLUDE = "cannot conclude"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(PairedTest):
     """One score or metric under one task and setting, A against B on the rows that both have."""
 
     benchmark: str
@@ -28,23 +27,9 @@ class Difference:
     model_b: str
     task: str
     setting: str
-    subset: str = ""
-    category: str = ""
-    value: str  # name of the row's score, such as `correct`, or of the benchmark's metric, such as `pool_accuracy`
-    n: int  # rows that both scored
-    clusters: int  # clips, pictures or scenes of these rows, which the test permutes
     only_one: int  # rows that only one of them scored
-    mean_a: float
-    mean_b: float
     delta: float  # B minus A
-    ci_low: float | None
-    ci_high: float | None
-    p: float | None  # two-sided, by `test`; None if there is only one cluster
-    test: str = ""  # `exact permutation` or `permutation` of clusters
-    p_mcnemar: float | None = None  # exact; None unless rows are independent, and right or wrong
     p_holm: float | None = None  # after Holm's correction for all tests of the comparison
-    effect: float | None = None  # effect size; None where the clusters do not vary
-    effect_name: str = ""  # Cohen's `h` for shares, `d` over clusters for others
     changed: int | None  # rows with another parsed answer; None for metrics that are no mean over rows
 
     @property
@@ -221,8 +206,6 @@ def _differences(
 def _difference(
     pair: ScoredPair, cell: tuple[str, str], test: PairedTest, *, only_one: int, changed: int | None
 ) -> Difference:
-    fields: dict[str, Any] = {name: getattr(test, name) for name in PairedTest.__slots__}
-    fields |= {"mean_a": fields.pop("value_a"), "mean_b": fields.pop("value_b"), "value": fields.pop("metric")}
     return Difference(
         benchmark=pair.a.benchmark,
         model_a=pair.a.model,
@@ -230,9 +213,9 @@ def _difference(
         task=cell[0],
         setting=pair.setting_name(cell[1]),
         only_one=only_one,
-        delta=test.value_b - test.value_a,
+        delta=test.mean_b - test.mean_a,
         changed=changed,
-        **fields,
+        **asdict(test),
     )
 
 

@@ -48,13 +48,13 @@ class PairedMetric:
         )
         has_row = [np.any([*a.columns.T, *b.columns.T], axis=0) for a, b in zip(self.a, self.b, strict=True)]
         return PairedTest(
-            metric=self.metric,
+            value=self.metric,
             subset=self.subset,
             category=self.category,
             n=sum(int(np.count_nonzero(rows)) for rows in has_row),
             clusters=pair.clusters,
-            value_a=value_a,
-            value_b=value_b,
+            mean_a=value_a,
+            mean_b=value_b,
             ci_low=None if ends is None else ends.low,
             ci_high=None if ends is None else ends.high,
             p=p if pair.clusters > 1 else None,

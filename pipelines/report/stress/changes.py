@@ -236,7 +236,7 @@ def _tested(a: FloatArray, b: FloatArray, clusters: NDArray[Any]) -> PairedTest:
 
 
 def _estimate(test: PairedTest) -> Estimate:
-    return Estimate(value=test.value_b - test.value_a, ci_low=test.ci_low, ci_high=test.ci_high, p=test.p)
+    return Estimate(value=test.mean_b - test.mean_a, ci_low=test.ci_low, ci_high=test.ci_high, p=test.p)
 
 
 def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:

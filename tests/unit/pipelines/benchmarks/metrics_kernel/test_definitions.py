@@ -120,9 +120,9 @@ def test_one_definition_gives_the_test_of_two_models() -> None:
     (pair,) = compared(measures, a, b, {})
     test = pair.test()
     assert test is not None
-    assert (pair.task, pair.setting, test.metric, test.category) == ("qa", "vlm", "accuracy", "All")
+    assert (pair.task, pair.setting, test.value, test.category) == ("qa", "vlm", "accuracy", "All")
     # the last row has no score in B: cats 1/2 and 2/2, dogs 2/3 and 1/3
-    assert (test.value_a, test.value_b, test.n) == (pytest.approx(7 / 12), pytest.approx(2 / 3), 5)
+    assert (test.mean_a, test.mean_b, test.n) == (pytest.approx(7 / 12), pytest.approx(2 / 3), 5)
 
 
 def test_statistics_need_every_row_of_both_models() -> None:

@@ -39,7 +39,7 @@ def paired_tests(name: str, rows: Sequence[Mapping[str, Any]], samples: Mapping[
 
 
 def values(test: PairedTest) -> tuple[Any, ...]:
-    return (pytest.approx(test.value_a), pytest.approx(test.value_b), test.n, test.clusters)
+    return (pytest.approx(test.mean_a), pytest.approx(test.mean_b), test.n, test.clusters)
 
 
 def maia_rows(wrong: Mapping[str, tuple[int, int]], pairs: int = 8) -> list[dict[str, Any]]:
