@@ -3,8 +3,6 @@
 Times are in seconds. Errors that a user can fix are `ClusterError`s.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 

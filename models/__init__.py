@@ -4,8 +4,6 @@
 `Call`s, `answer_requests` runs `Request`s of several `Step`s. Errors that a user can fix are `ModelError`s.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 

@@ -5,8 +5,6 @@ These names are the Python interface (`examples/` shows three uses). Values of m
 `PipelineError`, whose `exit_code` is that of the command line; anything else is a bug.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
