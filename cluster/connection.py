@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, printed_by, shut_down
+from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, no_handlers, printed_by, shut_down
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -103,7 +102,7 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
 
     is_embedded = options["address"] == "local"
     try:
-        with _kept_signals(), contextlib.nullcontext() if verbose else _silent_stderr():
+        with no_handlers(), contextlib.nullcontext() if verbose else _silent_stderr():
             (_init_embedded if is_embedded else ray.init)(**options)
     except Exception as error:
         # Ray raises the bare class where a machine is too busy to start it in time.
@@ -208,15 +207,6 @@ def check_reachable(address: str) -> None:
             return
     except (OSError, ValueError) as error:
         raise ClusterError(f"the cluster at {address} cannot be reached ({error}); {CHECK_ADDRESS}") from error
-
-
-@contextlib.contextmanager
-def _kept_signals() -> Iterator[None]:
-    """Restore the program's SIGTERM handler: Ray installs its own, which ends the process at once."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

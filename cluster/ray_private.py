@@ -24,6 +24,7 @@ _NAMES: Final = (
     ("ray._private.services", "get_node"),
     ("ray._private.services", "start_ray_process"),
     ("ray._private.state", "available_resources_per_node"),
+    ("ray._private.utils", "set_sigterm_handler"),
     ("ray._raylet", "AuthenticationTokenLoader"),
     ("ray._raylet", "Config"),
     ("ray.experimental.internal_kv", "_internal_kv_get"),
@@ -71,6 +72,11 @@ def printed_by(write: Callable[..., None]) -> Iterator[None]:
     """Let a function write what Ray would print of its workers, within a block."""
     with _replaced("ray._private.worker", "print_to_stdstream", write):
         yield
+
+
+def no_handlers() -> contextlib.AbstractContextManager[None]:
+    """Keep Ray from installing its SIGTERM handlers within a block, which end the process without its own blocks."""
+    return _replaced("ray._private.utils", "set_sigterm_handler", lambda _: None)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
@@ -43,6 +45,23 @@ def test_bug_is_not_reported_as_a_cluster_error(monkeypatch: pytest.MonkeyPatch)
     failing(KeyError("missing"), monkeypatch)
     with pytest.raises(KeyError), connect(None):
         pass
+
+
+def test_sigterm_while_ray_starts_reaches_the_programs_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        ray._private.utils.set_sigterm_handler(lambda *_: sys.exit(15))  # as Ray's `init` and its node do
+        signal.raise_signal(signal.SIGTERM)
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    monkeypatch.setattr(ray, "init", init)
+    try:
+        with pytest.raises(KeyboardInterrupt), connect(None):
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("length", [15, 17, 18, 24, 60])
