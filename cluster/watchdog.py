@@ -9,13 +9,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
 from cluster.errors import ClusterError
-from cluster.ray_private import embedded_node
+from cluster.ray_private import embedded_node, kill_descendants
 from models.scratch import remove_held
 
 log = logging.getLogger(__name__)
@@ -68,11 +67,8 @@ def _watch(node: Any, stop: threading.Event) -> None:
             end = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             hint = ", possibly out of memory" if code == -signal.SIGKILL else ""
             log.error("Ray's %s %s%s. Run the same command again to resume.", name, end, hint)
-            descendants = _descendants(os.getpid())
+            kill_descendants(os.getpid())
             node.kill_all_processes(check_alive=False)
-            for pid in descendants:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
             remove_held()
             _exit()
 
@@ -108,15 +104,3 @@ def _exit() -> None:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(_UNREACHABLE)
-
-
-def _descendants(pid: int) -> set[int]:
-    """Return the descendants of a process: Ray's agents would wait a minute for a head that is gone."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended since
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    descendants: set[int] = set()
-    while children := {pid_ for pid_, parent in parents.items() if parent in descendants | {pid}} - descendants:
-        descendants |= children
-    return descendants

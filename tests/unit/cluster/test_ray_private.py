@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import signal
 import subprocess
 from importlib.metadata import version
@@ -91,8 +92,12 @@ def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytes
         server.wait()
 
 
-def test_processes_of_a_node_that_does_not_start_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = subprocess.Popen(["sleep", "60"])
+def test_processes_of_a_node_that_does_not_start_are_killed_with_what_they_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    process.stdout.readline()  # as a raylet and its agent: both run
     monkeypatch.setattr(ray._private.services, "start_ray_process", lambda *_: SimpleNamespace(process=process))
 
     def fail() -> None:
@@ -103,6 +108,8 @@ def test_processes_of_a_node_that_does_not_start_are_killed(monkeypatch: pytest.
     with pytest.raises(KeyError):
         fail()
     assert process.returncode == -signal.SIGKILL
+    with process.stdout:
+        assert select.select([process.stdout], [], [], 20)[0], "the agent holds the pipe until it ends"
 
 
 def test_processes_of_an_embedded_ray_are_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
