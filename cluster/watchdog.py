@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.5
 VITAL = {"raylet": "raylet", "gcs_server": "head"}  # Ray's names of its vital processes, and their names in messages
-SHUTDOWN_CODES, SHUTDOWN_S = (0, -signal.SIGTERM, -signal.SIGINT), 60.0
+SHUTDOWN_CODES, SHUTDOWN_S = (0, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP), 60.0
 """Return codes of Ray where a signal went to the whole process group: then this process is ending as well."""
 PING_EVERY_S = 5.0
 MAX_ABSENCE_S = 45.0  # longest absence of a head; Ray ends its drivers after 60 s

@@ -47,10 +47,10 @@ class LiveLines:
 
     def close(self) -> None:
         """Give the terminal back."""
-        with self._lock:
-            if self._stream:
-                self._stream.close()
-            self._stream = None
+        with self._lock, contextlib.suppress(OSError):  # of a terminal that was closed
+            stream, self._stream = self._stream, None
+            if stream:
+                stream.close()
 
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the lines, none of which is wider than the terminal."""

@@ -68,13 +68,15 @@ def main(arguments: list[str] | None = None) -> None:
     Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
     unreachable; 4 `gate` cannot decide; 70 a bug, with its traceback; 130 interrupted.
     """
-    signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does
+    signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does, and so a closed terminal
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
+        signal.signal(signal.SIGHUP, _interrupt)
     open_streams()
     if sys.warnoptions:  # `PYTHONWARNINGS=error` is meant for code of one's own: libraries warn where they are imported
         warnings.filterwarnings("default", module="(?!(cluster|jobs|models|pipelines)[.])")
     code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
     if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda _signal, _frame: os._exit(code))
     settle_streams()
     sys.exit(code)

@@ -81,7 +81,9 @@ def test_dead_ray_process_ends_the_driver_with_3(process: str, code: int, messag
     assert not files.exists()
 
 
-@pytest.mark.parametrize(("process", "code"), [("log_monitor", "-9"), ("raylet", "-15"), ("gcs_server", "0")])
+@pytest.mark.parametrize(
+    ("process", "code"), [("log_monitor", "-9"), ("raylet", "-15"), ("raylet", "-1"), ("gcs_server", "0")]
+)
 def test_other_and_orderly_ends_are_ignored(process: str, code: str, tmp_path: Path) -> None:
     result = run(process, code, str(tmp_path), "0.5", "240")
     assert (result.returncode, result.stdout) == (0, "the block is over\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.output import TEXT_FORMAT, TextFormatter, print_error, print_line
+from jobs.output import TEXT_FORMAT, LiveLines, TextFormatter, print_error, print_line
 from jobs.progress import Progress
 from jobs.tables import table
 from pipelines.clean_text import for_terminal
@@ -33,6 +34,18 @@ def test_printed_lines_are_cleaned(capsys: pytest.CaptureFixture[str]) -> None:
     assert_inert(out)
     assert_inert(err)
     assert err.endswith("\nsecond\tline\n")
+
+
+def test_live_lines_survive_a_terminal_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, stderr = pty.openpty()
+    with os.fdopen(stderr, "w") as stream:
+        monkeypatch.setattr("sys.stderr", stream)
+        lines = LiveLines()
+        lines.open()
+        os.close(terminal)
+        lines.draw(["predict: 1/2"])
+        lines.close()
+        lines.close()
 
 
 def test_cell_of_a_table_is_one_cleaned_line() -> None:

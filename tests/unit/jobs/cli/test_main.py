@@ -406,6 +406,17 @@ def test_interrupted_command_ends_with_130_and_the_remedy(
     assert capsys.readouterr().err == "vlmsweep: Interrupted. Run the same command again to resume.\n"
 
 
+@pytest.mark.parametrize(("handler", "code"), [("SIG_DFL", 130), ("SIG_IGN", 0)], ids=["closed", "closed under nohup"])
+def test_closed_terminal_ends_a_command_as_ctrl_c_does(handler: str, code: int) -> None:
+    text = (
+        f"import signal, sys\nsignal.signal(signal.SIGHUP, signal.{handler})\nfrom jobs.cli import main\n"
+        "sys.modules['jobs.cli.main'].app = lambda **_: signal.raise_signal(signal.SIGHUP)\nmain([])"
+    )
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=240)
+    assert result.returncode == code, result.stderr
+    assert ("Run the same command again to resume" in result.stderr) is (code == 130)
+
+
 def test_bug_keeps_its_traceback_in_json_logs() -> None:
     code = (
         "import jobs.doctor\njobs.doctor.local_gpus = lambda: {}['missing']\n"
