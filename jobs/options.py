@@ -51,9 +51,19 @@ def with_common_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*, config: Any, **values: Any) -> Any:
         prepare(verbose=values["verbose"])
+        _check_local(name, values)
         return command(**{name: value for name, value in values.items() if name in signature})
 
     return _with_signature(run, command, [_with_help(name, parameter) for parameter in parameters.values()])
+
+
+def _check_local(command: str, values: Mapping[str, Any]) -> None:
+    """Raise a UsageError for an address in an object store where a local path is read or written."""
+    for name, value in values.items():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and path.parts[:1] == ("s3:",):
+                address = str(path).replace("/", "//", 1)  # which a path has lost
+                raise UsageError(f"{row_of(name, command)['flag']} {address}: only local paths are supported")
 
 
 @functools.cache

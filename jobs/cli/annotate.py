@@ -33,8 +33,6 @@ def annotate(
     from pipelines.plan.selection import check_names
     from pipelines.storage.store import Store
 
-    if ":/" in str(to):  # of `s3://`, which has lost a slash as a path
-        raise UsageError(f"--to {to}: only local folders are supported")
     spec = AnnotationSpec(
         out=out,
         benchmark=benchmark,

@@ -104,6 +104,27 @@ def test_wrong_words_are_answered_with_what_there_is(
     assert capsys.readouterr().err.startswith(f"vlmsweep: {message}")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["annotate", "out", "--benchmark", "vague", "--n", "1", "--to"],
+        ["gate", "out", "--policy"],
+        ["nightly", "--models", "random", "--benchmarks", "vague", "--data", "data", "--out", "out", "--summary"],
+        ["run", "--models", "a", "--benchmarks", "vague", "--data", "data", "--out", "out", "--models-file"],
+        ["score", "--data", "data", "--out", "out", "--predictions"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_address_in_a_store_is_refused_where_a_local_path_is_needed(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*command, "s3://bucket/folder/file"]) == 2
+    expected = f"vlmsweep: {command[-1]} s3://bucket/folder/file: only local paths are supported\n"
+    assert capsys.readouterr().err == expected
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_row_of_the_table_of_flags_is_of_a_command() -> None:
     root = typer.main.get_command(app)
     commands = {**root.commands, **root.commands["export"].commands}  # type: ignore[attr-defined]

@@ -13,8 +13,3 @@ from pipelines.errors import UsageError
 def test_people_are_distinct_codes(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--people ann,ann: give a number, or distinct codes"):
         annotate(str(tmp_path), "vague", 1, tmp_path, people="ann,ann")
-
-
-def test_forms_go_to_a_local_folder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="only local folders"):
-        annotate(str(tmp_path), "vague", 1, Path("s3://bucket/forms"))
