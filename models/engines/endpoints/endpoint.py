@@ -40,7 +40,7 @@ class Endpoint:
         try:
             reply = self._read_reply(content)
         except NoCompletionError as error:
-            start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200)
+            start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200) or "it is empty"
             return transient_failure("bad_reply", f"the reply is not a valid completion ({error}): {start}")
         if isinstance(reply, Answer):
             return reply

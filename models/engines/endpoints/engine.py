@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,9 @@ from models.messages import Answer, Call, CallReply, Failure, Frames, Media
 from models.shell.connections import http_options
 from models.spec import ModelSpec
 
+log = logging.getLogger(__name__)
+
+SHOWN_WAIT_S = 10.0  # from which on a pause that the endpoint asks for is told
 UNSCORED = Failure(
     type="unsupported",
     message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
@@ -174,6 +178,9 @@ class EndpointEngine:
             if not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
                 break
             if outcome.wait_s:
+                if outcome.wait_s >= SHOWN_WAIT_S and not self._rate_limiter.is_paused:
+                    text = "%s: the endpoint asks for a pause of %.0f s: %s"
+                    log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
                 self._rate_limiter.pause(outcome.wait_s)
             await self._sleep(wait)
             attempt += 1

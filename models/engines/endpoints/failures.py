@@ -84,12 +84,13 @@ def classify_status(
         scope = FailureScope.ENDPOINT
     else:
         scope = FailureScope.PROMPT
-    return FailedAttempt(
-        failure=Failure(type=f"http_{status}", message=message),
-        scope=scope,
-        is_transient=is_transient,
-        wait_s=(retry_after_s(headers, now) or _retry_delay_s(fields)) if is_transient else None,
-    )
+    wait_s = (retry_after_s(headers, now) or _retry_delay_s(fields)) if is_transient else None
+    if wait_s and wait_s > LONGEST_WAIT_S:
+        message += (
+            f"; it asks for a pause of {-(-wait_s // 60):,.0f} min, and a run waits {LONGEST_WAIT_S / 60:.0f} at most"
+        )
+    failure = Failure(type=f"http_{status}", message=message)
+    return FailedAttempt(failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s)
 
 
 def reported_failure(error: object, reason: str, redact: Callable[[str], str]) -> FailedAttempt:

@@ -83,8 +83,13 @@ class RateLimiter:
             while (wait := slot - self._clock()) > 0:
                 await self._sleep(wait)
             # A pause may have been set meanwhile; then this attempt queues again behind it.
-            if self._clock() >= self._paused_until:
+            if not self.is_paused:
                 return
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the endpoint has asked for a pause that is not over."""
+        return self._clock() < self._paused_until
 
     def pause(self, seconds: float) -> None:
         """Pause all attempts for this time: a rate limit is per account, not per call."""

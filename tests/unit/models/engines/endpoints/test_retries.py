@@ -75,11 +75,27 @@ class TestRetries:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
         assert asked_for == delayed
 
-    def test_retry_after_beyond_the_maximum_fails(self) -> None:
-        with rig([{"status": 429, "retry_after": str(LONGEST_WAIT_S + 1), "message": "come back tomorrow"}]) as at:
-            assert at.ask_one("Hi") == Failure(type="http_429", message="come back tomorrow")
+    @pytest.mark.parametrize(("seconds", "minutes"), [(LONGEST_WAIT_S + 1, "11"), (86_400, "1,440")])
+    def test_retry_after_beyond_the_maximum_fails_and_says_how_long(self, seconds: float, minutes: str) -> None:
+        with rig([{"status": 429, "retry_after": str(seconds), "message": "come back tomorrow"}]) as at:
+            text = f"come back tomorrow; it asks for a pause of {minutes} min, and a run waits 10 at most"
+            assert at.ask_one("Hi") == Failure(type="http_429", message=text)
             assert len(at.endpoint.requests) == 1
             assert at.time.slept == []
+
+    @pytest.mark.parametrize(("seconds", "lines"), [(9, 0), (300, 2)])
+    def test_long_pauses_are_told_once_each(self, seconds: int, lines: int, caplog: pytest.LogCaptureFixture) -> None:
+        rule = {"status": 429, "retry_after": str(seconds), "message": "too many requests", "times": 2}
+        with rig([rule, {"say": "A"}], concurrency=1) as at:
+            assert kinds(at.ask(*many(3))) == ["answer"] * 3
+        text = "scripted: the endpoint asks for a pause of 300 s: too many requests"
+        assert [record.getMessage() for record in caplog.records] == [text] * lines
+
+    def test_empty_reply_is_called_so(self) -> None:
+        with rig([{"raw": ""}], retries=0) as at:
+            outcome = at.ask_one("Hi")
+            assert isinstance(outcome, Failure)
+            assert outcome.message.endswith("(JSON: Expecting value): it is empty")
 
     def test_broken_connection_is_retried(self) -> None:
         with rig([{"drop": True, "times": 2}, {"say": "A"}]) as at:
