@@ -1,5 +1,8 @@
 """The command line: one file a command."""
 
-from jobs.cli.main import main
+try:
+    from jobs.cli.main import main
+except KeyboardInterrupt:  # Ctrl-C while modules are loaded, a second in which nothing has begun
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

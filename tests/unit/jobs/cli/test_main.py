@@ -445,6 +445,16 @@ def test_model_too_large_for_this_machine_is_not_listed_as_runnable(
     assert (rows["random"]["runs here"], rows["random"]["why not"]) == ("yes", "")
 
 
+def test_interrupt_while_modules_are_loaded_prints_no_traceback() -> None:
+    code = (
+        "import signal, sys\nclass Finder:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'jobs.cli.main': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\nimport jobs.cli"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert (process.returncode, process.stderr) == (130, "")
+
+
 def test_second_interrupt_while_exit_hooks_run_prints_no_traceback() -> None:
     code = (
         "import atexit, os, signal, sys, time; import jobs.cli.main\n"
