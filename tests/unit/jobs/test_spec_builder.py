@@ -34,6 +34,12 @@ def test_own_captions_are_not_listed_with_others() -> None:
             check(flags("self", "random"))  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("flag", ["cost_limit", "limit", "until"])
+def test_limit_of_an_unset_variable_is_no_run_without_one(flag: str) -> None:
+    with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} .*: give "):
+        build_run_spec(replace(flags(), **{flag: ""}))
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("2h", 7200.0), ("1.5m", 90.0), ("90s", 90.0)])
 def test_wait_for_nodes_is_a_time_with_its_unit(text: str, seconds: float) -> None:
     assert build_run_spec(replace(flags(), wait_for_nodes=text)).wait_for_nodes_s == seconds
