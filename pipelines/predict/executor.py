@@ -21,9 +21,10 @@ from pipelines.logging_context import fields_for_workers, log_context
 from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
 from pipelines.plan.unit_list import count_requests
 from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units, read_feed
+from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.records import HeldReplicas, Job, Receipt
-from pipelines.predict.replica_watch import ReplicaWatch
+from pipelines.predict.replica_watch import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
 from pipelines.predict.unit_pipeline import UnitPipeline
 from pipelines.ray_data import NO_PROGRESS_S, quiet_ray_data, run_rows
@@ -305,8 +306,23 @@ def fits_in_process(job: Job) -> bool:
     return (job.spec.needs_no_isolation or asks_endpoint) and count_requests(job.units) <= MAX_REQUESTS
 
 
-def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
+class _NotedAttempts(AttemptTracker):
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def record_rows(self, unit: str, rows: int) -> None:
+        """Record the rows, and note them for people who wait."""
+        super().record_rows(unit, rows)
+        self._note(rows_note(self.answered_rows()))
+
+
+def run_in_process(
+    job: Job, on_receipt: Callable[[Receipt], None], note: Callable[[str], None] = lambda _: None
+) -> None:
     """Run a small job's units in this process, without a cluster: its start would take longer than the work.
+
+    `note` gets sentences on how many rows of an unfinished unit are answered.
 
     Raises:
         ModelUnavailableError: the endpoint is unavailable.
@@ -314,9 +330,10 @@ def run_in_process(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
     """
     exclusive_groups = ExclusiveGroups([unit] for unit in job.units)
     try:
-        with closing(UnitPipeline(job.work, "driver")) as pipeline:
+        with closing(UnitPipeline(job.work, "driver", attempts=_NotedAttempts(note))) as pipeline:
             for unit in job.units:
                 with log_context(part=unit.part):
                     on_receipt(pipeline.run(unit, exclusive_groups.of([unit])))
+                    note("")
     except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
         raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

@@ -52,7 +52,7 @@ class ReplicaWatch:
             except (ray.exceptions.RayError, SystemExit):  # the latter where Ray ends while it is asked
                 continue  # the board is as busy as its machine; when it is gone, so is this block
             if started:
-                text = self._note(f"{rows} rows answered of units that are not stored yet" if rows else "", text)
+                text = self._note(rows_note(rows), text)
                 continue
             now = monotonic()
             slowest = min((load for load in loads if load[2] >= MIN_BYTES), key=lambda load: load[1], default=None)
@@ -80,6 +80,11 @@ class ReplicaWatch:
             ", ".join(f"{amount:g} {name}" for name, amount in self.demand.items()),
             ", ".join(f"{free.get(name, 0):g} {name}" for name in self.demand),
         )
+
+
+def rows_note(rows: int) -> str:
+    """Return how many rows are answered of units that are not committed; '' for none."""
+    return f"{rows} rows answered of units that are not stored yet" if rows else ""
 
 
 def format_load_progress(load: LoadProgress, *, since: tuple[float, float], now: float, count: int = 1) -> str:

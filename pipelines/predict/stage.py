@@ -286,7 +286,7 @@ def run_job(
             if job.spec.batch:
                 run_in_batches(job, on_receipt, progress.note)
             elif isinstance(cluster, LazyCluster) and _runs_in_driver(job, cluster):
-                run_in_process(job, on_receipt)
+                run_in_process(job, on_receipt, progress.note)
             else:
                 capacity = cluster if isinstance(cluster, ClusterInfo) else cluster.connect()
                 run_units(job, capacity, on_receipt, progress.note)

@@ -16,7 +16,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
-from pipelines.predict import executor
+from pipelines.predict import executor, unit_runner
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import fits_in_process, run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
@@ -51,6 +51,17 @@ def test_each_request_is_committed_once_and_reported(maia_data: str, tmp_path: P
     ]
     planned = sum(unit.requests for unit in job.units)
     assert len(ids) == len(set(ids)) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
+
+
+def test_answered_rows_are_noted_before_their_unit_is_stored(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_runner, "REPORT_EVERY_S", -1.0)
+    job, notes = job_of(maia_data, tmp_path), list[str]()
+    run_in_process(job, lambda _: notes.append("stored"), notes.append)
+    count = job.units[0].requests
+    expected = [f"{rows} rows answered of units that are not stored yet" for rows in range(1, count + 1)]
+    assert notes[: count + 2] == [*expected, "stored", ""]
 
 
 def test_device_is_in_the_rows_the_receipt_and_the_runs_record(maia_data: str, tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ class Sweep:
         self._patch.setattr(LazyCluster, "connect", lambda _: info)
         self._patch.setattr(stage, "gpus_of_nodes", lambda: [gpus])
         self._patch.setattr(stage, "run_units", answer)
-        self._patch.setattr(stage, "run_in_process", lambda job, on_receipt: answer(job, info, on_receipt, None))
+        self._patch.setattr(stage, "run_in_process", lambda job, on_receipt, _: answer(job, info, on_receipt, None))
         self._patch.setattr(session, "open_cluster", cluster)
         return run_sweep(replace(self.spec, judges=(("judge", judge),)), stages=stages).unavailable
 
