@@ -13,7 +13,7 @@ from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from models.engines.endpoints.dialect import Dialect
 from models.engines.endpoints.endpoint import Endpoint
-from models.engines.endpoints.failures import FailedAttempt, backoff_s, error_object, reply_text
+from models.engines.endpoints.failures import LONGEST_WAIT_S, FailedAttempt, backoff_s, error_object, reply_text
 from models.errors import BatchApiError
 from models.messages import Answer
 from models.shell.connections import http_options
@@ -234,7 +234,7 @@ class BatchApi(ABC):
             try:
                 return call()
             except BatchApiError as error:
-                if not error.is_transient:
+                if not error.is_transient or (error.wait_s or 0.0) > LONGEST_WAIT_S:
                     raise
                 time.sleep(max(error.wait_s or 0.0, backoff_s(self.spec.model, attempt)))
         return call()

@@ -10,6 +10,7 @@ import pytest
 
 from models.engines import open_batch_api
 from models.engines.endpoints.batch_api import BatchApi, BatchState, SentBatch
+from models.engines.endpoints.failures import LONGEST_WAIT_S
 from models.errors import BatchApiError
 from models.spec import ModelSpec
 from tests.support.endpoint import BatchEndpoint, always
@@ -68,3 +69,20 @@ def test_refusal_by_a_content_filter_does_not_quote_the_key(endpoint: BatchEndpo
     with pytest.raises(BatchApiError, match=r"stopped for \*\*\*") as caught:
         api.retrieve("batches/0")
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(("wait_s", "attempts"), [(LONGEST_WAIT_S, 4), (86_400.0, 1)])
+def test_call_is_not_repeated_after_a_pause_that_is_longer_than_a_run_waits(
+    api: BatchApi, wait_s: float, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, pauses = list[float](), list[float]()
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    api.spec = api.spec.model_copy(update={"retries": 3})
+
+    def refuse() -> None:
+        calls.append(wait_s)
+        raise BatchApiError("too many requests", is_transient=True, wait_s=wait_s)
+
+    with pytest.raises(BatchApiError):
+        api.repeat(refuse)
+    assert (len(calls), pauses) == (attempts, [wait_s] * (attempts - 1))
