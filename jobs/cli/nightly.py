@@ -82,10 +82,10 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
         problem = "none of these benchmarks has a row that text models make together"
         raise UsageError(f"--text-models: {problem}; {able} has")
     settings = ",".join(setting for explicit in joint.values() for setting in explicit)
-    benchmarks = ",".join(name for name, explicit in joint.items() if explicit)
-    text = replace(flags, models=flags.text_models, benchmarks=benchmarks, tasks=None, settings=settings)
+    text = replace(flags, models=flags.text_models, tasks=None, settings=settings)
     text = replace(text, judge=None, judge_checks=0, captioner=None, scorers=None, human=None)
     text_spec = build_run_spec(text, models_flag="--text-models")
+    text_spec = text_spec.part(text_spec.models, [name for name, explicit in joint.items() if explicit])
     if both := sorted({*text_spec.models} & {*names(flags.models)}):
         raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")
     models = {name: model for name, model in spec.models.items() if name not in text_spec.models}

@@ -103,17 +103,15 @@ def estimate_pairs(spec: RunSpec, due: Sequence[PairStatus], out: str, gpu_hour_
 
     A pair that never ran whole is estimated as by `--dry-run`: without judge and captioner, at the most by price.
     """
-    models = {status.model: spec.models[status.model] for status in due}
-    benchmarks = tuple(dict.fromkeys(status.benchmark for status in due))
-    sets = {name: names for name, names in spec.prompt_sets.items() if name in benchmarks}
-    sweep = replace(spec, models=models, benchmarks=benchmarks, prompt_sets=sets, human=(), out=out)
+    part = spec.part((status.model for status in due), dict.fromkeys(status.benchmark for status in due))
+    sweep = replace(part, out=out)
     store = Store(out)
     with PlanStore.reading(store) as plans:
         planned = plan_sweep(SweepContext(spec=sweep, out=store, plans=plans), placeholder_captions)
     return {
         (status.model, status.benchmark): _estimate(
             status,
-            models[status.model],
+            spec.models[status.model],
             [plan for plan in planned[status.model] if plan.prompts.benchmark_name == status.benchmark],
             gpu_hour_usd,
         )

@@ -164,15 +164,8 @@ class _Night:
         """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
         benchmarks = tuple(status.benchmark for status in due)
         spec = next(spec for spec in self.specs if model in spec.models)
-        sweep = replace(
-            spec,
-            models={model: spec.models[model]},
-            benchmarks=benchmarks,
-            prompt_sets={name: names for name, names in spec.prompt_sets.items() if name in benchmarks},
-            out=self.joint.staging.uri,
-            human=(),
-            cost_limit=self._cost_limit(),
-        )
+        part = spec.part([model], benchmarks)
+        sweep = replace(part, out=self.joint.staging.uri, cost_limit=self._cost_limit())
         self.joint.prepare(due)
         before, start = usage(sweep), time.monotonic()
         try:

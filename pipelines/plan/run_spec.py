@@ -1,7 +1,7 @@
 """The specification of a sweep: resolved once from flags, config and models file, and stored as `run.json`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Self
@@ -9,6 +9,7 @@ from typing import Final, Self
 from models.messages import DEFAULT_SEED
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
@@ -165,11 +166,9 @@ class RunSpec:
     def __post_init__(self) -> None:
         chosen = [benchmark(name) for name in self.benchmarks]
         check_names("benchmark of --human", [file.benchmark for file in self.human], list(self.benchmarks))
-        check_names("task", self.tasks, [task for entry in chosen for task in (*entry.tasks, *entry.derived_tasks)])
-        check_names(
-            "setting", self.settings, sorted({s for entry in chosen for names in entry.tasks.values() for s in names})
-        )
-        versions = [version for entry in chosen for version in entry.prompt_texts]
+        tasks, settings, versions = _names_of(chosen)
+        check_names("task", self.tasks, tasks)
+        check_names("setting", self.settings, settings)
         check_names("prompt version", [*self.prompt_versions, *self.prompt_versions.values()], versions)
         check_names("benchmark of --prompt-version", self.prompt_sets, list(self.benchmarks))
         for name, wording in self.prompts.items():
@@ -189,6 +188,20 @@ class RunSpec:
         cells = (cells_of, people_cells)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
+
+    def part(self, models: Iterable[str], benchmarks: Collection[str]) -> RunSpec:
+        """Return the sweep of some of its models and benchmarks, without what is about others, and people's files."""
+        tasks, settings, versions = _names_of([benchmark(name) for name in benchmarks])
+        return replace(
+            self,
+            models={name: self.models[name] for name in models},
+            benchmarks=tuple(benchmarks),
+            tasks=tuple(name for name in self.tasks if name in tasks),
+            settings=tuple(name for name in self.settings if name in settings),
+            prompt_versions={old: new for old, new in self.prompt_versions.items() if old in versions},
+            prompt_sets={name: sets for name, sets in self.prompt_sets.items() if name in benchmarks},
+            human=(),
+        )
 
     @property
     def caption_models(self) -> dict[str, ModelSpec]:
@@ -232,3 +245,12 @@ class RunSpec:
             if self.default_scorers or kind in named
         ]
         return [replace(scorer, commit=self.scorer_commits.get(scorer.address)) for scorer in scorers]
+
+
+def _names_of(chosen: Sequence[BenchmarkDefinition]) -> tuple[list[str], list[str], list[str]]:
+    """Return the tasks, settings and prompt versions of benchmarks, which flags may name."""
+    return (
+        [task for entry in chosen for task in (*entry.tasks, *entry.derived_tasks)],
+        sorted({setting for entry in chosen for settings in entry.tasks.values() for setting in settings}),
+        [version for entry in chosen for version in entry.prompt_texts],
+    )

@@ -70,6 +70,44 @@ def test_group_of_models_leaves_text_models_and_what_cannot_run_out(
     assert "x: no folder /no/such/folder" in caplog.text
 
 
+def test_names_of_one_benchmark_do_not_keep_another_from_running(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data, file = str(tmp_path / "data"), tmp_path / "rows.csv"
+
+    def ingest(name: str, question: str) -> None:
+        file.write_text(f"id,question,answer\n1,{question}?,yes\n2,{question} not?,no\n")
+        kind = {"judged": "yes-no", "named": "label"}[name]
+        assert run(["ingest", "table", str(file), "--as", name, "--data", data, "--kind", kind]) == 0
+
+    def night() -> dict[str, str]:
+        assert run(arguments(data, tmp_path, *flags)) == 0
+        pairs = json.loads(capfd.readouterr().out.splitlines()[-1])["pairs"]
+        return {pair["benchmark"]: pair["state"] for pair in pairs}
+
+    flags = ["--benchmarks", "judged,named", "--tasks", "yes-no,label", "--budget-hours", "1", "--json"]
+    for name in ("judged", "named"):
+        ingest(name, "Is it")
+    assert night() == {"judged": "ran", "named": "ran"}
+    ingest("named", "Is that")
+    assert night() == {"judged": "unchanged", "named": "ran"}
+
+
+def test_text_models_take_no_names_of_benchmarks_without_their_row(
+    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(maia_data, tmp_path / "data")
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,question,answer\n1,Is it?,yes\n2,Is it not?,no\n")
+    assert run(["ingest", "table", str(rows), "--as", "mine", "--data", str(tmp_path / "data")]) == 0
+    version = "table-yes-no-v1"
+    flags = ["--benchmarks", "maia,mine", "--prompt-version", f"{version}={version}", "--text-models", "t"]
+    capsys.readouterr()
+    assert run(arguments(str(tmp_path / "data"), tmp_path, *flags, "--dry-run", "--json")) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    assert {(pair["model"], pair["benchmark"]) for pair in pairs} == {("a", "maia"), ("a", "mine"), ("t", "maia")}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
