@@ -30,10 +30,9 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     other_shifts = [shift for shift in night.shifts if not shift.is_alarm]
     returned = [change for change in night.comparison.changes if not change.is_alarm]
     lines = [f"# Nightly {_day(night.name)}: {_verdict(night, gone)}", ""]
-    pairs = "pair" if len(ran) == 1 else "pairs"
-    counts = f"{len(ran)} {pairs} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
+    counts = f"{_counted(len(ran), 'pair')} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
     counts += f", {len(waiting)} wait for the budget. " if waiting else ". "
-    counts += f"Cost: {_dollars(night)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
+    counts += f"Cost: {_dollars(night, free_models)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
     lines += [counts, ""]
     if night.comparison.alarms or gone:
         lines += ["## Moved", ""]
@@ -79,10 +78,10 @@ def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]]) -> li
 def _verdict(night: NightlyResult, gone: Sequence[MetricShift]) -> str:
     verdicts = []
     if moved := len(night.comparison.alarms) + len(gone):
-        verdicts.append(f"{moved} numbers moved")
+        verdicts.append(f"{_counted(moved, 'number')} moved")
     failed = sorted({pair.model for pair in night.pairs_in("failed")} | set(night.over_budget))
     if failed:
-        verdicts.append(f"{len(failed)} models failed")
+        verdicts.append(f"{_counted(len(failed), 'model')} failed")
     return ", ".join(verdicts) or "all well"
 
 
@@ -153,9 +152,13 @@ def _pair(pair: Pair) -> str:
     return f"{_safe(pair.model)} on {pair.benchmark}"
 
 
-def _dollars(night: NightlyResult) -> str:
-    unknown = sum(pair.cost_usd is None for pair in night.pairs_in("ran"))
-    return f"${night.cost_usd:,.2f}" + (f" and {unknown} pairs without a known price" if unknown else "")
+def _dollars(night: NightlyResult, free_models: Collection[str]) -> str:
+    unknown = sum(pair.cost_usd is None and pair.model not in free_models for pair in night.pairs_in("ran"))
+    return f"${night.cost_usd:,.2f}" + (f" and {_counted(unknown, 'pair')} without a known price" if unknown else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _span(seconds: float) -> str:

@@ -18,7 +18,7 @@ def test_hostile_message_is_escaped() -> None:
     assert "<script>" not in text
     assert "@everyone" not in text
     assert "](http" not in text
-    assert text.startswith("# Nightly 2026-01-02 02:00 UTC: 1 models failed\n")
+    assert text.startswith("# Nightly 2026-01-02 02:00 UTC: 1 model failed\n")
     assert sum(line.startswith("#") for line in text.splitlines()) == 2
 
 
@@ -30,7 +30,7 @@ def test_summary_lists_shifts_runs_and_costs() -> None:
     metrics = [measured(**{**row, "setting": setting}, value=0.5) for setting in ("1-frame", "32-frames")]
     night = NightlyResult(name=NOW, pairs=[ran], metrics=metrics, shifts=[shift])
     text = summary(night, set())
-    assert "1 numbers moved" in text
+    assert "1 number moved" in text
     assert "| maia | m | vsv | 1-frame | all | agg&#95;acc | 0.500 | 0.400 to 0.600 | gone |" in text
     assert "| 50.0% vsv 32-frames | $1.50 |" in text
     assert "Cost: $1.50, 2.0 h of run time." in text
@@ -46,3 +46,10 @@ def test_moves_show_their_values_and_the_count_of_paired_samples() -> None:
     row = "| maia | m | vsv | {} | correct | 0.500 | {} | {} | {} by paired | 2026-01-01 02:00 UTC |"
     assert row.format("1-frame", "**0.400** fell", "1,048 paired", "1e-06") in text
     assert row.format("all", "gone", "9", "0") in text
+
+
+def test_models_that_cost_nothing_are_no_pairs_without_a_price() -> None:
+    pairs = [Pair(night=NOW, model=name, benchmark="maia", state="ran") for name in ("guesses", "local")]
+    night = NightlyResult(name=NOW, pairs=pairs)
+    assert "Cost: $0.00 and 1 pair without a known price, " in summary(night, {"guesses"})
+    assert "Cost: $0.00, " in summary(night, {"guesses", "local"})
