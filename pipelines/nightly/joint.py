@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks.records import is_person
 from pipelines.nightly.fingerprints import code_fingerprint
 from pipelines.nightly.items import CellKey, ItemScores, entry_items
 from pipelines.nightly.records import PairStatus
@@ -97,9 +98,9 @@ class JointOutput:
             write_counts(self.out, result.counts)
         return result
 
-    def is_empty(self) -> bool:
-        """Return whether no pair was measured yet."""
-        return load_run(self.out).is_new
+    def pairs(self) -> set[tuple[str, str]]:
+        """Return (model, benchmark) of what was measured."""
+        return {(each.model, each.benchmark) for each in load_run(self.out).entries if not is_person(each.model)}
 
     def _record(self) -> None:
         staged, earlier = load_run(self.staging), load_run(self.out)

@@ -237,12 +237,14 @@ class _Night:
         """Report all pairs together, if one ran, people's files are given, or the judge has drifted."""
         night = self.result
         is_new = night.pairs_in("ran") or self.specs[0].human or any(drift.is_alarm for drift in night.drifts)
-        if not is_new or self.joint.is_empty():
+        if not is_new or not (measured := self.joint.pairs()):
             return
         bases = {(status.model, status.benchmark): status.basis for status in statuses}
         stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
         try:
-            result = self.joint.report(self.progress, stale, row_notes(night, stale))
+            others = measured - {(pair.model, pair.benchmark) for pair in night.pairs}
+            earlier = [replace(pair, state="not configured") for pair in self.history.last_pairs(others).values()]
+            result = self.joint.report(self.progress, stale, row_notes(night, stale, earlier))
         except _ERRORS_OF_ONE_MODEL as error:
             night.warnings.append(f"the joint report was not made: {error}")
             log.error("the joint report: %s", error)  # noqa: TRY400  the message is for people

@@ -59,11 +59,11 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]]) -> list[str]:
-    """Return notes on the rows of the joint report that were not measured tonight, one sentence each."""
+def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]], others: Iterable[Pair] = ()) -> list[str]:
+    """Return notes on the rows of the joint report that were not measured tonight, `others` too, one sentence each."""
     days: dict[str, list[str]] = {}
     notes = []
-    for pair in night.pairs:
+    for pair in (*night.pairs, *others):
         name = f"{pair.model} on {pair.benchmark}"
         if (pair.model, pair.benchmark) in left_out:
             notes.append(f"{name}: no row, because its data, prompts or selection changed and it has not run since")

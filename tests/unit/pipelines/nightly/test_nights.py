@@ -95,6 +95,14 @@ def test_model_that_fails_costs_its_row_and_keeps_that_of_an_earlier_night(
     assert "measured on 2026-01-01 02:00 UTC: b on maia (failed)" in report
 
 
+def test_row_of_a_model_that_is_no_longer_configured_has_its_date(spec: RunSpec, night: Night) -> None:
+    night(spec)
+    night(replace(spec, models={"a": random(seed=7)}))
+    assert set(rows(spec)) == {"a", "b"}
+    report = Store(spec.out).get("report/report.md").decode()
+    assert "measured on 2026-01-01 02:00 UTC: b on maia (not configured)" in report
+
+
 def test_changed_code_predicts_anew_and_leaves_one_answer_to_each_request(
     spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
