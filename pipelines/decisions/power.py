@@ -1,5 +1,6 @@
 """How many rows a difference needs, and what difference the rows of an output can show."""
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -62,6 +63,9 @@ def power(out: Store, difference: float, metric: str = "") -> list[PowerRow]:
         hint = suggest(metric, {n.metric for n in numbers}) if metric else "; run `vlmsweep report` first"
         raise UsageError(f"{out.uri} has no value of {metric or 'a headline metric'}{hint}")
     singles = [row for n in chosen for row in _single(n, out, entries.get((n.benchmark, n.model)), difference)]
+    if not singles:
+        name = metric or "a headline metric"
+        raise UsageError(f"{out.uri}: no value of {name} has an interval; it needs two clips, pictures or scenes")
     return [*singles, *_pairs(out, singles, difference)]
 
 
@@ -71,7 +75,7 @@ def _single(number: Measured, out: Store, entry: ManifestEntry | None, differenc
     error = math.sqrt(2) * Evidence(number.value, number.ci_low, number.ci_high, number.n).standard_error
     texts = ScoreRows.read(out, entry).texts
     tasks = benchmark(number.benchmark).derived_tasks.get(number.task, (number.task,))
-    rows = np.isin(texts["task"], tasks) & (texts["setting"] == number.setting)
+    rows = np.isin(texts["task"], tasks) & (texts["setting"] == number.setting) & (texts["status"] == "ok")
     names: dict[str, Any] = {
         name: getattr(number, name) for name in ("benchmark", "model", "task", "setting", "metric", "value")
     }
@@ -93,11 +97,16 @@ def _needed(size: tuple[int, int], error: float, difference: float) -> dict[str,
 
 
 def _pairs(out: Store, singles: Sequence[PowerRow], difference: float) -> Iterator[PowerRow]:
-    """Yield the rows of models in pairs, each with the next, where a score's means are the metric's values."""
-    for first, second in pairwise(sorted({row.model for row in singles})):
+    """Yield the rows of models in pairs, each with the next of its benchmark, where a score's means are the values."""
+    names = {row.benchmark for row in singles}
+    models = {name: sorted({row.model for row in singles if row.benchmark == name}) for name in sorted(names)}
+    for first, second in dict.fromkeys(pair for of_benchmark in models.values() for pair in pairwise(of_benchmark)):
         others = {(row.benchmark, row.task, row.setting): row for row in singles if row.model == second}
-        tested = compare(out, out, (first, second)).differences
-        for row in (row for row in singles if row.model == first):
+        tested: Sequence[Difference] = ()
+        with contextlib.suppress(UsageError):  # they have no row in common
+            tested = compare(out, out, (first, second)).differences
+        rows = (row for row in singles if row.model == first)
+        for row in (row for row in rows if (first, second) in pairwise(models[row.benchmark])):
             other = others.get((row.benchmark, row.task, row.setting))
             pair = next((pair for pair in tested if other and _is_of(row, other, pair)), None)
             if pair is not None and pair.ci_low is not None and pair.ci_high is not None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
+from models.spec import ModelSpec
 from pipelines.decisions.power import power
 from pipelines.errors import UsageError
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import Limit
+from pipelines.progress import NullProgress
 from pipelines.report.compare import compare
 from pipelines.storage.store import Store
+from pipelines.sweep.external import score_external
+from pipelines.sweep.run import run_sweep
 
 
 def test_rows_follow_from_the_standard_error(two_models: Store) -> None:
@@ -38,3 +48,47 @@ def test_pair_has_the_spread_of_the_comparison(metric: str, value: str, two_mode
     assert ends.ci_high is not None
     assert (pair.model, pair.other) == ("a", "b")
     assert pair.standard_error == pytest.approx((ends.ci_high - ends.ci_low) / 2 / 1.959964)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> RunSpec:
+    """Two table benchmarks of 40 rows, each a cluster of its own."""
+    (tmp_path / "rows.csv").write_text("\n".join(["id,question,answer", *(f"{n},Is it {n}?,yes" for n in range(40))]))
+    data, names = tmp_path / "data", ("first", "second")
+    for name in names:
+        ingest_table(str(tmp_path / "rows.csv"), Store(str(data)), name=name, kind="yes-no")
+    load_tables(str(data), names)
+    return RunSpec(data=str(data), out=str(tmp_path / "out"), models={}, benchmarks=names)
+
+
+def swept(spec: RunSpec, benchmark: str, limit: str | None = None, **models: ModelSpec) -> Store:
+    selection = Limit.parse(limit) if limit else None
+    run_sweep(RunSpec(data=spec.data, out=spec.out, models=models, benchmarks=(benchmark,), limit=selection))
+    return Store(spec.out)
+
+
+def test_models_are_paired_within_a_benchmark_where_they_have_rows_in_common(tables: RunSpec) -> None:
+    guesses = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate("abc")}
+    swept(tables, "first", a=guesses["a"], c=guesses["c"])
+    out = swept(tables, "second", b=guesses["b"])
+    pairs = [(row.benchmark, row.model, row.other) for row in power(out, 0.1) if row.other]
+    assert pairs == [("first", "a", "c")]
+    out = swept(tables, "second", "1-20", d=guesses["a"])
+    out = swept(tables, "second", "21-40", e=guesses["c"])
+    assert [row.other for row in power(out, 0.1) if row.model == "d"] == [""]
+
+
+def test_clusters_of_failed_rows_are_not_counted(tables: RunSpec, tmp_path: Path) -> None:
+    names = {"benchmark": "first", "model": "half", "task": "yes-no", "setting": "default"}
+    answers = [{**names, "sample_id": str(n), "output": ["yes", "no", None, None][n % 4]} for n in range(40)]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    score_external(tables, tmp_path / "answers.jsonl", progress=NullProgress())
+    (row,) = power(Store(tables.out), 0.1)
+    assert row.n == row.clusters == 20
+    assert row.clusters_needed == row.rows_needed
+
+
+def test_numbers_without_an_interval_are_named(tables: RunSpec) -> None:
+    out = swept(tables, "first", "1", a=ModelSpec(engine="random"))
+    with pytest.raises(UsageError, match="has an interval; it needs two clips"):
+        power(out, 0.1)
