@@ -18,7 +18,7 @@ def show_gate(result: GateResult, *, as_json: bool) -> None:
     """Print a decision: the lines, then the decision."""
     lines = table(_GATE, [_line(line) for line in result.lines])
     noted = (line for line in result.lines if line.note)
-    notes = (f"{line.benchmark} {line.task} {line.setting} {line.metric}: {line.note}" for line in noted)
+    notes = (f"{line.benchmark} {line.model} {line.task} {line.setting} {line.metric}: {line.note}" for line in noted)
     print_result(as_json, asdict(result), lines, *notes, "", result.decision)
 
 

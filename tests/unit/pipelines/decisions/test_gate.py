@@ -189,6 +189,16 @@ def test_failed_rows_stand_beside_a_number(
     assert (result.lines[0].n_failed, line[head.index("failed") :].split()[0]) == (777, "777")
 
 
+def test_notes_name_the_model(
+    two_models: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = [replace(number, ci_low=None, ci_high=None) for number in load_metrics(two_models) or ()]
+    monkeypatch.setattr("pipelines.decisions.gate.load_metrics", lambda _: numbers)
+    show_gate(gate(two_models, Policy((Line(**LIMIT, at_least=0.01),))), as_json=False)
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.endswith(": it has no interval")]
+    assert [note.split()[1] for note in notes] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
