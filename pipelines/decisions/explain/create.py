@@ -1,11 +1,11 @@
 """Explain the difference of two sides, number by number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from models.messages import DEFAULT_SEED
-from pipelines.benchmarks import unknown_name
+from pipelines.benchmarks import benchmark, unknown_name
 from pipelines.decisions.explain.logged import read_log
 from pipelines.decisions.explain.readings import READINGS, OtherReading, other_readings
 from pipelines.decisions.explain.rows import Side, read_entry
@@ -16,7 +16,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import check_names
+from pipelines.plan.selection import cells_of, check_names
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.report.metrics_file import load_metrics
 
@@ -51,13 +51,13 @@ class ExplainedNumber:
 def explain_sides(a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection) -> list[ExplainedNumber]:
     """Explain every number of a selection that two sides have."""
     with ExitStack() as stack:
-        return [number for pair in _side_pairs(a, b, selection, stack) for number in explain_pair(*pair, selection)]
+        return [number for pair in _side_pairs(a, b, selection, stack) for number in explain_pair(*pair)]
 
 
 def _side_pairs(
     a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection, stack: ExitStack
-) -> Iterator[tuple[Side, Side]]:
-    """Yield the rows of both sides, benchmark by benchmark and model by model."""
+) -> Iterator[tuple[Side, Side, Selection]]:
+    """Yield the rows of both sides, benchmark by benchmark and model by model, and what of them is selected."""
     sides = {"A": a, "B": b}
     stores = {
         letter: stack.enter_context(PlanStore.reading(side.out))
@@ -65,31 +65,47 @@ def _side_pairs(
         if isinstance(side, OutputSide)
     }
     if isinstance(a, OutputSide) and isinstance(b, OutputSide):
-        for first, second in entry_pairs(a, b, selection.benchmarks):
-            yield _side(a, first, stores["A"], "A"), _side(b, second, stores["B"], "B")
+        pairs = entry_pairs(a, b, selection.benchmarks)
+        parts = _parts(selection, [first.benchmark for first, _ in pairs])
+        for first, second in (pair for pair in pairs if pair[0].benchmark in parts):
+            yield _side(a, first, stores["A"], "A"), _side(b, second, stores["B"], "B"), parts[first.benchmark]
     elif not stores:
         if not (selection.data and selection.benchmarks):
             raise UsageError("two logs need --data and --benchmarks, whose questions they answer")
         load_tables(selection.data, selection.benchmarks)
-        for name in selection.benchmarks:
-            spec = _log_spec(selection, name, selection.data)
+        for name, part in _parts(selection, selection.benchmarks).items():
+            spec = _log_spec(part, name, selection.data)
             log_a, log_b = (
                 read_log(side, spec, label=letter, tool=selection.tool)
                 for letter, side in sides.items()
                 if isinstance(side, LogSide)
             )
-            yield log_a, log_b
+            yield log_a, log_b, part
     else:
         for side in sides.values():
-            for entry in log_entries(side, selection.benchmarks) if isinstance(side, OutputSide) else ():
-                spec = _log_spec(selection, entry.benchmark, selection.data or entry.data, entry.prompts.seed)
+            entries = log_entries(side, selection.benchmarks) if isinstance(side, OutputSide) else []
+            parts = _parts(selection, [entry.benchmark for entry in entries]) if entries else {}
+            for entry in (entry for entry in entries if entry.benchmark in parts):
+                part = parts[entry.benchmark]
+                spec = _log_spec(part, entry.benchmark, selection.data or entry.data, entry.prompts.seed)
                 side_a, side_b = (
                     read_log(of, spec, label=letter, tool=selection.tool)
                     if isinstance(of, LogSide)
                     else _side(of, entry, stores[letter], letter)
                     for letter, of in sides.items()
                 )
-                yield side_a, side_b
+                yield side_a, side_b, part
+
+
+def _parts(selection: Selection, names: Sequence[str]) -> dict[str, Selection]:
+    """Return what a selection is of each benchmark that has such cells; UsageError for what none of several has."""
+    if len({*names}) == 1:  # what it has not is an error that names what the sides have
+        return {names[0]: selection}
+    tasks, settings = selection.tasks, selection.settings
+    spec = RunSpec(data="", out="", models={}, benchmarks=(*dict.fromkeys(names),), tasks=tasks, settings=settings)
+    chosen = [name for name in spec.benchmarks if cells_of(benchmark(name), tasks, settings)]
+    parts = {name: spec.part((), [name]) for name in chosen}
+    return {name: replace(selection, tasks=part.tasks, settings=part.settings) for name, part in parts.items()}
 
 
 def _log_spec(selection: Selection, name: str, data: str, seed: int = DEFAULT_SEED) -> RunSpec:

@@ -65,6 +65,23 @@ def first_stage(rows: list[dict[str, Any]]) -> str:
     return str(max(rows, key=lambda row: abs(row["share"]))["stage"])
 
 
+def test_tasks_and_settings_choose_among_benchmarks(
+    sweep: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = Path(sweep("two", {"a": {"seed": 1}, "b": {"seed": 2}}))
+    (tmp_path / "rows.csv").write_text("\n".join(["id,question,answer", *(f"{n},Is it {n}?,yes" for n in range(9))]))
+    data, out = str(two.parent / "data"), str(two)
+    ingest_table(str(tmp_path / "rows.csv"), Store(data), name="judged", kind="yes-no")
+    load_tables(data, ["judged"])
+    models = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate("ab")}
+    run_sweep(RunSpec(data=data, out=out, models=models, benchmarks=("judged",)))
+    for tasks, names in (("choice", {"asked"}), ("yes-no", {"judged"}), ("choice,yes-no", {"asked", "judged"})):
+        flags = ("--tasks", tasks, "--settings", "default")
+        assert {row["benchmark"] for row in explained(capsys, f"{out}:a", f"{out}:b", *flags)} == names
+    assert run(["compare", f"{out}:a", f"{out}:b", "--explain", "--tasks", "choices"]) == 2
+    assert "unknown task 'choices'; did you mean 'choice'?" in capsys.readouterr().err
+
+
 def test_models_of_one_output(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = explained(capsys, f"{out}:a", f"{out}:x:y")
     assert first_stage(rows) == "answers"
