@@ -52,9 +52,11 @@ def nightly(flags: NightlyFlags) -> int:
     with Progress(quiet=flags.json) as progress, results_only_on_stdout():
         night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
     decision = None
-    if policy is not None and not night.all_failed:
-        decision = gate(Store(specs[0].out), policy, Store(flags.baseline) if flags.baseline else None)
-    _show_night(night, decision, flags.summary, as_json=flags.json)
+    try:
+        if policy is not None and not night.all_failed:
+            decision = gate(Store(specs[0].out), policy, Store(flags.baseline) if flags.baseline else None)
+    finally:  # a policy about what was not measured ends the command, after a night that has run
+        _show_night(night, decision, flags.summary, as_json=flags.json)
     if not flags.json:
         print_line(f"History: {history.store.uri}/{PAGE}")
     if night.all_failed:

@@ -211,3 +211,16 @@ def test_an_unusable_policy_wastes_no_night(maia_data: str, tmp_path: Path, capf
     assert run(arguments(maia_data, tmp_path, "--policy", str(tmp_path / "absent.yaml"))) == 2
     assert "--policy" in capfd.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_policy_about_what_was_not_measured_hides_no_night(
+    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    policy, summary = tmp_path / "policy.yaml", tmp_path / "summary.md"
+    policy.write_text("- {benchmark: maia, metric: statement_accuracy, model: absent, at_least: 0.5}\n")
+    flags = ["--tasks", "vsv", "--settings", "1-frame", "--policy", str(policy), "--summary", str(summary)]
+    assert run(arguments(maia_data, tmp_path, *flags)) == 2
+    result = capfd.readouterr()
+    assert "no model 'absent'" in result.err
+    assert "# Nightly" in result.out
+    assert "1 pair run" in summary.read_text()
