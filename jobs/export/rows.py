@@ -166,8 +166,11 @@ class RowReader:
 
     def _warn_of(self, entry: ManifestEntry, task: str, missing: int, unscored: int) -> None:
         where = " ".join(filter(None, (entry.benchmark, entry.model, entry.prompt_set, task)))
-        for count, problem in (
-            (missing, "planned requests have no answer, and are left out; the same `vlmsweep run` sends them"),
+        for count, problem in (  # of answers made elsewhere a file may hold some alone
+            (
+                0 if entry.external else missing,
+                "planned requests have no answer, and are left out; the same `vlmsweep run` sends them",
+            ),
             (unscored, "answers have no scores; the same `vlmsweep score` writes them"),
         ):
             if count:

@@ -1,7 +1,7 @@
 "use strict";
 // Show samples with filters and search. Files in `data` call `siteItems`; all foreign text becomes text nodes.
 (() => {
-  const PAGE = 50, BRIEF = 200, FOLDED = 900;
+  const PAGE = 50, BRIEF = 200, FOLDED = 900, LISTED = 12;
   const FIELDS = ["benchmark", "task", "setting", "variant", "sample_id", "category"];
   const facts = JSON.parse(document.getElementById("content").dataset.facts);
   const [form, count, place] = ["filters", "count", "items"].map((id) => document.getElementById(id));
@@ -52,7 +52,8 @@
       if (chosen.some((name) => item[name] !== query.get(name))) return false;
       if ((model || outcome) && !item.answers.some((each) =>
         (!model || facts.models[each.model] === model) && (!outcome || each.outcome === outcome))) return false;
-      if (query.get("disagree") && new Set(item.answers.map((each) => each.outcome)).size < 2) return false;
+      const outcomes = item.answers.map((each) => each.outcome);
+      if (query.get("disagree") && !(outcomes.includes("right") && outcomes.some((each) => ["wrong", "unread"].includes(each)))) return false;
       return !words || searched(item).includes(words);
     };
   };
@@ -65,8 +66,10 @@
   const listed = (number) => {
     const item = items[number];
     const picture = item.media.find((medium) => medium.src);
-    const given = item.answers.map((answer) => element("li", {}, badge(answer),
+    const given = item.answers.slice(0, LISTED).map((answer) => element("li", {}, badge(answer),
       element("span", { class: "words" }, `${facts.models[answer.model]}: `, element("bdi", {}, brief(words(answer))))));
+    const more = item.answers.length - given.length;
+    if (more) given.push(element("li", { class: "place" }, `and ${more} more answers`));
     return element("li", picture ? {} : { class: "bare" },
       picture ? element("img", { src: picture.src, alt: "", loading: "lazy" }) : null,
       element("div", {},

@@ -248,3 +248,50 @@ def test_short_locations_break_no_page(maia_data: str, tmp_path: Path) -> None:
     page = (tmp_path / "site" / "benchmark-maia.html").read_text(encoding="utf-8")
     assert "see \N{HORIZONTAL ELLIPSIS}/x and \N{HORIZONTAL ELLIPSIS}" in page
     assert page.count("<details") == page.count("</details>") > 0
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    """The site of answers of 14 models to four of six questions, made elsewhere."""
+    (tmp_path / "rows.csv").write_text("\n".join(["id,question,answer", *(f"{n},Is it {n}?,yes" for n in range(6))]))
+    data, out = str(tmp_path / "data"), str(tmp_path / "out")
+    assert run(["ingest", "table", str(tmp_path / "rows.csv"), "--as", "mine", "--data", data]) == 0
+    others = ["no", "!?", None, "yes"]  # of all models but the first, which says yes
+    names = {"benchmark": "mine", "task": "yes-no", "setting": "default"}
+    rows = [
+        {**names, "model": f"m{model}", "sample_id": str(sample), "output": others[sample] if model else "yes"}
+        for sample in range(4)
+        for model in range(14)
+    ]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    flags = ["--data", data, "--out", out, "--fail-on-error", "false"]
+    assert run(["score", "--predictions", str(tmp_path / "answers.jsonl"), *flags]) == 0
+    assert run(["site", out, "--to", str(tmp_path / "site")]) == 0
+    return tmp_path / "site"
+
+
+def test_answers_made_elsewhere_lack_none_that_a_run_would_send(logged: Path) -> None:
+    assert "Read with care" not in (logged / "samples.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
+def test_list_shows_a_dozen_answers_and_where_right_and_wrong_disagree(logged: Path, tmp_path: Path) -> None:
+    with browser(tmp_path / "browser") as page:
+        page.open(logged / "samples.html")
+        items = "[...document.querySelectorAll('.samples > li')]"
+        assert page.evaluate(f"{items}.map((item) => item.querySelectorAll('.given > li').length)") == [13] * 4
+        assert page.evaluate(f"{items}[0].querySelector('.given').lastChild.textContent") == "and 2 more answers"
+        page.open_address(f"{(logged / 'samples.html').as_uri()}#disagree=1")
+        page.evaluate("new Promise((done) => setTimeout(done, 300))")
+        assert page.evaluate(f"{items}.map((item) => item.querySelector('a').textContent)") == ["Is it 0?", "Is it 1?"]
+
+
+def test_many_notes_are_folded(maia_data: str, tmp_path: Path) -> None:
+    out = Path(write_output(str(tmp_path / "out"), maia_data, [f"m{number}" for number in range(6)]))
+    for part in out.glob("predictions/*/model=m[1-5]/*"):
+        part.unlink()
+    assert run(["site", str(out), "--to", str(tmp_path / "site"), "--no-media"]) == 0
+    notes = (tmp_path / "site/samples.html").read_text(encoding="utf-8").partition("Read with care")[2]
+    shown, _, folded = notes.partition("</main>")[0].partition("<details>")
+    assert shown.count("<li>") == 5
+    assert folded.count("<li>") == int(re.findall(r"<summary>(\d+) more", folded)[0])
