@@ -26,7 +26,7 @@ def detect_container(path: Path) -> str:
     """Return FFmpeg's name of the container of a local video; raise ValueError if it is not supported."""
     with path.open("rb") as file:
         head = file.read(PROBE_BYTES)
-    name = _container_name(head)
+    name = container_name(head)
     if not name:
         raise ValueError(f"not a video in a supported container ({CONTAINERS}), or damaged at its beginning")
     lower_case = head.lower()
@@ -35,8 +35,9 @@ def detect_container(path: Path) -> str:
     return name
 
 
-def _container_name(head: bytes) -> str:
-    if head[4:8] in _BOXES:
+def container_name(head: bytes) -> str:
+    """Return FFmpeg's name of the container of a video that begins so; '' where it is not supported."""
+    if head[4:8] in _BOXES and head[8:11] != b"hei":  # a picture of a telephone, of which one tile would be shown
         return "mov"
     if head[:4] == b"RIFF" and head[8:12] in (b"AVI ", b"AVIX"):
         return "avi"

@@ -9,10 +9,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
+from models.image_formats import detect_format
 from pipelines.benchmarks.records import MediaFile
+from pipelines.media.video_containers import container_name
 
 ROLE: Final = "media"
-VIDEO_ENDINGS: Final = (".mp4", ".webm", ".mkv", ".avi", ".mov", ".m4v")
+VIDEO_ENDINGS: Final = (
+    *(".mp4", ".m4v", ".mov", ".3gp", ".mkv", ".webm", ".avi", ".flv"),
+    *(".mpg", ".mpeg", ".ts", ".ogv", ".ogg", ".wmv"),
+)
 _DATA_URI = re.compile(r"data:(?P<kind>image|video)/(?P<form>[\w.+-]+)[^,]{0,100};base64,(?P<content>.+)", re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _MIN_BASE64: Final = 64  # characters; the smallest picture has more
@@ -25,7 +30,7 @@ def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
         if isinstance(value, dict):
             yield _of_struct(value, where)
         elif isinstance(value, bytes | bytearray):
-            yield MediaFile(role=ROLE, kind="image", path=where, content=bytes(value))
+            yield _of_bytes(bytes(value), where)
         elif isinstance(value, str):
             yield _of_text(value.strip(), where)
         else:
@@ -55,8 +60,7 @@ def _of_struct(value: dict[str, Any], where: str) -> MediaFile:
     if isinstance(content, str):
         content = _decoded(content)
     if isinstance(content, bytes | bytearray) and content:
-        name = path if isinstance(path, str) and path else where
-        return MediaFile(role=ROLE, kind=_kind(name), path=name, content=bytes(content))
+        return _of_bytes(bytes(content), path if isinstance(path, str) and path else where)
     if isinstance(path, str) and path:
         return _of_text(path, where)
     raise ValueError("a struct of a picture has `bytes` or `path`, and this one has neither")
@@ -72,7 +76,7 @@ def _of_text(text: str, where: str) -> MediaFile:
     if _ADDRESS.match(text):
         raise ValueError(f"{text[:80]}: addresses are not fetched; download the file and give its path")
     if len(text) >= _MIN_BASE64 and _BASE64.fullmatch(text) and not posixpath.splitext(text)[1]:
-        return MediaFile(role=ROLE, kind="image", path=where, content=_decoded(text))
+        return _of_bytes(_decoded(text), where)
     return MediaFile(role=ROLE, kind=_kind(text), path=_relative(text))
 
 
@@ -88,6 +92,12 @@ def _decoded(text: str) -> bytes:
     if not content:
         raise ValueError("the base64 of a picture or clip is empty")
     return content
+
+
+def _of_bytes(content: bytes, path: str) -> MediaFile:
+    """Return a picture or clip by its bytes: a name that comes with them may say nothing."""
+    kind = "image" if detect_format(content) else "video" if container_name(content) else _kind(path)
+    return MediaFile(role=ROLE, kind=kind, path=path, content=content)
 
 
 def _kind(path: str) -> Literal["image", "video"]:

@@ -22,6 +22,7 @@ from pipelines.ingest.ingest import IngestResult
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.storage.store import Store
+from tests.support.maia_source import write_clip
 
 QUESTION_COLUMN = ColumnsFile(columns={"question": ("Frage",)})
 QUESTIONS = [
@@ -260,6 +261,26 @@ def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
     for part in ("no such file", "cannot be decoded", "not fetched", "no picture"):
         assert part in reasons
     assert sorted(row.item for row in result.rejections) == ["line 10", "line 6", "line 7", "line 8", "line 9"]
+
+
+def test_clips_are_known_by_their_bytes_or_by_any_ending_that_is_read(tmp_path: Path) -> None:
+    write_clip(tmp_path / "clip.mp4", frames=3)
+    content = (tmp_path / "clip.mp4").read_bytes()
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "clip.3GP").write_bytes(content)
+    still = {"bytes": picture(), "path": "named.mp4"}
+    cells = [{"bytes": content, "path": None}, {"bytes": content, "path": "x.png"}, still]
+    rows = [{"question": "q", "video": cell, "answer": "yes"} for cell in cells]
+    for name, table in (
+        ("q.parquet", parquet(rows)),
+        ("bytes.parquet", parquet([{**rows[0], "video": content}])),
+        ("q.jsonl", json.dumps({**rows[0], "video": base64.b64encode(content).decode()})),
+        ("path.jsonl", json.dumps({**rows[0], "video": "clip.3GP"})),
+    ):
+        assert not ingest(tmp_path, name, table).rejections
+        assert [sample.media[0].kind for sample in samples(tmp_path)] == ["video", "video", "image"][
+            : len(samples(tmp_path))
+        ]
 
 
 def test_a_column_of_splits_chooses_rows(tmp_path: Path) -> None:

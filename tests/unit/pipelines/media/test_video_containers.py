@@ -19,7 +19,8 @@ def test_playlist_mark_within_the_probed_bytes_is_refused(tmp_path: Path, mark: 
     assert detect_container(clip) == "ogg"
 
 
-def test_unknown_container_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "clip").write_bytes(b"")
+@pytest.mark.parametrize("content", [b"", b"\x00\x00\x00\x18ftypheic"])
+def test_unknown_container_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "clip").write_bytes(content)
     with pytest.raises(ValueError, match="not a video in a supported container"):
         detect_container(tmp_path / "clip")
