@@ -5,6 +5,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, time
+from decimal import Decimal
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -97,10 +99,10 @@ class RowReader:
 
 def as_text(value: Any, what: str) -> str:
     """Return a value as text; ValueError for a list or an object, or for half a surrogate pair or a damaged byte."""
-    if isinstance(value, bool | int):
+    if isinstance(value, float | Decimal):
+        return str(int(value)) if value == value // 1 else str(value)
+    if isinstance(value, bool | int | date | time):
         return str(value)
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() else str(value)
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")
     if not isinstance(value, str):

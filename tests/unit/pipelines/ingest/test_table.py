@@ -6,6 +6,8 @@ import base64
 import csv
 import io
 import json
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,22 @@ def test_a_plain_kind_is_recognised(tmp_path: Path, answers: list[Any], kind: st
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert result.manifest.table is not None
     assert (result.manifest.table.kind, result.manifest.samples) == (kind, 3)
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "texts"),
+    [
+        ([Decimal("1.50"), Decimal("2.00")], "number", ["1.50", "2"]),
+        ([date(2020, 1, 31), date(1999, 12, 1)], "text", ["2020-01-31", "1999-12-01"]),
+    ],
+)
+def test_columns_of_decimals_and_dates_are_answers(
+    tmp_path: Path, answers: list[Any], kind: str, texts: list[str]
+) -> None:
+    result = ingest(tmp_path, "q.parquet", parquet([{"question": "q", "answer": answer} for answer in answers]))
+    assert result.manifest.table is not None
+    assert result.manifest.table.kind == kind
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [[text] for text in texts]
 
 
 def test_a_column_of_labels_is_a_closed_set(tmp_path: Path) -> None:
