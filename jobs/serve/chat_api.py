@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
 
 from models.image_formats import detect_format
 from models.messages import Answer, Call, Failure, Frames, Generation, Media, Part, Role, Text, Turn
@@ -69,7 +69,12 @@ class _ImagePart(_Loose):
 
 class _Message(_Loose):
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Annotated[_TextPart | _ImagePart, Field(discriminator="type")]]
+    content: list[Annotated[_TextPart | _ImagePart, Field(discriminator="type")]]
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _as_parts(cls, value: Any) -> Any:
+        return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
 class _Chat(_Loose):
@@ -125,8 +130,6 @@ def _generation(chat: _Chat, spec: ModelSpec) -> Generation:
 
 def _turn(message: _Message, spec: ModelSpec, media: dict[Media, Frames], decode: Decode) -> Turn:
     role: Role = "system" if message.role == "developer" else message.role
-    if isinstance(message.content, str):
-        return Turn(role, (Text(message.content),))
     parts: list[Part] = []
     for part in message.content:
         if isinstance(part, _TextPart):

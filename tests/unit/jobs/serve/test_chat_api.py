@@ -83,6 +83,13 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"model": "other"}, 404, "'m' is served here"),
         ({"messages": []}, 400, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
+        ({"messages": [{"role": "user", "content": None}]}, 400, "messages.0.content: Input should be a valid array"),
+        ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, 400, "tag 'video_url' found"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
+            400,
+            "image_url.image_url",
+        ),
         ({"stream": True}, 400, "stream"),
         ({"n": 2}, 400, "n: "),
         ({"tools": []}, 400, "tools"),
