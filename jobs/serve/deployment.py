@@ -51,7 +51,8 @@ def serving(name: str, spec: ModelSpec, cluster: ClusterInfo, config: ServeConfi
         _start(name, spec, cluster, config)
         yield
     finally:  # else Serve would keep its replicas on a cluster that outlives this process
-        serve.shutdown()
+        if cluster.address:  # an embedded one ends without waiting for requests whose connections are closed
+            serve.shutdown()
 
 
 def _check_no_serve_runs() -> None:

@@ -49,13 +49,15 @@ def test_restarted_proxy_is_waited_for(error: Exception | None, monkeypatch: pyt
     assert started.status_calls == 4
 
 
-def test_proxy_that_cannot_listen_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", ["", "10.0.0.1:6379"])
+def test_proxy_that_cannot_listen_fails_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = ClusterInfo(address, 2.0, 0.0)
     error = RayTaskError("ready", "port 8123 is taken", OSError("port 8123 is taken"))
     started = Serve(monkeypatch, error, iter([ServeStatus(), STARTING]))
     message = r"no proxy listens at 127.0.0.1 port 8123 \(port 8123 is taken\)"
-    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, CLUSTER, CONFIG):
+    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, cluster, CONFIG):
         pytest.fail("no proxy listens")
-    assert started.is_shut
+    assert started.is_shut == bool(address), "an embedded cluster ends anyway, and waits for no request in flight"
 
 
 def test_waiting_for_a_proxy_ends(monkeypatch: pytest.MonkeyPatch) -> None:
