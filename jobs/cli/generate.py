@@ -75,6 +75,8 @@ def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *
     from pipelines.ingest.dataset import Dataset
     from pipelines.storage.store import Store
 
+    if examples is not None and examples < 1:
+        raise UsageError(f"examples: 1 or more (got {examples})")
     dataset = Dataset.open(Store(like), "mate")
     samples = islice(dataset.samples(), examples)
     summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)

@@ -139,6 +139,7 @@ def test_a_sample_table_is_ingested_whole(tmp_path: Path) -> None:
         (("mate",), "number of scenes"),
         (("mate", "--from", "mate", "--examples", "2"), "--from: only of `generate table`"),
         (("mate", "--like", "data", "--objects", "3"), "--objects: the scenes of --like say"),
+        (("mate", "--like", "data", "--examples", "-3"), "examples: 1 or more"),
         (("table", "--workers", "2", "--objects", "3", "--like", "d"), "--like, --objects, --workers: only of"),
     ],
 )
