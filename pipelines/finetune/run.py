@@ -31,6 +31,7 @@ def finetune(spec: FinetuneSpec, listener: TrainingListener) -> dict[str, Any]:
         SourceError, ModelError, ClusterError, StoreError: the data, the model, the cluster or the store cannot be used.
     """
     out = Store(spec.out)
+    out.check_writable()
     with run_lock(out):
         _check_settings(spec, out)
         record = read_record(out)

@@ -69,6 +69,12 @@ def test_unusable_flags_are_refused(changes: dict[str, str], message: str) -> No
         build_finetune_spec(replace(FLAGS, **changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", ["-1", "4294967296"])
+def test_a_seed_out_of_range_ends_with_2(seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["finetune", "vflute", "--variant", "vf", "--data", "d", "--out", "o", "--seed", seed]) == 2
+    assert "--seed" in capsys.readouterr().err
+
+
 def test_model_with_an_adapter_is_refused(tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("tuned: {engine: transformers, model: some/base, adapter: some/adapter}\n")

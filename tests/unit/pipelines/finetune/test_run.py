@@ -10,7 +10,7 @@ import pytest
 
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
-from pipelines.errors import UsageError
+from pipelines.errors import StoreError, UsageError
 from pipelines.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, History
 from pipelines.finetune.result import training_record, write_result
 from pipelines.finetune.run import finetune
@@ -44,6 +44,12 @@ def test_finished_training_is_returned_for_its_own_data(finished: FinetuneSpec) 
 def test_finished_training_on_other_data_is_refused(finished: FinetuneSpec, flag: str, change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"finished training on other data \\({flag}: .* there, /other here"):
         finetune(replace(finished, **change), Listener())
+
+
+def test_an_output_that_is_a_file_is_a_sentence(finished: FinetuneSpec, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="expected a folder, found a file"):
+        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
 
 
 def test_checkpoints_of_other_examples_are_refused_before_ray_starts(finished: FinetuneSpec, tmp_path: Path) -> None:
