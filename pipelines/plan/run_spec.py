@@ -189,7 +189,7 @@ class RunSpec:
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
-    def part(self, models: Iterable[str], benchmarks: Collection[str]) -> RunSpec:
+    def part(self, models: Iterable[str], benchmarks: Collection[str]) -> Self:
         """Return the sweep of some of its models and benchmarks, without what is about others, and people's files."""
         tasks, settings, versions = _names_of([benchmark(name) for name in benchmarks])
         return replace(

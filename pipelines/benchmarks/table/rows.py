@@ -1,6 +1,7 @@
 """One row of a table as a sample: checked by its kind, or rejected with the reason."""
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,7 @@ class RowReader:
 def as_text(value: Any, what: str) -> str:
     """Return a value as text; ValueError for a list or an object, or for half a surrogate pair or a damaged byte."""
     if isinstance(value, float | Decimal):
-        return str(int(value)) if value == value // 1 else str(value)
+        return str(int(value)) if math.isfinite(value) and int(value) == value else str(value)
     if isinstance(value, bool | int | date | time):
         return str(value)
     if isinstance(value, bytes):

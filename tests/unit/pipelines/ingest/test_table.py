@@ -140,6 +140,7 @@ def test_a_plain_kind_is_recognised(tmp_path: Path, answers: list[Any], kind: st
     ("answers", "kind", "texts"),
     [
         ([Decimal("1.50"), Decimal("2.00")], "number", ["1.50", "2"]),
+        ([Decimal("9" * 35), Decimal(1)], "number", ["9" * 35, "1"]),
         ([date(2020, 1, 31), date(1999, 12, 1)], "text", ["2020-01-31", "1999-12-01"]),
     ],
 )
