@@ -1,5 +1,6 @@
 """The folder that an export fills, the media in it, names of the Hugging Face hub, and the export itself."""
 
+import logging
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.errors import describe
+
+log = logging.getLogger("vlmsweep")
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _DATASET_OF_HUB: Final = re.compile(rf"huggingface\.co/datasets/({HUB_ID.pattern})")
@@ -91,3 +94,6 @@ def export_run(
         except OSError as error:
             problem = f"{folder}: {describe(error)}"
             raise StoreError(f"{problem}, with another folder: this one holds an unfinished export") from error
+        except KeyboardInterrupt:
+            log.warning("%s holds an unfinished export: remove it, or give another folder", folder)
+            raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -32,3 +33,14 @@ def test_something_else_than_an_output_is_refused(tmp_path: Path, capsys: pytest
     assert run(["export", "lm-eval", str(tmp_path / "empty"), str(tmp_path / "x")]) == 2
     assert "no run.json" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_interrupted_export_says_that_its_folder_cannot_be_used_again(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jobs.export.lm_eval.export_lm_eval", interrupt)
+    assert run(["export", "lm-eval", out, str(tmp_path / "x")]) == 130
+    assert "x holds an unfinished export: remove it, or give another folder" in caplog.text
