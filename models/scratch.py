@@ -75,7 +75,7 @@ def remove_scratch(folder: Path) -> None:
     """Remove a scratch folder of this run; nothing that is not one is touched."""
     with contextlib.suppress(OSError):
         if folder.parent == scratch_base(str(folder.parent.parent)) and any(folder.glob(_OWNER)):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
     if (file := _HELD.pop((str(folder), os.getpid()), None)) is not None:
         os.close(file)
 
@@ -92,7 +92,17 @@ def remove_abandoned(parent: str = "") -> None:
     for folder in scratch_base(parent).iterdir():
         owners = [*folder.glob(_OWNER)] if folder.is_dir() and not folder.is_symlink() else []
         if owners and all(_has_ended(owner) for owner in owners):
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # another process removed it
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, the proof of its owners last: what a dying process still writes there goes with a later run."""
+    inner = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    for entry in inner:
+        shutil.rmtree(entry, ignore_errors=True)
+    if not any(entry.exists() for entry in inner):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _has_ended(owner: Path) -> bool:

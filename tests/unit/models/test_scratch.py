@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -110,6 +111,26 @@ def test_only_scratch_folders_are_removed(temporary: Path) -> None:
     remove_scratch(other)
     remove_scratch(temporary / "absent")
     assert other.is_dir()
+
+
+@pytest.mark.parametrize("failure", [None, KeyboardInterrupt], ids=["written to", "interrupted"])
+def test_folder_that_could_not_be_removed_whole_goes_with_a_later_run(
+    failure: type[BaseException] | None, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rmtree(path: Path, **_: object) -> None:
+        for owner in path.glob("owner-*.json"):
+            owner.unlink()
+        if failure:
+            raise failure
+
+    folder = abandoned_folder(temporary)
+    (folder / "session").mkdir()
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(shutil, "rmtree", rmtree)
+        remove_abandoned()
+    assert folder.exists()
+    remove_abandoned()
+    assert not folder.exists()
 
 
 def test_process_that_ends_at_once_removes_all_that_it_holds(temporary: Path) -> None:
