@@ -60,8 +60,13 @@ def shut_down() -> None:
 
     node = embedded_node()
     processes = [info.process for infos in node.all_processes.values() for info in infos] if node else []
-    ray.shutdown()
-    _reap(processes)
+    try:
+        ray.shutdown()
+    except KeyboardInterrupt:  # a second one, which leaves processes that write on
+        ray.shutdown()
+        raise
+    finally:
+        _reap(processes)
 
 
 def _reap(processes: Iterable[Any]) -> None:

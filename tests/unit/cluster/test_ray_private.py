@@ -120,3 +120,20 @@ def test_processes_of_an_embedded_ray_are_reaped(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(ray, "shutdown", process.kill)
     shut_down()
     assert process.returncode == -signal.SIGKILL
+
+
+def test_second_interrupt_ends_an_embedded_ray_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    node = SimpleNamespace(all_processes={"raylet": [SimpleNamespace(process=process)]})
+    attempts = iter([KeyboardInterrupt, None])
+
+    def shutdown() -> None:
+        if failure := next(attempts):
+            raise failure
+        process.kill()
+
+    monkeypatch.setattr(ray._private.worker, "_global_node", node)
+    monkeypatch.setattr(ray, "shutdown", shutdown)
+    with pytest.raises(KeyboardInterrupt):
+        shut_down()
+    assert process.returncode == -signal.SIGKILL
