@@ -1,4 +1,4 @@
-"""Ctrl-C and a spot warning: exit 130, committed rows stay, no process is left, the same command resumes."""
+"""Ctrl-C, a closed terminal and a spot warning: exit 130, committed rows stay, no process is left, and resumption."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def short_temp() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("signal_number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize(
+    "signal_number",
+    [*(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP)), signal.SIGTERM],
+)
 def test_signal_ends_the_run_and_the_same_command_resumes(
     cli: Cli,
     command_env: dict[str, str],
