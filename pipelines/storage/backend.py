@@ -36,8 +36,11 @@ def location_problem(uri: str) -> str:
         return "only local paths and s3:// are supported" if "://" in uri or is_mistyped else ""
     if "?" in uri:
         return "an address with a query names a version of one object; give s3://bucket/folder"
-    has_bucket = uri.removeprefix(_S3).partition("/")[0].strip()
-    return "" if has_bucket else "it names no bucket; give s3://bucket/folder"
+    bucket, *parts = uri.removeprefix(_S3).rstrip("/").split("/")
+    if not bucket.strip():
+        return "it names no bucket; give s3://bucket/folder"
+    has_all_names = {"", ".", ".."}.isdisjoint(parts)  # stores differ in what they make of these
+    return "" if has_all_names else "a part of it is empty, . or ..; give s3://bucket/folder"
 
 
 def short_labels(uris: Sequence[str]) -> list[str]:

@@ -195,3 +195,11 @@ def test_put_interrupted_by_a_signal_leaves_nothing(tmp_path: Path, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         Store(str(tmp_path)).put("a", b"new")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["", ".", ".."], ids=["empty", "here", "above"])
+def test_address_with_a_part_that_is_no_name_is_refused(part: str) -> None:
+    for uri in (f"s3://bucket/{part}/out", f"s3://bucket/runs/{part}/out/"):
+        with pytest.raises(UsageError, match=r"a part of it is empty, \. or \.\.; give s3://bucket/folder"):
+            Store(uri)
+    assert Store("s3://bucket/runs/out//").uri == "s3://bucket/runs/out"
