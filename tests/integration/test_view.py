@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from jobs.cli.main import run
 from pipelines.storage.store import Store
 from tests.bench.view import write_output as write_answers
 from tests.integration.conftest import S3
@@ -103,6 +104,24 @@ def test_pages_fit_the_screen_and_run_no_foreign_script(outputs: list[str], tmp_
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, path
                 assert page.evaluate("document.querySelectorAll('script').length") == 1
                 assert page.evaluate("window.hacked ?? 0") == 0
+
+
+@needs_chromium
+def test_long_names_fit_a_narrow_screen(tmp_path: Path) -> None:
+    name, rows = "x" * 120, ["id,question,answer,category"]
+    (tmp_path / "rows.csv").write_text("\n".join([*rows, *(f"{name}{n},Is it {n}?,yes,{name}" for n in range(3))]))
+    data, out = str(tmp_path / "data"), str(tmp_path / "out")
+    (tmp_path / "models.yaml").write_text(f"short: {{engine: random}}\n{name}: {{engine: random, seed: 1}}\n")
+    assert run(["ingest", "table", str(tmp_path / "rows.csv"), "--as", "mine", "--data", data]) == 0
+    flags = ["--models", f"short,{name}", "--models-file", str(tmp_path / "models.yaml"), "--benchmarks", "mine"]
+    assert run(["run", *flags, "--data", data, "--out", out]) == 0
+    item = f"sample?benchmark=mine&task=yes-no&setting=default&sample_id={name}0&variant="
+    with serving(out) as (address, _), browser(tmp_path / "browser") as page:
+        page.call("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=False)
+        for path in ("", "benchmark?name=mine", "samples", item):
+            visit(page, address + path)
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
 
 
 @needs_chromium
