@@ -55,7 +55,7 @@ class Pages:
         query = request.query_params
         table = benchmark_table(self._outputs, query.get("name", ""), query.get("metric", ""))
         chosen = (query.get("task", ""), query.get("setting", ""))
-        column = chosen if chosen in table.columns else table.main
+        column = chosen if chosen in table.columns else table.main or next(iter(table.columns), None)
         categories, rows = category_rows(self._outputs, table.name, table.metric, column) if column else ([], [])
         return self._render(
             request, "benchmark.html.j2", table=table, column=column, categories=categories, category_rows=rows

@@ -122,6 +122,8 @@ def test_long_names_fit_a_narrow_screen(tmp_path: Path) -> None:
             visit(page, address + path)
             page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
             assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+        visit(page, address + "samples?q=nowhere")  # what was searched stands behind the count
+        assert page.evaluate("document.querySelector('.count q').getBoundingClientRect().left") < 200
 
 
 @needs_chromium

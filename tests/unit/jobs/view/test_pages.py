@@ -6,6 +6,7 @@ import html
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +28,7 @@ from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
 from tests.support.viewer_output import make_target, metric, part, write_metrics
+from tests.unit.jobs.view.conftest import open_all
 
 
 def rows_of(out: str) -> list[dict[str, Any]]:
@@ -72,6 +74,14 @@ FILTERS: dict[str, Callable[[dict[str, Any]], bool]] = {
 def count_of(page: str) -> int:
     """Return the number of items that a list states."""
     return int(re.search(r'role="status">([\d,]+) item', page)[1].replace(",", ""))
+
+
+def test_categories_of_the_first_setting_are_shown_and_others_named(client: TestClient, copied: str) -> None:
+    page = "benchmark?name=maia&metric=pool_accuracy"  # in none of whose settings MAIA's headline stands
+    assert "vsv, black-video</p>" in client.get(page).text.replace("\n", "")
+    write_metrics(copied, [metric("good", setting, 0.5) for setting in ("black-video", "32-frames")])
+    with ExitStack() as stack:
+        assert re.search(r"vsv, [-\w]+; also\s*<a", open_all(stack, copied).get(page).text)
 
 
 @pytest.mark.parametrize("query", FILTERS)
