@@ -41,7 +41,7 @@
     if (head.preferred) {
       parts.forEach((part, place) => {
         const adequate = preference || part.row.adequate === "1";
-        part.row[head.preferred] = adequate && best === String(place) ? "1" : "0";
+        part.row[head.preferred] = best === null ? "" : adequate && best === String(place) ? "1" : "0";
       });
     }
     const rows = parts.map((part) => part.row);
@@ -81,7 +81,7 @@
         for (const box of part.querySelectorAll(".question")) setValue(box, found[place][box.dataset.column] ?? "");
       });
       const preference = item.querySelector(".preference");
-      if (preference && found.every(Boolean)) {
+      if (preference && found.every((row) => row?.[head.preferred])) {
         const best = found.findIndex((row) => row[head.preferred] === "1");
         setValue(preference, best < 0 ? "none" : String(best));
       }
@@ -96,7 +96,7 @@
     unsaved = true;
     byId("message").textContent = "";
     try {
-      localStorage.setItem(storageKey, JSON.stringify(answers().rows));
+      localStorage.setItem(storageKey, JSON.stringify(readAll().read.flatMap((one) => one.rows)));  // of open items too
     } catch {
       readAll(); // a browser may refuse to remember files; saving still works
     }
