@@ -23,7 +23,8 @@ class CsvRows:
             io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=strict, delimiter=delimiter
         )
         self._max_chars = max_chars
-        self.columns: Collection[str] = tuple(self._reader.fieldnames or ())
+        self._reader.fieldnames = [name.strip() for name in self._reader.fieldnames or ()]
+        self.columns: Collection[str] = tuple(self._reader.fieldnames)
 
     def read(self, columns: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
         """Yield each row, or what is wrong with it; of `columns` alone the length matters, without them of all."""

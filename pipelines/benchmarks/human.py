@@ -175,6 +175,8 @@ class HumanBaseline:
         for line, row in file.rows(text):
             if file.sample is not None and (name := file.sample(row)) not in samples:
                 raise ValueError(f"line {line}: the data has no {file.sample_noun} {name!r}")
+            if person(row[file.person]) == POOLED:
+                raise ValueError(f"line {line}: {row[file.person]!r} stands for all people; give this one another code")
         file.check_whole(text)
 
     def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:

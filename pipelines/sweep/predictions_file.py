@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
+from pipelines.benchmarks.human import POOLED
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.import_logs.files import json_lines
@@ -98,6 +99,8 @@ def _problem(row: Any) -> str:
         not_text.append("output")
     if not_text:
         return f"{not_text[0]} is not text"
+    if names["model"] == POOLED:
+        return f"model {POOLED!r} stands for all people; give this person another code"
     broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
     return f"{broken[0]} contains an unpaired surrogate, which is not valid Unicode" if broken else ""
 

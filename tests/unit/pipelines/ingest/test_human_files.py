@@ -157,12 +157,18 @@ def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
             "line 4: a second row of 'ann' for 'row 0'; the first is on line 2, keep one",
         ),
         (JUDGEMENTS + "row 1,m,ann,0,,0\n", "line 4: error_type is ''"),
+        (LABELS + "row 2,all together,entailment\n", "line 4: 'all together' stands for all people; give this one"),
     ],
 )
 def test_invalid_row_is_refused_with_its_line(tmp_path: Path, data: Store, content: str, message: str) -> None:
     (tmp_path / "f.csv").write_text(content)
     with pytest.raises(UsageError, match=message):
         check_human(read_human([f"vflute={tmp_path}/f.csv"]), data)
+
+
+def test_blanks_around_the_names_of_columns_do_not_count(tmp_path: Path, data: Store) -> None:
+    (tmp_path / "f.csv").write_text(LABELS.replace(",", " , "))
+    check_human(read_human([f"vflute={tmp_path}/f.csv"]), data)
 
 
 def test_valid_files_are_stored_with_the_output(tmp_path: Path, data: Store) -> None:
