@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any, Final, Self, TypeAlias
+from unicodedata import normalize
 
 from models.scratch import scratch
 from pipelines.benchmarks.records import Rejection
@@ -78,10 +79,11 @@ class AnswerSpool:
 
     def take(self, benchmark: str, model: str, row: PlanRow) -> dict[str, Any] | None:
         """Return the columns of a prediction that an answer gives; None where the file has none to this request."""
-        cell = self._cells.get((benchmark, model, row.task, row.setting))
-        answer = self._rows.execute(
-            "SELECT place, fields FROM answers WHERE cell = ? AND sample_id = ? AND variant = ?",
-            (cell, row.sample_id, row.variant),
+        cell, name = self._cells.get((benchmark, model, row.task, row.setting)), row.sample_id
+        answer = self._rows.execute(  # ids of files may have another Unicode form
+            "SELECT place, fields FROM answers WHERE cell = ? AND sample_id IN (?, ?, ?) AND variant = ? "
+            "ORDER BY sample_id <> ? LIMIT 1",
+            (cell, name, normalize("NFC", name), normalize("NFD", name), row.variant, name),
         ).fetchone()
         if answer is None:
             return None

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, ClassVar, Final
+from unicodedata import normalize
 
-from pipelines.benchmarks.human import HumanKind
+from pipelines.benchmarks.human import HumanKind, HumanRow
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.people.baseline import FileBaseline
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 
 _MAX_CHOICES: Final = 12  # labels that a form shows to be clicked; more are typed
 
+
+def _as_ingested(row: HumanRow) -> HumanRow:
+    return {**row, "sample_id": normalize("NFC", row["sample_id"])}
+
+
 _LABELS: Final = HumanKind(
     name="labels",
     columns=("sample_id", "model", "setting", "annotator", "correct"),
     about="A person's 0 or 1 on a model's answer, which the judge judges too.",
     item=("model", "setting", "sample_id"),
     values={"correct": ("0", "1")},
+    read=_as_ingested,
     sample=lambda row: row["sample_id"],
     label=lambda row: (row["model"], "open", row["setting"], row["sample_id"], ""),
     label_column="correct",
@@ -48,6 +55,7 @@ def human_baseline(definition: TableDefinition) -> HumanBaseline:
                 about="A person's answer to a question, as a model answers: a letter, a word, a number.",
                 item=("sample_id",),
                 may_be_empty=("answer",),
+                read=_as_ingested,
                 sample=lambda row: row["sample_id"],
                 answer=lambda row: {"task": kind, "setting": DEFAULT, "output": row["answer"]},
             ),

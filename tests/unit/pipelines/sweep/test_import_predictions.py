@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +18,7 @@ from pipelines.errors import StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.stored_plan import PlanRow
 from pipelines.storage import parts
 from pipelines.storage.parts import iter_parts, part_folder, score_path
 from pipelines.storage.store import Store
@@ -158,6 +161,16 @@ def test_a_person_with_the_name_of_all_people_is_rejected(tmp_path: Path) -> Non
     with AnswerSpool.temporary() as spool:
         read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
         assert [(row.item, "stands for all people" in row.reason) for row in spool.rejections] == [("line 1", True)]
+
+
+def test_an_id_in_another_unicode_form_is_the_same() -> None:
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    sample = SimpleNamespace(task="vsv", setting="1-frame", sample_id=composed, variant="")
+    with closing(AnswerSpool(":memory:")) as spool:
+        spool.add(1, {**ROW, "sample_id": decomposed, "variant": ""})
+        assert spool.take("maia", "m", cast("PlanRow", sample)) is not None
+        spool.reject_rest("maia", "m")
+        assert spool.rejections == []
 
 
 def test_id_beyond_the_floats_is_a_row_that_matches_nothing(tmp_path: Path) -> None:

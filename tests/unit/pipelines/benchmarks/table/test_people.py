@@ -65,6 +65,8 @@ def test_a_file_of_answers_is_checked_and_becomes_predictions() -> None:
     human.check("answers", text, {"a": CHOICE})
     (row,) = human.predictions("answers", text)
     assert (row["model"], row["task"], row["setting"], row["output"]) == ("human:ann", "choice", "default", "B")
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    human.check("answers", text.replace(",a,", f",{decomposed},"), {composed: CHOICE})
     with pytest.raises(ValueError, match=r"line 2: the data has no sample 'a'"):
         human.check("answers", text, {})
 
