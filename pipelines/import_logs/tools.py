@@ -55,7 +55,7 @@ TOOLS: Final[Sequence[Tool]] = (
     ),
     Tool(
         name="vlmevalkit",
-        patterns=("*.xlsx", "*.tsv", "*_*.json"),
+        patterns=("*.xlsx", "*.tsv", "*_*.csv", "*_*.json"),
         is_value=_is_records,
         read=vlmevalkit.read_results,
     ),
@@ -131,7 +131,7 @@ def _is_of(tool: Tool, file: Path) -> bool:
     of_file = recognised(file)
     if of_file is None or of_file.name != tool.name:
         return False
-    if file.suffix not in (".xlsx", ".tsv"):
+    if file.suffix not in (".xlsx", ".tsv", ".csv"):
         return True
     try:
         return isinstance(next(tool.read(file), None), LoggedAnswer)

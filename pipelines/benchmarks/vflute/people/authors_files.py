@@ -39,7 +39,8 @@ class VfluteOutputs:
 def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
     absent = [name for name in ("id", "output") if name not in rows.columns]
     if absent:
-        yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(rows.columns)}")
+        others = "a file in our own columns is .jsonl or .parquet, and --from names the harness of a log"
+        yield 1, ValueError(f"no column {', '.join(absent)}; there are {', '.join(rows.columns)}; {others}")
         return
     for line, raw in rows.read(("id", "output", *_SCORERS)):
         if isinstance(raw, ValueError):

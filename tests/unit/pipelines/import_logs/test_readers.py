@@ -119,6 +119,15 @@ def test_other_tables_in_a_folder_are_no_results(tmp_path: Path) -> None:
             read_answers(spec, tmp_path, answers)
 
 
+def test_results_as_csv_in_a_folder_are_read(tmp_path: Path) -> None:
+    result = tmp_path / "planted" / "planted_Pictures.csv"
+    result.parent.mkdir()
+    result.write_text("index,question,prediction\n1,Which?,A\n")
+    for name in (None, "vlmevalkit"):
+        ((tool, file),) = tool_files(tmp_path, name)
+        assert (tool.name, file, [answer.model for answer in answers(file)]) == ("vlmevalkit", result, ["planted"])
+
+
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
