@@ -9,7 +9,7 @@ from cluster.connection import ClusterInfo, temporary_environment
 from cluster.errors import ClusterError
 from models.errors import ModelError
 from models.scratch import scratch
-from pipelines.errors import InternalError, ModelUnavailableError, PipelineError
+from pipelines.errors import InternalError, ModelUnavailableError, PipelineError, UsageError
 from pipelines.finetune.records import ExampleCounts, FinetuneSpec, History, TrainingEvent, TrainingListener
 from pipelines.finetune.train_loop import Worker, train
 
@@ -29,11 +29,16 @@ def train_on_ray(
     """Train on the workers of a connected cluster; return the losses of all steps.
 
     Raises:
+        UsageError: an embedded cluster has no room for so many workers.
         ModelUnavailableError: workers died repeatedly, or the cluster lacks their resources.
         ModelError, PipelineError: as of `train`.
     """
     import ray
 
+    workers, use_gpu = _workers(spec, cluster)
+    room = cluster.gpus if use_gpu else cluster.cpus
+    if workers > room and not cluster.address:
+        raise UsageError(f"--num-workers {workers}: this machine has room for {room:g}; give fewer, or --address")
     for attempt in range(1, _TRIES + 1):
         try:
             with temporary_environment(_START):
@@ -91,8 +96,7 @@ class _Run:
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
 
-        use_gpu = self.cluster.gpus > 0 and self.spec.model.device != "cpu"
-        workers = self.spec.workers or (int(self.cluster.gpus) if use_gpu else 1)
+        workers, use_gpu = _workers(self.spec, self.cluster)
         trainer = TorchTrainer(
             _train_worker,
             train_loop_config={"spec": self.spec, "counts": self.counts, "relay": self.relay},
@@ -108,6 +112,12 @@ class _Run:
             trainer.fit()
         except Exception as error:  # noqa: BLE001  raised again in the main thread
             self.error = error
+
+
+def _workers(spec: FinetuneSpec, cluster: ClusterInfo) -> tuple[int, bool]:
+    """Return the number of workers, and whether each takes a GPU."""
+    use_gpu = cluster.gpus > 0 and spec.model.device != "cpu"
+    return spec.workers or (int(cluster.gpus) if use_gpu else 1), use_gpu
 
 
 def _train_worker(config: dict[str, Any]) -> None:

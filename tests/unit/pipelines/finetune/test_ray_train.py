@@ -7,9 +7,14 @@ from ray.exceptions import ActorDiedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 from torch.distributed import DistNetworkError
 
+from cluster.connection import ClusterInfo
 from models.errors import EngineUnreachableError
-from pipelines.errors import InternalError
-from pipelines.finetune.ray_train import _cause, _WorkersDiedError
+from models.finetuning.settings import MemorySettings, TrainingSettings
+from models.spec import ModelSpec
+from pipelines.errors import InternalError, UsageError
+from pipelines.finetune.ray_train import _cause, _WorkersDiedError, train_on_ray
+from pipelines.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec
+from tests.unit.pipelines.finetune.sources import Listener
 
 GLOO = RuntimeError("[third_party/gloo/transport/tcp/pair.cc] Connection closed by peer")
 
@@ -24,3 +29,20 @@ GLOO = RuntimeError("[third_party/gloo/transport/tcp/pair.cc] Connection closed 
 )
 def test_workers_died_only_if_no_worker_failed_by_itself(failures: list[Exception], expected: type[Exception]) -> None:
     assert type(_cause(WorkerGroupError("all of them", dict(enumerate(failures))))) is expected
+
+
+def test_more_workers_than_an_embedded_cluster_has_room_for_are_refused() -> None:
+    spec = FinetuneSpec(
+        variant=VARIANTS["vf"],
+        model_name="tiny",
+        model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1),
+        memory=MemorySettings(),
+        data="/vflute",
+        evil=None,
+        out="/out",
+        workers=3,
+    )
+    counts = ExampleCounts(train=2, validation=0, fingerprint="f")
+    with pytest.raises(UsageError, match="--num-workers 3: this machine has room for 2; give fewer"):
+        train_on_ray(spec, counts, ClusterInfo("", 2.0, 0.0), Listener())
