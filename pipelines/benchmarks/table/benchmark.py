@@ -141,17 +141,17 @@ def _medium(sample: Sample, place: int) -> Media:
 def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
     """Return the benchmark that a definition describes."""
     facts, parts = KIND_FACTS[definition.kind], _Table(definition)
-    is_open = definition.kind == "open"
+    is_open, headline = definition.kind == "open", definition.headline or facts.headline
     return BenchmarkDefinition(
         name=definition.name,
         version="2",
         title=definition.title or definition.name,
         citation=definition.citation or "a table of one's own",
         tasks={definition.kind: settings(definition)},
-        headline=definition.headline or facts.headline,
+        headline=headline,
         corpus_metrics=CORPUS_METRICS,
         measure=facts.measure,
-        secondary_metrics=tuple(name for name in facts.secondary if name != definition.headline),
+        secondary_metrics=tuple(name for name in (facts.headline, *facts.secondary) if name != headline),
         lower_is_better=("unreadable",),
         explicit_settings=tuple(name for name in settings(definition) if name in (NO_IMAGE, CIRCULAR)),
         prompt_texts=prompt_texts(definition),

@@ -194,3 +194,8 @@ def test_a_prompt_of_ones_own_has_a_version_of_its_own() -> None:
         for text in ("{question}", "Say: {question}", "")
     }
     assert len(versions) == 3
+
+
+def test_the_kinds_own_headline_stays_beside_another_one() -> None:
+    benchmark = table_benchmark(TableDefinition(name="t", kind="number", headline="exact"))
+    assert (benchmark.headline, benchmark.secondary_metrics) == ("exact", ("accuracy", "unreadable"))
