@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from jobs.export.rows import ExportedRun, ExportRow, RowReader
 from jobs.view.media import MediaReader
@@ -72,7 +73,8 @@ def hub_model(entry: ManifestEntry) -> str:
 
 def portable_name(text: str) -> str:
     """Return a text as the name of a file or folder that every system takes."""
-    name = re.sub(r"[^A-Za-z0-9_.+%-]", "_", text)[:_LONGEST_NAME].strip(".") or "_"
+    parts = re.sub(r"[^A-Za-z0-9_.+%-]", lambda sign: "_" if sign[0].isascii() else quote(sign[0]), text)
+    name = parts[:_LONGEST_NAME].strip(".") or "_"
     return f"_{name}" if _RESERVED.match(name) else name
 
 

@@ -86,7 +86,16 @@ def test_hostile_names_and_answers_stay_data(maia_data: str, tmp_path: Path, fol
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("..", "_"), ("CON.x", "_CON.x"), ("data", "_data"), ("a/b:c", "a_b_c"), ("x" * 300, "x" * 120)]
+    ("text", "name"),
+    [
+        ("..", "_"),
+        ("CON.x", "_CON.x"),
+        ("data", "_data"),
+        ("a/b:c", "a_b_c"),
+        ("é", "%C3%A9"),
+        ("ü", "%C3%BC"),
+        ("x" * 300, "x" * 120),
+    ],
 )
 def test_names_are_portable(text: str, name: str) -> None:
     assert portable_name(text) == name
