@@ -101,6 +101,9 @@ def _published(path: Path, name: str) -> tuple[PublishedValue, ...]:
         raise SourceError(f"{location}: not readable ({error}); a row has at least model, metric and value") from error
     if not rows or not all(row.model and row.metric for row in rows):
         raise SourceError(f"{location}: a row has at least model, metric and value")
+    for row in rows:
+        if row.unit in ("", "fraction") and row.value is not None and not 0 <= row.value <= 1:
+            raise SourceError(f"{location}: {row.metric} of {row.model} is {row.value:g}; give a fraction from 0 to 1")
     return tuple(
         replace(row, table=row.table or "Published", setting=row.setting or DEFAULT, unit=row.unit or "fraction")
         for row in rows

@@ -433,6 +433,14 @@ def test_a_wrong_columns_file_says_what_and_which(tmp_path: Path, text: str, mes
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize("value", ["80.3", "-0.1", "nan"])
+def test_published_numbers_in_percent_are_refused(tmp_path: Path, value: str) -> None:
+    (tmp_path / "columns.yaml").write_text("published: published.csv\n")
+    (tmp_path / "published.csv").write_text(f"model,metric,value\na,accuracy,1\nb,accuracy,{value}\nc,accuracy,\n")
+    with pytest.raises(SourceError, match=f"accuracy of b is {float(value):g}; give a fraction from 0 to 1"):
+        read_columns_file(tmp_path / "columns.yaml")
+
+
 def test_ids_that_differ_in_unicode_form_alone_are_one(tmp_path: Path) -> None:
     rows = [{"id": name, "question": "q", "answer": "no"} for name in ("caf\u00e9", "cafe\u0301", "other")]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
