@@ -53,7 +53,7 @@ class PromptMaker:
         self.rules: MediaRules = media_rules(checkpoint.processor, spec.limits)
         self._placeholders = self._find_placeholders()
         self._heads: OrderedDict[_Key, tuple[Head, str]] = OrderedDict()
-        self._ranks = join_pixels()
+        self._ranks = join_pixels() if spec.tensor_parallel > 1 else None  # else a worker of a training
         self._prepared: dict[tuple[tuple[Media, ...], str], dict[str, Tensor]] = {}  # in rank 0, for `_process`
         self._lock = threading.Lock()  # processors and tokenizers change their own settings while they work
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from models.engines.transformers import prompts
 from models.engines.transformers.prompts import PromptMaker
 from models.errors import TrainingDataError
 from models.finetuning.examples import IGNORED, ExampleEncoder, TrainingExample, batches
@@ -22,6 +23,20 @@ def test_prompt_has_the_tokens_of_a_run_and_answer_follows(load, architecture: s
         assert result.prompt.ids[: len(prompt.ids)].tolist() == prompt.ids.tolist()
         assert checkpoint.tokenizer.decode(answer[:-1]) == example.answer
         assert answer[-1] == checkpoint.tokenizer.eos_token_id
+
+
+def test_workers_of_a_training_do_not_take_the_first_ones_examples(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks of one model share what the first one preprocesses; workers have examples of their own."""
+    checkpoint, spec = load("llava")
+
+    class OfTheFirstRank:
+        has_pixels = False
+
+        def share(self, _process: object) -> dict[str, torch.Tensor]:
+            pytest.fail("waits for the first worker, which encodes other examples")
+
+    monkeypatch.setattr(prompts, "join_pixels", OfTheFirstRank)
+    assert len(ExampleEncoder(checkpoint, spec, 2048).encode(EXAMPLES, MEDIA)) == len(EXAMPLES)
 
 
 def test_labels_mask_the_prompt(load) -> None:
