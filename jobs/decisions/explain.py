@@ -1,5 +1,6 @@
 """`vlmsweep compare A B --explain`: why two numbers differ."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -116,6 +117,4 @@ def _row(stage: StageShare) -> Sequence[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)

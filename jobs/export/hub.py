@@ -20,7 +20,7 @@ from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.rendering.escaping import markdown
 from pipelines.report.metrics_file import metric_row
 from pipelines.schemas import without_surrogates
-from pipelines.storage.parts import batched, safe_model
+from pipelines.storage.parts import batched, iter_parts, safe_model
 
 _ROW_GROUP: Final = 1_000
 _MESSAGE: Final = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -65,8 +65,6 @@ def _write_entry(run: ExportedRun, entry: ManifestEntry, rows: Iterable[ExportRo
 
 def _score_names(run: ExportedRun, name: str) -> list[str]:
     """Return the names of all scores on a benchmark: files of one configuration have the same columns."""
-    from pipelines.storage.parts import iter_parts
-
     names: set[str] = set()
     for _, table in iter_parts(run.out, f"scores/benchmark={name}", ["values"]):
         names.update(key for row in table["values"].to_pylist() for key, _ in row or ())

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from models.messages import Frames, Media
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import DecodeError, SourceError, StoreError
@@ -21,8 +23,6 @@ from pipelines.media.decoder import Decoder, blank_frames
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from models.finetuning.examples import TrainingExample
 
 log = logging.getLogger(__name__)
@@ -151,8 +151,6 @@ class ExampleSet:
 
     def get(self, indices: Sequence[int]) -> tuple[list[TrainingExample], dict[Media, Frames]]:
         """Return examples by index, and the decoded pictures that they show."""
-        import pyarrow as pa
-
         from models.finetuning.examples import TrainingExample
 
         rows = self._table.take(pa.array(list(indices), pa.int64())).to_pylist()
@@ -171,8 +169,6 @@ class ExampleSet:
 
 
 def _to_parquet(examples: Sequence[Mapping[str, str]]) -> bytes:
-    import pyarrow as pa
-
     from pipelines.storage.parts import to_parquet
 
     return to_parquet(examples, pa.schema([(name, pa.string()) for name in _COLUMNS]))

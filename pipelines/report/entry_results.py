@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -110,8 +110,6 @@ def examples(
 def _example(
     entry: ManifestEntry, row: Mapping[str, Any], raw: Mapping[str, Any], text: str, prompt_set: str
 ) -> ExampleAnswer:
-    from typing import Literal
-
     right = next((row[name] for name in RIGHT if name in row and not pd.isna(row[name])), None)
     verdict: Literal["right", "wrong", "unscored", "error", "excluded"] = "unscored"
     if row["status"] != "ok":

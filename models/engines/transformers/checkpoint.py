@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    AutoTokenizer,
+    GenerationConfig,
+)
 
 from models.engines.hub import ADAPTER_WEIGHTS
 from models.engines.launch import LaunchedModel
@@ -166,8 +173,6 @@ def _free_memory(device: torch.device) -> tuple[int, str]:
 
 
 def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
-    from transformers import AutoProcessor, AutoTokenizer
-
     if not takes_pictures(load_config(model)):
         return None, AutoTokenizer.from_pretrained(**pretrained_arguments(model), padding_side="left")
     processor = AutoProcessor.from_pretrained(**pretrained_arguments(model))
@@ -176,8 +181,6 @@ def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
 
 
 def _load_weights(model: LaunchedModel, device: torch.device) -> Any:
-    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
-
     spec = model.spec
     auto_class = AutoModelForImageTextToText if is_image_text_model(load_config(model)) else AutoModelForCausalLM
     is_rank = spec.tensor_parallel > 1 and torch.distributed.is_initialized()  # else a worker of a training
@@ -218,8 +221,6 @@ def _with_adapter(model: Any, adapter: str | None) -> Any:
 
 def _reset_generation(model: Any, tokenizer: Any) -> tuple[frozenset[int], int]:
     """Replace the checkpoint's generation settings by greedy ones; return its end tokens and padding token."""
-    from transformers import GenerationConfig
-
     stated = getattr(model.generation_config, "eos_token_id", None)
     if stated is None:
         stated = getattr(model.config.get_text_config(), "eos_token_id", None)

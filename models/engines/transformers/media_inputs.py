@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from PIL import Image
 
 from models.entry_fields import Limits
 from models.media_sampling import shrunk_size, uniform_indices
@@ -135,8 +136,6 @@ def media_inputs(items: Sequence[Media], media: Mapping[Media, Frames], rules: M
 
 
 def _picture(pixels: np.ndarray, rules: MediaRules) -> Any:
-    from PIL import Image
-
     picture = Image.fromarray(pixels)
     if rules.pixel_limit != "before" or rules.max_pixels is None:
         return picture

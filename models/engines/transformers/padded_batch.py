@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from transformers import GenerationConfig
 
 from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
@@ -66,8 +67,6 @@ class PaddedBatchModel:
 
     def generate(self, prompts: Sequence[Prompt]) -> list[GeneratedTokens]:
         """Generate the answers of prompts with equal `batch_key`."""
-        from transformers import GenerationConfig
-
         calls = [prompt.call for prompt in prompts]
         width = max(len(prompt.ids) for prompt in prompts)
         beams = calls[0].generation.num_beams

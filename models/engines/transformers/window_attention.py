@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 _NAME = "vlmsweep_windows_flash"  # with `flash` in its name a tower passes all windows, and their ends, in one call
 
 
 def batch_windows(model: Any) -> None:
     """Let the towers of a model that attend in windows by torch's attention do so in batches."""
-    from transformers import AttentionInterface
-
     AttentionInterface.register(_NAME, _attend)
     for module in model.modules():
         config: Any = getattr(module, "config", None)
@@ -30,8 +30,6 @@ def _attend(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
     """Attend within each window: [1, heads, patches, width] -> [1, patches, heads, width]."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
     del attention_mask  # None: windows are given by their ends
     ends: list[int] = options["cu_seq_lens_q"].tolist()
     starts: dict[int, list[int]] = {}

@@ -1,12 +1,13 @@
 """V-FLUTE in the hub's form: `data/SPLIT-*.parquet` with embedded pictures, and the selection of exemplars."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.benchmarks.parquet_source import (
     MAX_PICTURE_BYTES,
@@ -20,10 +21,6 @@ from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import FACTS
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = FACTS["exemplars"]
 """Source and label of each exemplar in prompt order; five shots are the first five."""
@@ -150,8 +147,6 @@ class _Pictures:
         self._table: pa.Table | None = None
 
     def __getitem__(self, index: int) -> Any:
-        import pyarrow as pa
-
         if self._table is None:
             uri = f"{self.source.uri}/{self.path}"
             self._table = pa.Table.from_batches(
