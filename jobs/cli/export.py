@@ -1,7 +1,5 @@
 """`vlmsweep export`: an output in the forms of other tools."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -85,7 +83,7 @@ def hf_eval(flags: ExportFlags) -> int:
     return _write(partial(export_hf_eval, datasets=datasets), flags, hint)
 
 
-def _write(exporter: Exporter, flags: ExportFlags, hint: str) -> int:
+def _write(exporter: "Exporter", flags: ExportFlags, hint: str) -> int:
     """Export what the flags select; print the files, and what to do with them."""
     from jobs.export.files import export_run
 

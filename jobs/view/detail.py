@@ -1,7 +1,5 @@
 """The page of one item: each model's answer with all that its parts hold, what was sent, and what people said."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -46,7 +44,7 @@ class ShownAnswer:
     prediction: Mapping[str, Any] = field(default_factory=dict)
     score: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
-    judgements: list[Judgement] = field(default_factory=list)
+    judgements: "list[Judgement]" = field(default_factory=list)
 
     @property
     def reason(self) -> str:

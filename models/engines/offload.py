@@ -3,8 +3,6 @@
 The plan says where weights would be kept and how slow that is; it loads no torch.
 """
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +57,7 @@ def offload_rows(need: MemoryNeed, batch: BatchShape, memory: int) -> int:
     return max(1, min(MAX_ROWS, available // 2 // (tokens * need.cache_per_token)))
 
 
-def offload_arguments(device: torch.device, free: int, free_host: int) -> dict[str, Any]:
+def offload_arguments(device: "torch.device", free: int, free_host: int) -> dict[str, Any]:
     """Return the arguments of `from_pretrained` that fill `device`, then CPU memory, then the disk.
 
     `free` and `free_host` are bytes. Layers on disk are read from the checkpoint's own files; the folder made here

@@ -1,7 +1,5 @@
 """Lists of the items behind a table's numbers, such as the questions with a right pool and a wrong open answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -43,7 +41,7 @@ def listed(row: Mapping[str, Any], *, question: str, expected: str, answer: str,
     return ListedItem(**texts, question=question, expected=expected, answer=answer, detail=detail)
 
 
-def rows_of(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
+def rows_of(frame: "pd.DataFrame") -> Iterable[dict[str, Any]]:
     """Yield the rows of scores as mappings, in the order of setting, sample and variant; what was not read is ''."""
     readable = frame.assign(answer=frame["answer"].where(frame["answer"].notna(), ""))
     ordered = readable.sort_values(["setting", "task", "sample_id", "variant"], kind="stable")

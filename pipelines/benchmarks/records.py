@@ -1,7 +1,5 @@
 """Records that pass between benchmarks and the stages of a sweep: samples, prompts, rows, readings, metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol
@@ -310,7 +308,7 @@ class Source(Protocol):
     def open(self, path: str) -> BinaryIO:
         """Open a file to be read from the start, however large; raise FileNotFoundError."""
 
-    def pixels(self, content: bytes, max_pixels: int | None = None) -> np.ndarray:
+    def pixels(self, content: bytes, max_pixels: int | None = None) -> "np.ndarray":
         """Decode a picture in a process of its own: upright, uint8 [H, W, 3], shrunk to `max_pixels`.
 
         Raises:

@@ -1,7 +1,5 @@
 """Tables and figures as data: a benchmark lays them out, the report renders them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -29,7 +27,7 @@ class TableValue:
     doubtful: bool = False  # cannot be right, such as a misprint: shown, and never marked as the best
     best: bool = False  # significantly better than the next by a test, which the column's `better` does not repeat
 
-    def minus(self, reference: float | None) -> TableValue:
+    def minus(self, reference: float | None) -> "TableValue":
         """Return the difference from a fixed number, with this number's interval alone."""
         ends = (self.value, self.low, self.high)
         value, low, high = (None if end is None or reference is None else end - reference for end in ends)

@@ -3,8 +3,6 @@
 The copy also gives workers of a cluster random access to pictures that come inside Parquet files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -149,7 +147,7 @@ class ExampleSet:
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
-    def get(self, indices: Sequence[int]) -> tuple[list[TrainingExample], dict[Media, Frames]]:
+    def get(self, indices: Sequence[int]) -> "tuple[list[TrainingExample], dict[Media, Frames]]":
         """Return examples by index, and the decoded pictures that they show."""
         from models.finetuning.examples import TrainingExample
 

@@ -1,7 +1,5 @@
 """Convert a benchmark as distributed into canonical shards. Unusable rows are listed and skipped."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -120,7 +118,7 @@ def _collect(
     items: Iterable[RawSample | Rejection | Notice],
     name: str,
     writer: MediaWriter,
-    samples: SampleSpool,
+    samples: "SampleSpool",
     progress: Callable[[int], None],
 ) -> tuple[list[Rejection], list[str]]:
     """Add the samples of a source; return its rejections and notices."""

@@ -1,7 +1,5 @@
 """The budget of a night in dollars and hours: which due pairs it can pay, by estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -52,7 +50,7 @@ class Budget:
         """Return whether a night may take so much."""
         return (self.hours is None or seconds <= self.hours * 3600) and (self.usd is None or usd <= self.usd)
 
-    def plan(self, ordered: Iterable[PairStatus], estimates: Estimates) -> list[PlannedPair]:
+    def plan(self, ordered: Iterable[PairStatus], estimates: Estimates) -> "list[PlannedPair]":
         """Return pairs in this order, each with its estimate and whether the budget is spent before it."""
         planned = []
         seconds = usd = 0.0

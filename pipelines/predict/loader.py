@@ -1,7 +1,5 @@
 """Load a unit of work: its rows of the plan become requests, their media are fetched, decoded and shrunk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -86,7 +84,7 @@ class _Planned:
 class Loader:
     """Loads units of one model."""
 
-    def __init__(self, spec: UnitLoaderSpec, frames: FrameSource | None = None) -> None:
+    def __init__(self, spec: "UnitLoaderSpec", frames: FrameSource | None = None) -> None:
         self._spec = spec
         self._data, self._out = Store(spec.context.data_uri), Store(spec.context.out_uri)
         self._plans = PlanReader(self._out)

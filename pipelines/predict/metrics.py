@@ -4,8 +4,6 @@ The driver counts requests at their commit, so that repeated work counts once; w
 prefix `ray_`, and `_total` to counters.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Mapping
@@ -58,7 +56,7 @@ def _set(name: str, value: float, **tags: str) -> None:
         _metric(name).set(value, tags=tags)
 
 
-def count_commit(model: str, receipt: Receipt) -> None:
+def count_commit(model: str, receipt: "Receipt") -> None:
     """Count and log the requests and tokens of a committed unit."""
     stage, benchmark = folder_names(receipt.part)
     for (_, _, status), requests in receipt.counts.items():

@@ -1,7 +1,5 @@
 """The stages of a unit: load, answer, commit. Ray runs each where it belongs; who needs no isolation runs all."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter
@@ -106,7 +104,7 @@ class UnitPipeline:
         return self._work.loader.build(self._frames)
 
     @cached_property
-    def _committer(self) -> Committer:
+    def _committer(self) -> "Committer":
         return Committer(self._work.out, self._work.lock_token)
 
     def close(self) -> None:

@@ -1,7 +1,5 @@
 """Frames of a clip on one picture."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from models.messages import Frames
@@ -10,7 +8,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def contact_sheet(frames: Frames, side: int, columns: int) -> Image:
+def contact_sheet(frames: Frames, side: int, columns: int) -> "Image":
     """Return frames in reading order, the longer side of each made as short as `side`; a single one keeps its size."""
     from PIL import Image
 

@@ -1,7 +1,5 @@
 """Leaders of media groups: one call is answered, so that the provider keeps its prefix, before the others are sent."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections import Counter, deque
@@ -65,7 +63,7 @@ class PrefixCache:
         self._misses: Counter[int] = Counter()
         self._answers = self._waits = 0
 
-    def queue(self, calls: Sequence[Call], prefixes: Sequence[Prefix | None]) -> LeaderQueue:
+    def queue(self, calls: Sequence[Call], prefixes: Sequence[Prefix | None]) -> "LeaderQueue":
         """Return the calls in the order in which they may be sent."""
         groups: dict[Prefix, list[Call]] = {}
         for call, prefix in zip(calls, prefixes, strict=True):

@@ -1,7 +1,5 @@
 """A tree of the prefixes that prompts share, built from their token ids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +15,7 @@ class Branch:
     start: int
     end: int
     members: list[int] = field(default_factory=list)  # prompts that share nothing further after `end`
-    children: list[Branch] = field(default_factory=list)
+    children: "list[Branch]" = field(default_factory=list)
 
     @property
     def first(self) -> int:

@@ -1,7 +1,5 @@
 """Analyse MATE's wrong answers, list those that name nothing in the scene, and compute what guessing would score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +119,7 @@ def chance(scene: Scene, target: str, gold: Gold) -> float:
     return values.count(str(gold)) / len(values)
 
 
-def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+def item_lists(scores: "pd.DataFrame", samples: Mapping[str, Sample]) -> list[ItemList]:
     """Return the list of one model, from its scores and samples by id."""
     if "in_scene" not in scores:
         return []

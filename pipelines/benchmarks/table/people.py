@@ -1,7 +1,5 @@
 """People on a table benchmark: a form with the questions as models get them, and files of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_uppercase
@@ -39,7 +37,7 @@ _LABELS: Final = HumanKind(
 )
 
 
-def human_baseline(definition: TableDefinition) -> HumanBaseline:
+def human_baseline(definition: TableDefinition) -> "HumanBaseline":
     """Return what is known of people on a table: the answers of files, scored like a model's."""
     kind = definition.kind
 

@@ -4,8 +4,6 @@ Both hold the same rows of version 2.0. All texts are read before the pictures, 
 set.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
@@ -238,6 +236,6 @@ def _parquet_file(source: Source, path: str) -> SourceFile:
     return _validate_rows(source, path, _parquet_rows(parquet, columns, uri), content)
 
 
-def _parquet_rows(parquet: ParquetFile, columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet_rows(parquet: "ParquetFile", columns: list[str], uri: str) -> Iterator[tuple[int, dict[str, Any]]]:
     max_bytes = MAX_PICTURE_BYTES if _IMAGE in columns else MAX_TEXT_BYTES
     return enumerate(parquet_rows(parquet, columns, rows=_BATCH_ROWS, max_bytes=max_bytes, where=uri))

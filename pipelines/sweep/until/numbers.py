@@ -1,7 +1,5 @@
 """The headlines of a model over the clusters asked so far, and whether they are exact enough."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -99,7 +97,7 @@ def is_mean_of_rows(estimate: Estimate) -> bool:
     return columns.shape[1] == 2 and bool(((columns >= 0) & (columns <= 1)).all())
 
 
-def _planned_rows(entry: ManifestEntry, frame: pd.DataFrame, cell: Cell) -> Counter[str]:
+def _planned_rows(entry: ManifestEntry, frame: "pd.DataFrame", cell: Cell) -> Counter[str]:
     """Count the planned rows of a number by cluster."""
     tasks = entry.definition.derived_tasks.get(cell[0], (cell[0],))
     rows = frame[frame["task"].isin(tasks) & (frame["setting"] == cell[1])]

@@ -5,8 +5,6 @@ states after a row's own last token are exact: gates are closed for padded token
 at the row's end.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import sys
@@ -50,7 +48,7 @@ class _RowStates:
         return self._conv is not None
 
     @property
-    def layers(self) -> defaultdict[int, _RowStates]:
+    def layers(self) -> "defaultdict[int, _RowStates]":
         return defaultdict(lambda: self)
 
     @property
