@@ -59,11 +59,6 @@ class Evidence:
         return widths[0] if is_wilson else None
 
 
-def p_below(deviations: float) -> float:
-    """Return how often a number whose truth is the limit would lie so far below it, or further."""
-    return NORMAL.cdf(deviations)
-
-
 def quantile(alpha: float) -> float:
     """Return the standard deviations within which 1 - alpha of a normal distribution lie."""
     return NORMAL.inv_cdf(1 - alpha / 2)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from models.errors import suggest
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.records import is_person
-from pipelines.decisions.evidence import NORMAL, Evidence, p_below, quantile, rows_for
+from pipelines.decisions.evidence import NORMAL, Evidence, quantile, rows_for
 from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
 from pipelines.decisions.policy import Line, Policy
 from pipelines.errors import UsageError
@@ -95,7 +95,7 @@ def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResul
 
 def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
     """Decide from claims; each p-value is one-sided, and corrected by Holm for all of them."""
-    raw = [None if (z := claim.deviations(continuous=False)) is None else p_below(z) for claim in claims]
+    raw = [None if (z := claim.deviations(continuous=False)) is None else NORMAL.cdf(z) for claim in claims]
     tests = len(raw) - raw.count(None)
     lines: list[LineResult] = []
     for claim, p, p_holm in zip(claims, raw, holm(raw), strict=True):

@@ -1,7 +1,5 @@
 """Write what the items of outputs say: `items.csv`, a page, and the ids of a compact subset."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
@@ -23,6 +21,7 @@ from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_text
+from pipelines.report.measured import number_or_none
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
 from pipelines.storage.published_files import publish_files
@@ -30,6 +29,8 @@ from pipelines.storage.store import Store
 
 MIN_MODELS: Final = 5  # fewer say nothing about an item: a share of four has an interval of half the scale
 SHOWN: Final = 50
+Item: TypeAlias = tuple[str, str]  # sample and variant
+BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")  # their models see no medium
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,30 @@ class ItemRow:
 
 
 _COLUMNS: Final = [field.name for field in fields(ItemRow)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerMatrix:
+    """Answers of models to the items of one task in one setting."""
+
+    benchmark: str
+    task: str
+    setting: str
+    models: tuple[str, ...]
+    items: tuple[Item, ...]
+    right: NDArray[np.float64]  # (models, items): 1, 0, or NaN where there is no score
+    answers: NDArray[Any]  # (models, items) texts as read; None where there is none
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the models did not see the medium."""
+        return self.setting in BLIND
+
+    def rows_of(self, items: Sequence[Item]) -> NDArray[np.float64]:
+        """Return the columns of these items, (models, items); NaN for one that is not here."""
+        places = {item: place for place, item in enumerate(self.items)}
+        indices = np.array([places.get(item, -1) for item in items])
+        return np.where(indices >= 0, self.right[:, indices], np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +128,7 @@ def _report(
     solved[np.minimum(counts, blind_counts) < MIN_MODELS] = np.nan
     rows, suspected = [], statistics.suspicions(matrix.right, matrix.answers)
     for place, (item, suspicion) in enumerate(zip(matrix.items, suspected, strict=True)):
-        share, n_blind = _number(blind_shares[place]), int(blind_counts[place])
+        share, n_blind = number_or_none(blind_shares[place]), int(blind_counts[place])
         rows.append(
             ItemRow(
                 benchmark=matrix.benchmark,
@@ -112,11 +137,11 @@ def _report(
                 sample_id=item[0],
                 variant=item[1],
                 models=int(counts[place]),
-                difficulty=_number(wrong[place]),
-                discrimination=_number(strength[place]),
+                difficulty=number_or_none(wrong[place]),
+                discrimination=number_or_none(strength[place]),
                 blind_models=n_blind,
                 blind_share=share,
-                medium_share=_number(solved[place]),
+                medium_share=number_or_none(solved[place]),
                 shortcut=n_blind >= MIN_MODELS and share is not None and share > statistics.SHORTCUT_SHARE,
                 suspect=suspicion is not None and suspicion.odds >= statistics.SUSPECT_ODDS,
                 agreed_answer=suspicion.answer if suspicion else "",
@@ -127,10 +152,6 @@ def _report(
         )
     samples, shares = statistics.sample_shares(matrix.right, [sample for sample, _ in matrix.items])
     return ItemReport(matrix, tuple(rows), samples, statistics.compact_subset(shares), not_searched)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _duplicates(uris: Sequence[str], name: str) -> tuple[dict[tuple[str, ...], str], str]:
@@ -226,35 +247,6 @@ def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
         is_counted = kind != "duplicates" or not report.not_searched
         note = filled["note"] if is_counted else f"Not looked for: {report.not_searched}."
         yield {"command": "", **filled, "note": note, "rows": of_kind[kind], "is_counted": is_counted}
-
-
-Item: TypeAlias = tuple[str, str]  # sample and variant
-
-BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")  # their models see no medium
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AnswerMatrix:
-    """Answers of models to the items of one task in one setting."""
-
-    benchmark: str
-    task: str
-    setting: str
-    models: tuple[str, ...]
-    items: tuple[Item, ...]
-    right: NDArray[np.float64]  # (models, items): 1, 0, or NaN where there is no score
-    answers: NDArray[Any]  # (models, items) texts as read; None where there is none
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether the models did not see the medium."""
-        return self.setting in BLIND
-
-    def rows_of(self, items: Sequence[Item]) -> NDArray[np.float64]:
-        """Return the columns of these items, (models, items); NaN for one that is not here."""
-        places = {item: place for place, item in enumerate(self.items)}
-        indices = np.array([places.get(item, -1) for item in items])
-        return np.where(indices >= 0, self.right[:, indices], np.nan)
 
 
 def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[AnswerMatrix]:

@@ -44,15 +44,10 @@ def discrimination(right: FloatArray) -> FloatArray:
     totals, counts = np.nansum(right, axis=1, keepdims=True), present.sum(axis=1, keepdims=True)
     rest = (totals - np.nan_to_num(right)) / np.maximum(counts - present, 1)
     rest = np.where(present, rest, np.nan)
-    x, y = right - _mean(right), rest - _mean(rest)
+    x, y = right - shares_right(right), rest - shares_right(rest)
     spread = np.sqrt(np.nansum(x**2, axis=0) * np.nansum(y**2, axis=0))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(spread > 0, np.nansum(x * y, axis=0) / spread, np.nan)
-
-
-def _mean(values: FloatArray) -> FloatArray:
-    counts = np.maximum(np.sum(~np.isnan(values), axis=0), 1)
-    return np.asarray(np.nansum(values, axis=0) / counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +113,7 @@ def compact_subset(right: FloatArray, shares: Sequence[float] = COMPACT_SHARES) 
 
 
 def _chosen(right: FloatArray, size: int) -> list[int]:
-    difficulty, strength = shares_right(right), np.nan_to_num(_ability_split(right))
+    difficulty, strength = shares_right(right), _ability_split(right)
     groups = np.array_split(np.lexsort((strength, difficulty)), size)
     return sorted(int(group[len(group) // 2]) for group in groups if len(group))
 
@@ -127,4 +122,5 @@ def _ability_split(right: FloatArray) -> FloatArray:
     """Return by how much the better half of the models is more often right than the other, (items,)."""
     order = np.argsort(shares_right(right.T), kind="stable")
     half = len(order) // 2
-    return np.asarray(_mean(right[order[half:]]) - _mean(right[order[:half]]))
+    worse, better = (np.nan_to_num(shares_right(right[part])) for part in (order[:half], order[half:]))
+    return np.asarray(better - worse)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pipelines.decisions.evidence import NORMAL, Z95, Evidence, p_below, quantile, rows_for
+from pipelines.decisions.evidence import NORMAL, Z95, Evidence, quantile, rows_for
 from pipelines.metrics.intervals import FRACTION, Term, interval
 
 
@@ -62,7 +62,7 @@ def test_number_without_spread_is_certain() -> None:
 
 
 def test_rows_grow_with_the_square_of_the_quantile() -> None:
-    assert p_below(-NORMAL.inv_cdf(0.95)) == pytest.approx(0.05)
+    assert NORMAL.cdf(-NORMAL.inv_cdf(0.95)) == pytest.approx(0.05)
     assert quantile(0.05) == pytest.approx(1.959964)
     assert rows_for(100, 1.0, 2.0) == 400
     assert rows_for(100, 0.0, 2.0) is None
