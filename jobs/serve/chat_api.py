@@ -21,8 +21,12 @@ Decode: TypeAlias = "Callable[[bytes, int | None], Frames]"
 """Decodes an image file in a process of its own, shrunk to a number of pixels; raises a `DecodeError`."""
 _NEUTRAL: dict[str, object] = {
     **dict.fromkeys(("stream", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "min_p"), 0),
-    **dict.fromkeys(("n", "top_p", "repetition_penalty"), 1),
-    **dict.fromkeys(("stop", "tools", "functions", "logit_bias")),
+    **dict.fromkeys(("min_tokens", "ignore_eos", "use_beam_search"), 0),
+    **dict.fromkeys(("n", "best_of", "top_p", "repetition_penalty", "length_penalty"), 1),
+    **dict.fromkeys(("stop", "stop_token_ids", "bad_words"), []),
+    **dict.fromkeys(("tools", "functions", "structured_outputs", "reasoning_effort")),
+    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar")),
+    "logit_bias": {},
     "top_k": -1,
     "response_format": {"type": "text"},
 }

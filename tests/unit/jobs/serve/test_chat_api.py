@@ -100,6 +100,11 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"presence_penalty": 0.5}, 400, "presence_penalty"),
         ({"logit_bias": {"50256": -100}}, 400, "logit_bias"),
         ({"repetition_penalty": 1.1}, 400, "repetition_penalty"),
+        ({"best_of": 3}, 400, "best_of"),
+        ({"reasoning_effort": "high"}, 400, "reasoning_effort"),
+        ({"guided_choice": ["A", "B"]}, 400, "guided_choice"),
+        ({"min_tokens": 8}, 400, "min_tokens"),
+        ({"stop_token_ids": [7]}, 400, "stop_token_ids"),
         ({"temperature": -1}, 400, "temperature"),
         ({"max_tokens": 0}, 400, "max_tokens"),
         ({"messages": picture("http://169.254.169.254/x.png")}, 400, "only data URIs"),
@@ -120,7 +125,8 @@ def test_unservable_request_is_refused_with_a_reason(fields: dict[str, Any], sta
 
 def test_options_that_change_nothing_are_accepted() -> None:
     neutral = {"n": 1, "stream": False, "top_p": 1.0, "presence_penalty": 0.0, "stop": None, "tools": None, "user": "a"}
-    assert read(response_format={"type": "text"}, **neutral).call == read().call
+    empty = {"stop_token_ids": [], "logit_bias": {}, "min_tokens": 0, "best_of": 1, "use_beam_search": False}
+    assert read(response_format={"type": "text"}, **neutral, **empty).call == read(stop=[]).call == read().call
 
 
 @given(st.binary(max_size=60))
