@@ -23,7 +23,7 @@ _NEUTRAL: dict[str, object] = {
     **dict.fromkeys(("stream", "logprobs", "top_logprobs", "frequency_penalty", "presence_penalty", "min_p"), 0),
     **dict.fromkeys(("min_tokens", "ignore_eos", "use_beam_search"), 0),
     **dict.fromkeys(("n", "best_of", "top_p", "repetition_penalty", "length_penalty"), 1),
-    **dict.fromkeys(("stop", "stop_token_ids", "bad_words"), []),
+    **{option: [] for option in ("stop", "stop_token_ids", "bad_words")},
     **dict.fromkeys(("tools", "functions", "structured_outputs", "reasoning_effort")),
     **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_grammar")),
     "logit_bias": {},
