@@ -135,11 +135,23 @@ def _list_of(cell: Any) -> list[Any]:
             cell = json.loads(cell)
         except (ValueError, RecursionError):
             raise ValueError("the options are no list, and no JSON text of one") from None
+    if isinstance(cell, list) and cell and all(isinstance(item, tuple) for item in cell):  # Parquet's map
+        cell = {str(label): option for label, option in cell}
     if isinstance(cell, dict):
-        cell = _in_order(cell)
+        cell = _in_order(_by_label(cell))
     if is_empty(cell) or not isinstance(cell, list):
         raise ValueError("no options" if is_empty(cell) else "the options are no list, and no JSON text of one")
     return cell
+
+
+def _by_label(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options by their labels, also where these are lists side by side, as ARC has them."""
+    labels, texts = options.get("label"), options.get("text")
+    if not (len(options) == 2 and isinstance(labels, list) and isinstance(texts, list)):
+        return options
+    if not len(labels) == len(texts) == len({*map(str, labels)}):
+        raise ValueError(f"{len(texts)} options need as many labels, all different, and have {len(labels)}")
+    return dict(zip(map(str, labels), texts, strict=True))
 
 
 def _in_order(options: Mapping[str, Any]) -> list[Any]:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks.table.columns_file import ColumnsFile
@@ -82,12 +84,29 @@ def test_columns_of_options_go_as_far_as_they_go(tmp_path: Path) -> None:
         ({"2": "dog", "10": "emu", "1": "cat"}, ["cat", "dog", "emu"]),
         ({"second": "dog", "first": "cat"}, ["dog", "cat"]),
         ({"A": "cat", "B": "dog", "C": None}, ["cat", "dog"]),  # as Parquet fills what a row lacks
+        ({"text": ["dog", "cat"], "label": ["B", "A"]}, ["cat", "dog"]),
+        ({"text": ["cat", "dog"], "label": [1, 2]}, ["cat", "dog"]),
     ],
 )
 def test_options_of_an_object_stand_by_their_letters(tmp_path: Path, options: dict[str, Any], texts: list[str]) -> None:
     rows = [{"question": "x", "options": given, "answer": "A"} for given in (options, json.dumps(options))]
     ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [sample.data["options"] for sample in samples(tmp_path)] == [texts, texts]
+
+
+@pytest.mark.parametrize("labels", [["A"], ["A", "A"]])
+def test_labels_beside_options_are_as_many_and_different(tmp_path: Path, labels: list[str]) -> None:
+    row = {"question": "x", "options": {"text": ["a", "b"], "label": labels}, "answer": "A"}
+    with pytest.raises(SourceError, match="2 options need as many labels"):
+        ingest(tmp_path, "q.jsonl", json.dumps(row))
+
+
+def test_a_map_of_parquet_holds_options_by_their_letters(tmp_path: Path) -> None:
+    options = pa.array([[("B", "dog"), ("A", "cat")]], pa.map_(pa.string(), pa.string()))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"question": ["x"], "options": options, "answer": ["B"]}), sink)
+    ingest(tmp_path, "q.parquet", sink.getvalue().to_pybytes())
+    assert [(sample.data["options"], sample.data["gold"]) for sample in samples(tmp_path)] == [(["cat", "dog"], 1)]
 
 
 def test_a_letter_left_out_of_an_object_shifts_no_option(tmp_path: Path) -> None:
