@@ -80,7 +80,8 @@ def kill_descendants(pid: int) -> None:
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended since
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            status = stat.read_text(encoding="ascii", errors="replace")  # names are cut within characters
+            parents[int(stat.parent.name)] = int(status.rpartition(")")[2].split()[1])
     descendants: set[int] = set()
     while children := {pid_ for pid_, parent in parents.items() if parent in descendants | {pid}} - descendants:
         descendants |= children

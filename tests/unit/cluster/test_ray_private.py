@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import select
+import shutil
 import signal
 import subprocess
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +20,7 @@ from ray._private.ray_constants import DASHBOARD_ADDRESS, KV_NAMESPACE_DASHBOARD
 
 from cluster.connection import connect
 from cluster.errors import ClusterError
-from cluster.ray_private import WRITTEN_FOR, check_ray, embedded_nodes, printed_by, shut_down
+from cluster.ray_private import WRITTEN_FOR, check_ray, embedded_nodes, kill_descendants, printed_by, shut_down
 from tests.support.paths import ROOT
 
 PRIVATE = re.compile(r"ray\.(_private|_raylet|experimental\.internal_kv|\w+\._internal)|import _\w+ .*# ray")
@@ -54,6 +56,19 @@ def test_names_are_replaced_within_a_block_only() -> None:
         assert ray._private.worker.print_to_stdstream is print
         assert ray._private.services.get_node(1) == (before[1], (1,))
     assert (ray._private.worker.print_to_stdstream, ray._private.services.get_node) == before
+
+
+def test_descendants_are_killed_whose_names_are_cut_within_a_character(tmp_path: Path) -> None:
+    """The kernel keeps 15 bytes of a name: of eight of these signs seven and a half."""
+    program = shutil.copy(shutil.which("sleep") or "", tmp_path / ("\N{LATIN SMALL LETTER E WITH ACUTE}" * 8))
+    with subprocess.Popen(["sh", "-c", '"$0" 60 & echo $!; wait', program], stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        while "sh" in (name := Path(f"/proc/{pid}/exe").readlink().name):
+            assert shell.poll() is None, name  # until it runs the program
+        kill_descendants(shell.pid)
+        shell.wait(60)
+    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2][:2] == b" Z"
 
 
 @pytest.mark.parametrize("logs", [False, True])
