@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from models.spec import ModelSpec
@@ -13,10 +14,12 @@ from pipelines.decisions.power import power
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import Limit
 from pipelines.progress import NullProgress
 from pipelines.report.compare import compare
+from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
 from pipelines.sweep.external import score_external
 from pipelines.sweep.run import run_sweep
@@ -86,6 +89,22 @@ def test_clusters_of_failed_rows_are_not_counted(tables: RunSpec, tmp_path: Path
     (row,) = power(Store(tables.out), 0.1)
     assert row.n == row.clusters == 20
     assert row.clusters_needed == row.rows_needed
+
+
+def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
+    two_models: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = (row for row in power(two_models, 0.1, "statement_accuracy") if row.model == "a" and not row.other)
+    read = ScoreRows.read
+
+    def half_failed(out: Store, entry: ManifestEntry, *names: str) -> ScoreRows:
+        rows = read(out, entry, *names)
+        first = rows.texts["cluster"] == rows.texts["cluster"][0]
+        return ScoreRows({**rows.texts, "status": np.where(first, "error", "ok")}, rows.values)
+
+    monkeypatch.setattr(ScoreRows, "read", half_failed)
+    (row,) = (row for row in power(two_models, 0.1, "statement_accuracy") if row.model == "a" and not row.other)
+    assert row.clusters == before.clusters == 2
 
 
 def test_numbers_without_an_interval_are_named(tables: RunSpec) -> None:
