@@ -33,7 +33,6 @@ from models.spec import ModelSpec
 
 log = logging.getLogger(__name__)
 
-SHOWN_WAIT_S = 10.0  # from which on a pause that the endpoint asks for is told
 UNSCORED = Failure(
     type="unsupported",
     message="an endpoint returns no log-probabilities of given texts; use a model with `engine: transformers`",
@@ -177,11 +176,9 @@ class EndpointEngine:
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
             if not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
                 break
-            if outcome.wait_s:
-                if outcome.wait_s >= SHOWN_WAIT_S and not self._rate_limiter.is_paused:
-                    text = "%s: the endpoint asks for a pause of %.0f s: %s"
-                    log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
-                self._rate_limiter.pause(outcome.wait_s)
+            if outcome.wait_s and self._rate_limiter.pause(outcome.wait_s):
+                text = "%s: the endpoint asks for a pause of %.0f s: %s"
+                log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
             await self._sleep(wait)
             attempt += 1
         self._health.record_failure(outcome, answers_before, attempt + 1)

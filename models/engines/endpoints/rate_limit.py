@@ -8,6 +8,7 @@ from typing import Self
 from models.engines.endpoints.failures import FailedAttempt
 from models.messages import Answer
 
+TOLD_PAUSE_S = 10.0  # from which on a pause that the endpoint asks for is told
 _CATCH_UP_S = 1.0  # lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together
 
 
@@ -70,7 +71,7 @@ class RateLimiter:
         self._interval = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
         self._sleep = sleep
-        self._next = self._paused_until = float("-inf")
+        self._next = self._paused_until = self._told_until = float("-inf")
         self._started = False
 
     async def wait_for_turn(self) -> None:
@@ -83,15 +84,18 @@ class RateLimiter:
             while (wait := slot - self._clock()) > 0:
                 await self._sleep(wait)
             # A pause may have been set meanwhile; then this attempt queues again behind it.
-            if not self.is_paused:
+            if self._clock() >= self._paused_until:
                 return
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether the endpoint has asked for a pause that is not over."""
-        return self._clock() < self._paused_until
+    def pause(self, seconds: float) -> bool:
+        """Pause all attempts for this time: a rate limit is per account, not per call.
 
-    def pause(self, seconds: float) -> None:
-        """Pause all attempts for this time: a rate limit is per account, not per call."""
+        Returns:
+            Whether people should be told: a long pause that ends clearly after those of which they were.
+        """
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self._next = max(self._next, self._paused_until)
+        is_told = seconds >= TOLD_PAUSE_S and self._clock() + seconds >= self._told_until + TOLD_PAUSE_S / 2
+        if is_told:
+            self._told_until = self._clock() + seconds
+        return is_told

@@ -67,9 +67,9 @@ class TestRetries:
         with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
             hold = at.engine._rate_limiter.pause
 
-            def record_pause(seconds: float) -> None:
+            def record_pause(seconds: float) -> bool:
                 asked_for.append(seconds)
-                hold(seconds)
+                return hold(seconds)
 
             at.engine._rate_limiter.pause = record_pause  # type: ignore[method-assign]
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
