@@ -1,5 +1,6 @@
 """The folder that an export fills, the media in it, names of the Hugging Face hub, and the export itself."""
 
+import hashlib
 import logging
 import re
 import shutil
@@ -74,7 +75,9 @@ def hub_model(entry: ManifestEntry) -> str:
 def portable_name(text: str) -> str:
     """Return a text as the name of a file or folder that every system takes."""
     parts = re.sub(r"[^A-Za-z0-9_.+%-]", lambda sign: "_" if sign[0].isascii() else quote(sign[0]), text)
-    name = parts[:_LONGEST_NAME].strip(".") or "_"
+    if len(parts) > _LONGEST_NAME:  # texts that begin alike stay apart
+        parts = f"{parts[: _LONGEST_NAME - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    name = parts.strip(".") or "_"
     return f"_{name}" if _RESERVED.match(name) else name
 
 
@@ -97,5 +100,5 @@ def export_run(
             problem = f"{folder}: {describe(error)}"
             raise StoreError(f"{problem}, with another folder: this one holds an unfinished export") from error
         except KeyboardInterrupt:
-            log.warning("%s holds an unfinished export: remove it, or give another folder", folder)
+            log.warning("%s holds an unfinished export: remove it before the same command runs again", folder)
             raise

@@ -43,4 +43,4 @@ def test_interrupted_export_says_that_its_folder_cannot_be_used_again(
 
     monkeypatch.setattr("jobs.export.lm_eval.export_lm_eval", interrupt)
     assert run(["export", "lm-eval", out, str(tmp_path / "x")]) == 130
-    assert "x holds an unfinished export: remove it, or give another folder" in caplog.text
+    assert "x holds an unfinished export: remove it before the same command runs again" in caplog.text
