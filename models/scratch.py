@@ -98,10 +98,14 @@ def remove_abandoned(parent: str = "") -> None:
 
 def _remove(folder: Path) -> None:
     """Remove a folder, the proof of its owners last: what a dying process still writes there goes with a later run."""
-    inner = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
-    for entry in inner:
-        shutil.rmtree(entry, ignore_errors=True)
-    if not any(entry.exists() for entry in inner):
+    rest = [entry for entry in folder.iterdir() if not entry.match(_OWNER)]
+    for entry in rest:
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                entry.unlink()
+    if not any(os.path.lexists(entry) for entry in rest):
         shutil.rmtree(folder, ignore_errors=True)
 
 

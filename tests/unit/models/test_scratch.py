@@ -133,6 +133,14 @@ def test_folder_that_could_not_be_removed_whole_goes_with_a_later_run(
     assert not folder.exists()
 
 
+def test_files_go_before_the_proof_of_owners(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = abandoned_folder(temporary)
+    (folder / "answers.sqlite").write_text("large")
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    remove_abandoned()
+    assert [path.name.partition("-")[0] for path in folder.iterdir()] == ["owner"]
+
+
 def test_process_that_ends_at_once_removes_all_that_it_holds(temporary: Path) -> None:
     code = (
         "import models.scratch as s, os, sys; folders = [s.make_scratch(), s.make_scratch(sys.argv[1])];"
