@@ -63,10 +63,13 @@
   const placeOf = (item) => [item.benchmark, item.task, item.setting, item.sample_id, item.variant, item.category, item.prompt_set].filter(Boolean).join(", ");
   const words = (answer) => answer.read ?? answer.output ?? answer.error ?? "";
 
-  const listed = (number) => {
+  const listed = (number, query) => {
     const item = items[number];
+    const [model, outcome] = [query.get("model"), query.get("outcome")];
+    const isSought = (answer) => (!model || facts.models[answer.model] === model) && (!outcome || answer.outcome === outcome);
+    const answers = [...item.answers].sort((a, b) => isSought(b) - isSought(a)); // before those that are not shown
     const picture = item.media.find((medium) => medium.src);
-    const given = item.answers.slice(0, LISTED).map((answer) => element("li", {}, badge(answer),
+    const given = answers.slice(0, LISTED).map((answer) => element("li", {}, badge(answer),
       element("span", { class: "words" }, `${facts.models[answer.model]}: `, element("bdi", {}, brief(words(answer))))));
     const more = item.answers.length - given.length;
     if (more) given.push(element("li", { class: "place" }, `and ${more} more answers`));
@@ -103,7 +106,7 @@
       const pager = total > PAGE
         ? element("p", { class: "pager" }, step("Previous page", page - 1, page > 1), `Page ${page}`, step("Next page", page + 1, first + PAGE < total))
         : null;
-      place.replaceChildren(...[shown.length ? element("ul", { class: "samples" }, ...shown.map(listed)) : null, pager].filter(Boolean));
+      place.replaceChildren(...[shown.length ? element("ul", { class: "samples" }, ...shown.map((number) => listed(number, query))) : null, pager].filter(Boolean));
     };
     let drawnAt = 0;
     for (const [number, start] of facts.starts.entries()) {

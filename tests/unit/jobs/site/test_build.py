@@ -281,6 +281,9 @@ def test_list_shows_a_dozen_answers_and_where_right_and_wrong_disagree(logged: P
         items = "[...document.querySelectorAll('.samples > li')]"
         assert page.evaluate(f"{items}.map((item) => item.querySelectorAll('.given > li').length)") == [13] * 4
         assert page.evaluate(f"{items}[0].querySelector('.given').lastChild.textContent") == "and 2 more answers"
+        page.open_address(f"{(logged / 'samples.html').as_uri()}#model=m13")
+        page.evaluate("new Promise((done) => setTimeout(done, 300))")
+        assert "m13: " in page.evaluate(f"{items}[0].querySelector('.given').firstChild.textContent")
         page.open_address(f"{(logged / 'samples.html').as_uri()}#disagree=1")
         page.evaluate("new Promise((done) => setTimeout(done, 300))")
         assert page.evaluate(f"{items}.map((item) => item.querySelector('a').textContent)") == ["Is it 0?", "Is it 1?"]
