@@ -61,9 +61,14 @@ def _check_local(command: str, values: Mapping[str, Any]) -> None:
     """Raise a UsageError for an address in an object store where a local path is read or written."""
     for name, value in values.items():
         for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path) and path.parts[:1] == ("s3:",):
-                address = str(path).replace("/", "//", 1)  # which a path has lost
-                raise UsageError(f"{row_of(name, command)['flag']} {address}: only local paths are supported")
+            if isinstance(path, Path):
+                _refuse_address(row_of(name, command)["flag"], path)
+
+
+def _refuse_address(flag: str, path: Path) -> None:
+    if path.parts[:1] == ("s3:",):
+        address = str(path).replace("/", "//", 1)  # which a path has lost
+        raise UsageError(f"{flag} {address}: only local paths are supported")
 
 
 @functools.cache
@@ -142,6 +147,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
     """Read the file as defaults of the command line; UsageError for an unreadable file or an unknown flag."""
     if value is None:
         return None
+    _refuse_address("--config", value)
     from models.errors import YamlFileError
     from models.strict_yaml import read_yaml
 

@@ -109,6 +109,7 @@ def test_wrong_words_are_answered_with_what_there_is(
     [
         ["annotate", "out", "--benchmark", "vague", "--n", "1", "--to"],
         ["gate", "out", "--policy"],
+        ["list", "models", "--config"],
         ["nightly", "--models", "random", "--benchmarks", "vague", "--data", "data", "--out", "out", "--summary"],
         ["run", "--models", "a", "--benchmarks", "vague", "--data", "data", "--out", "out", "--models-file"],
         ["score", "--data", "data", "--out", "out", "--predictions"],
