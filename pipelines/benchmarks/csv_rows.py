@@ -23,8 +23,10 @@ class CsvRows:
             io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=strict, delimiter=delimiter
         )
         self._max_chars = max_chars
-        self._reader.fieldnames = [name.strip() for name in self._reader.fieldnames or ()]
-        self.columns: Collection[str] = tuple(self._reader.fieldnames)
+        names = self._reader.fieldnames or ()
+        if len({name.strip() for name in names}) == len(names):
+            self._reader.fieldnames = [name.strip() for name in names]
+        self.columns: Collection[str] = tuple(self._reader.fieldnames or ())
 
     def read(self, columns: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any] | ValueError]]:
         """Yield each row, or what is wrong with it; of `columns` alone the length matters, without them of all."""

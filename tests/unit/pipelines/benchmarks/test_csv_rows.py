@@ -34,6 +34,11 @@ def test_a_field_of_the_limit_and_a_column_that_is_not_needed_cost_nothing() -> 
     assert len(row["id"]) == MAX_FIELD_CHARS
 
 
+def test_blanks_of_a_name_stay_where_they_tell_columns_apart() -> None:
+    assert list(CsvRows("id , text\n1,2\n").read()) == [(2, {"id": "1", "text": "2"})]
+    assert list(CsvRows("id, id\n1,2\n").read()) == [(2, {"id": "1", " id": "2"})]
+
+
 def test_text_that_is_no_csv_is_an_error_of_its_own() -> None:
     with pytest.raises(csv.Error):
         list(CsvRows('id\n"x" y\n').read())
