@@ -1,13 +1,16 @@
 """Foreign Parquet files, read in batches with limits: a file of a kilobyte can unfold to gigabytes."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pipelines.errors import SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 MAX_ROWS: Final = 2_000_000  # rows of one file
 MAX_TEXT_BYTES: Final = 512 << 20  # decoded bytes of the text columns of one file or row group, held together
@@ -17,6 +20,9 @@ _AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value i
 
 def open_parquet(content: bytes | BinaryIO, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
     """Open a file, or its content; SourceError if it is not Parquet or lacks one of the `required` columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     with _readable(where):
         file = pq.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content)
         names = file.schema_arrow.names
@@ -28,6 +34,8 @@ def open_parquet(content: bytes | BinaryIO, where: str, required: Sequence[str] 
 
 @contextlib.contextmanager
 def _readable(where: str) -> Iterator[None]:
+    import pyarrow as pa
+
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

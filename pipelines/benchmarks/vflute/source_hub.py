@@ -1,13 +1,12 @@
 """V-FLUTE in the hub's form: `data/SPLIT-*.parquet` with embedded pictures, and the selection of exemplars."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.benchmarks.parquet_source import (
     MAX_PICTURE_BYTES,
@@ -21,6 +20,10 @@ from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import FACTS
 from pipelines.benchmarks.vflute.source_text import TextRow, validate_row
 from pipelines.errors import DecodeError, SourceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 EXEMPLARS: Final[tuple[tuple[str, str], ...]] = FACTS["exemplars"]
 """Source and label of each exemplar in prompt order; five shots are the first five."""
@@ -147,6 +150,8 @@ class _Pictures:
         self._table: pa.Table | None = None
 
     def __getitem__(self, index: int) -> Any:
+        import pyarrow as pa
+
         if self._table is None:
             uri = f"{self.source.uri}/{self.path}"
             self._table = pa.Table.from_batches(
