@@ -77,7 +77,8 @@ def main(arguments: list[str] | None = None) -> None:
     code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
     if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda _signal, _frame: os._exit(code))
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda _signal, _frame: os._exit(code))
     settle_streams()
     sys.exit(code)
 

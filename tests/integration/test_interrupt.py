@@ -99,7 +99,8 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags]
     env = {**command_env, "TMPDIR": str(short_temp)}
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
     deadline = time.monotonic() + 400
     while not parts(tmp_path / "out"):
         assert process.poll() is None, process.communicate()
@@ -108,7 +109,8 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     below = descendants(process.pid)
     assert list(short_temp.iterdir()), "temporary files would be seen"
     started = time.monotonic()
-    os.kill(process.pid, signal_number)
+    # A terminal that is closed tells all processes of its group.
+    (os.killpg if signal_number == signal.SIGHUP else os.kill)(process.pid, signal_number)
     _, output = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "Run the same command again to resume" in output
