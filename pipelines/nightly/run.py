@@ -243,7 +243,8 @@ class _Night:
         stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
         try:
             others = measured - {(pair.model, pair.benchmark) for pair in night.pairs}
-            earlier = [replace(pair, state="not configured") for pair in self.history.last_pairs(others).values()]
+            last = self.history.last_pairs(others).values()
+            earlier = [replace(pair, state="not configured") for pair in last if pair.measured]
             result = self.joint.report(self.progress, stale, row_notes(night, stale, earlier))
         except _ERRORS_OF_ONE_MODEL as error:
             night.warnings.append(f"the joint report was not made: {error}")

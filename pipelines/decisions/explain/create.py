@@ -16,7 +16,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of, check_names
+from pipelines.plan.selection import cells_of, check_names, people_cells
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.report.metrics_file import load_metrics
 
@@ -103,7 +103,7 @@ def _parts(selection: Selection, names: Sequence[str]) -> dict[str, Selection]:
         return {names[0]: selection}
     tasks, settings = selection.tasks, selection.settings
     spec = RunSpec(data="", out="", models={}, benchmarks=(*dict.fromkeys(names),), tasks=tasks, settings=settings)
-    chosen = [name for name in spec.benchmarks if cells_of(benchmark(name), tasks, settings)]
+    chosen = [n for n in spec.benchmarks for cells in (cells_of, people_cells) if cells(benchmark(n), tasks, settings)]
     parts = {name: spec.part((), [name]) for name in chosen}
     return {name: replace(selection, tasks=part.tasks, settings=part.settings) for name, part in parts.items()}
 

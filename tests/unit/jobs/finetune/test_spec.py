@@ -70,8 +70,9 @@ def test_unusable_flags_are_refused(changes: dict[str, str], message: str) -> No
 
 
 @pytest.mark.parametrize("seed", ["-1", "4294967296"])
-def test_a_seed_out_of_range_ends_with_2(seed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["finetune", "vflute", "--variant", "vf", "--data", "d", "--out", "o", "--seed", seed]) == 2
+def test_a_seed_out_of_range_ends_with_2(seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ("--data", "d", "--out", str(tmp_path / "out"))
+    assert run(["finetune", "vflute", "--variant", "vf", *place, "--seed", seed]) == 2
     assert "--seed" in capsys.readouterr().err
 
 
