@@ -40,6 +40,8 @@ def show_power(rows: Sequence[PowerRow], difference: float, *, as_json: bool) ->
         f"Rows and clusters needed to find a difference of {difference:g} in 80% of cases, two-sided at 5%. Of two "
         "models of this output as a pair; of one model against another of the same spread, not paired."
     )
+    if not rows:
+        text = "No value has an interval, from which this follows: it takes two clips, pictures or scenes with answers."
     print_result(as_json, [asdict(row) for row in rows], table(_POWER, [_power(row) for row in rows]), text)
 
 

@@ -63,9 +63,6 @@ def power(out: Store, difference: float, metric: str = "") -> list[PowerRow]:
         hint = suggest(metric, {n.metric for n in numbers}) if metric else "; run `vlmsweep report` first"
         raise UsageError(f"{out.uri} has no value of {metric or 'a headline metric'}{hint}")
     singles = [row for n in chosen for row in _single(n, out, entries.get((n.benchmark, n.model)), difference)]
-    if not singles:
-        name = metric or "a headline metric"
-        raise UsageError(f"{out.uri}: no value of {name} has an interval; it needs two clips, pictures or scenes")
     return [*singles, *_pairs(out, singles, difference)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jobs.cli.main import run
 from models.spec import ModelSpec
 from pipelines.decisions.power import power
 from pipelines.errors import UsageError
@@ -107,7 +108,11 @@ def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
     assert row.clusters == before.clusters == 2
 
 
-def test_numbers_without_an_interval_are_named(tables: RunSpec) -> None:
+def test_an_output_without_an_interval_is_said_to_have_none(
+    tables: RunSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = swept(tables, "first", "1", a=ModelSpec(engine="random"))
-    with pytest.raises(UsageError, match="has an interval; it needs two clips"):
-        power(out, 0.1)
+    assert run(["power", out.uri, "--difference", "0.1"]) == 0
+    assert "No value has an interval" in capsys.readouterr().out
+    assert run(["power", out.uri, "--difference", "0.1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
