@@ -28,8 +28,8 @@ settings.register_profile("steady", derandomize=True, deadline=None, suppress_he
 settings.register_profile("few", settings.get_profile("steady"), max_examples=10)
 settings.load_profile("steady")
 
-# A shell's background job ignores Ctrl-C, one of `nohup` a closed terminal, and so would all that is started here, tests
-# of these signals among it.
+# A shell's background job ignores Ctrl-C, one of `nohup` a closed terminal, and so would all that is started here,
+# tests of these signals among it.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
