@@ -3,14 +3,13 @@
 import contextlib
 import importlib
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Final
+
+import psutil
 
 from cluster.errors import ClusterError
 
@@ -77,17 +76,10 @@ def _reap(processes: Iterable[Any]) -> None:
 
 def kill_descendants(pid: int) -> None:
     """Kill the descendants of a process: Ray's agents would wait a minute for a head that is gone."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended since
-            status = stat.read_text(encoding="ascii", errors="replace")  # names are cut within characters
-            parents[int(stat.parent.name)] = int(status.rpartition(")")[2].split()[1])
-    descendants: set[int] = set()
-    while children := {pid_ for pid_, parent in parents.items() if parent in descendants | {pid}} - descendants:
-        descendants |= children
-    for descendant in descendants:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(descendant, signal.SIGKILL)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for descendant in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                descendant.kill()
 
 
 @contextlib.contextmanager

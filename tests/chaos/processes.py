@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
+
 __all__ = ["REPLICA", "command_of", "descendants", "named", "wait_until_gone"]
 
 REPLICA = "MapBatches(EngineActor)"
@@ -14,20 +16,10 @@ REPLICA = "MapBatches(EngineActor)"
 
 def descendants(pid: int) -> set[int]:
     """Return all descendants of a process."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    results: set[int] = set()
-    open_ = [pid]
-    while open_:
-        pids = children.get(open_.pop(), [])
-        results.update(pids)
-        open_ += pids
-    return results
+    try:
+        return {child.pid for child in psutil.Process(pid).children(recursive=True)}
+    except psutil.NoSuchProcess:
+        return set()
 
 
 def command_of(pid: int) -> str:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.storage.lock_owner import LOCK
+from tests.chaos.processes import descendants
 from tests.integration.conftest import Cli
 
 END_S = 30.0
@@ -27,23 +28,6 @@ END_S = 30.0
 
 def parts(out: Path) -> list[Path]:
     return sorted(out.glob("predictions/*/*/*.parquet"))
-
-
-def descendants(pid: int) -> set[int]:
-    """Return the descendants of a process, from /proc."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    results, open_ = set(), [pid]
-    while open_:
-        pids = children.get(open_.pop(), [])
-        results.update(pids)
-        open_ += pids
-    return results
 
 
 def open_memory() -> set[int]:

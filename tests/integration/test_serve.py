@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.chaos.processes import descendants
 from tests.integration.conftest import Cli
-from tests.integration.test_interrupt import descendants
 from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import ray_head
 
