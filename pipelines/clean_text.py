@@ -1,4 +1,4 @@
-"""Clean foreign text, such as names of models, ids and messages of endpoints, before anything shows it."""
+"""Clean foreign text, such as names of models, ids and messages of endpoints, before anything shows it; word counts."""
 
 import re
 import unicodedata
@@ -21,6 +21,11 @@ def one_line(text: str) -> str:
     """Return cleaned text in one line, with single blanks; a line end becomes a return arrow."""
     lines = (" ".join(line.split()) for line in clean(text).splitlines())
     return " \N{DOWNWARDS ARROW WITH CORNER LEFTWARDS} ".join(line for line in lines if line)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural but for 1: `1,024 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def cut(text: str, width: int) -> str:

@@ -11,6 +11,7 @@ from jobs.options import refuse
 from jobs.output import print_result
 from jobs.progress import Progress
 from models.errors import YamlFileError, suggest
+from pipelines.clean_text import counted
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ def ingest(
     if result.rejections:
         first = result.rejections[0]
         logging.getLogger("vlmsweep").warning(
-            "%d row%s rejected, listed in %s/rejected.jsonl; the first: %s: %s",
-            len(result.rejections),
-            "" if len(result.rejections) == 1 else "s",
+            "%s rejected, listed in %s/rejected.jsonl; the first: %s: %s",
+            counted(len(result.rejections), "row"),
             where,
             first.item,
             first.reason,

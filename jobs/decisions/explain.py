@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from jobs.output import print_result
 from jobs.tables import table
+from pipelines.clean_text import counted
 from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
 from pipelines.decisions.explain.published import explain_published
 from pipelines.decisions.explain.sides import OutputSide, read_side
@@ -104,7 +105,7 @@ def _verdict(explanation: Explanation) -> str:
     largest = max(explanation.stages, key=lambda stage: abs(stage.share))
     if not largest.share:
         return f"{name}: {values}, and no stage changes it"
-    count = f"{len(largest.rows):,} row{'' if len(largest.rows) == 1 else 's'}"
+    count = counted(len(largest.rows), "row")
     return (
         f"{name}: {values}. Most comes from {largest.stage} ({_TITLES[largest.stage]}): {largest.share:+.4f}, {count}"
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.benchmarks import benchmark
-from pipelines.clean_text import one_line
+from pipelines.clean_text import counted, one_line
 from pipelines.nightly.regressions import ALPHA
 from pipelines.report.measured import Measured
 
@@ -30,7 +30,7 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     other_shifts = [shift for shift in night.shifts if not shift.is_alarm]
     returned = [change for change in night.comparison.changes if not change.is_alarm]
     lines = [f"# Nightly {_day(night.name)}: {_verdict(night, gone)}", ""]
-    counts = f"{_counted(len(ran), 'pair')} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
+    counts = f"{counted(len(ran), 'pair')} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
     counts += f", {len(waiting)} wait for the budget. " if waiting else ". "
     counts += f"Cost: {_dollars(night, free_models)}, {_span(sum(pair.seconds for pair in night.pairs))} of run time."
     lines += [counts, ""]
@@ -78,10 +78,10 @@ def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]], other
 def _verdict(night: NightlyResult, gone: Sequence[MetricShift]) -> str:
     verdicts = []
     if moved := len(night.comparison.alarms) + len(gone):
-        verdicts.append(f"{_counted(moved, 'number')} moved")
+        verdicts.append(f"{counted(moved, 'number')} moved")
     failed = sorted({pair.model for pair in night.pairs_in("failed")} | set(night.over_budget))
     if failed:
-        verdicts.append(f"{_counted(len(failed), 'model')} failed")
+        verdicts.append(f"{counted(len(failed), 'model')} failed")
     return ", ".join(verdicts) or "all well"
 
 
@@ -154,11 +154,7 @@ def _pair(pair: Pair) -> str:
 
 def _dollars(night: NightlyResult, free_models: Collection[str]) -> str:
     unknown = sum(pair.cost_usd is None and pair.model not in free_models for pair in night.pairs_in("ran"))
-    return f"${night.cost_usd:,.2f}" + (f" and {_counted(unknown, 'pair')} without a known price" if unknown else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return f"${night.cost_usd:,.2f}" + (f" and {counted(unknown, 'pair')} without a known price" if unknown else "")
 
 
 def _span(seconds: float) -> str:

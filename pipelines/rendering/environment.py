@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipelines.clean_text import clean, one_line
+from pipelines.clean_text import clean, counted, one_line
 from pipelines.rendering.escaping import shorten
 
 ANSWER_LIMIT = 4_000  # characters of one text of an example; the predictions hold the full text
@@ -37,7 +37,7 @@ def environment(package: str = "pipelines.rendering") -> Environment:
         one_line(text), _SUMMARY_LENGTH, placeholder=" \N{HORIZONTAL ELLIPSIS}"
     )
     templates.globals["viewer_mark"] = viewer_mark
-    templates.filters["counted"] = lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}"
+    templates.filters["counted"] = counted
     templates.filters["bounded"] = lambda text: shorten(clean(text), ANSWER_LIMIT)
     return templates
 
