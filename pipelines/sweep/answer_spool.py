@@ -64,7 +64,8 @@ class AnswerSpool:
         """Add a row of a predictions file; one whose request has an answer is rejected."""
         cell = (row["benchmark"], row["model"], row["task"], row["setting"])
         file = without_surrogates(row.get("file") or "")
-        values = (self._cells.setdefault(cell, len(self._cells)), row["sample_id"], row["variant"])
+        name = normalize("NFC", row["sample_id"])  # ids of files and of data may have different Unicode forms
+        values = (self._cells.setdefault(cell, len(self._cells)), name, row["variant"])
         added = self._rows.execute(  # `rowcount` depends on the locale: it is -1 where I is not lowered to i
             "INSERT OR IGNORE INTO answers (cell, sample_id, variant, file, line, fields) VALUES (?, ?, ?, ?, ?, ?) "
             "RETURNING place",
@@ -79,11 +80,10 @@ class AnswerSpool:
 
     def take(self, benchmark: str, model: str, row: PlanRow) -> dict[str, Any] | None:
         """Return the columns of a prediction that an answer gives; None where the file has none to this request."""
-        cell, name = self._cells.get((benchmark, model, row.task, row.setting)), row.sample_id
-        answer = self._rows.execute(  # ids of files may have another Unicode form
-            "SELECT place, fields FROM answers WHERE cell = ? AND sample_id IN (?, ?, ?) AND variant = ? "
-            "ORDER BY sample_id <> ? LIMIT 1",
-            (cell, name, normalize("NFC", name), normalize("NFD", name), row.variant, name),
+        cell = self._cells.get((benchmark, model, row.task, row.setting))
+        answer = self._rows.execute(
+            "SELECT place, fields FROM answers WHERE cell = ? AND sample_id = ? AND variant = ?",
+            (cell, normalize("NFC", row.sample_id), row.variant),
         ).fetchone()
         if answer is None:
             return None

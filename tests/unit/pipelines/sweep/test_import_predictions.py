@@ -167,10 +167,11 @@ def test_an_id_in_another_unicode_form_is_the_same() -> None:
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     sample = SimpleNamespace(task="vsv", setting="1-frame", sample_id=composed, variant="")
     with closing(AnswerSpool(":memory:")) as spool:
-        spool.add(1, {**ROW, "sample_id": decomposed, "variant": ""})
+        for line, name in enumerate((decomposed, composed), start=1):
+            spool.add(line, {**ROW, "sample_id": name, "variant": ""})
         assert spool.take("maia", "m", cast("PlanRow", sample)) is not None
         spool.reject_rest("maia", "m")
-        assert spool.rejections == []
+        assert [row.reason for row in spool.rejections] == ["a second answer to the same request; the first stays"]
 
 
 def test_id_beyond_the_floats_is_a_row_that_matches_nothing(tmp_path: Path) -> None:
