@@ -45,13 +45,16 @@
     const texts = [item.sample_id, item.prompt, ...item.expected, ...item.answers.flatMap((each) => [each.output ?? "", each.read ?? ""])];
     return texts.map(textOf).join("\n").toLowerCase();
   };
+  const sought = (query) => {
+    const [model, outcome] = [query.get("model"), query.get("outcome")];
+    return (answer) => (!model || facts.models[answer.model] === model) && (!outcome || answer.outcome === outcome);
+  };
   const matcher = (query) => {
-    const [words, model, outcome] = [query.get("q")?.toLowerCase(), query.get("model"), query.get("outcome")];
+    const [words, isSought] = [query.get("q")?.toLowerCase(), sought(query)];
     const chosen = FIELDS.filter((name) => query.get(name));
     return (item) => {
       if (chosen.some((name) => item[name] !== query.get(name))) return false;
-      if ((model || outcome) && !item.answers.some((each) =>
-        (!model || facts.models[each.model] === model) && (!outcome || each.outcome === outcome))) return false;
+      if ((query.get("model") || query.get("outcome")) && !item.answers.some(isSought)) return false;
       const outcomes = item.answers.map((each) => each.outcome);
       if (query.get("disagree") && !(outcomes.includes("right") && outcomes.some((each) => ["wrong", "unread"].includes(each)))) return false;
       return !words || searched(item).includes(words);
@@ -65,8 +68,7 @@
 
   const listed = (number, query) => {
     const item = items[number];
-    const [model, outcome] = [query.get("model"), query.get("outcome")];
-    const isSought = (answer) => (!model || facts.models[answer.model] === model) && (!outcome || answer.outcome === outcome);
+    const isSought = sought(query);
     const answers = [...item.answers].sort((a, b) => isSought(b) - isSought(a)); // before those that are not shown
     const picture = item.media.find((medium) => medium.src);
     const given = answers.slice(0, LISTED).map((answer) => element("li", {}, badge(answer),
