@@ -8,7 +8,7 @@ from typing import Self
 from models.engines.endpoints.failures import FailedAttempt
 from models.messages import Answer
 
-TOLD_PAUSE_S = 10.0  # from which on a pause that the endpoint asks for is told
+LONG_PAUSE_S = 10.0  # from which on a pause that the endpoint asks for is logged
 _CATCH_UP_S = 1.0  # lateness that the pace makes up for: at most a sixtieth of a minute's requests come closer together
 
 
@@ -71,7 +71,7 @@ class RateLimiter:
         self._interval = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
         self._sleep = sleep
-        self._next = self._paused_until = self._told_until = float("-inf")
+        self._next = self._paused_until = self._logged_until = float("-inf")
         self._started = False
 
     async def wait_for_turn(self) -> None:
@@ -91,11 +91,12 @@ class RateLimiter:
         """Pause all attempts for this time: a rate limit is per account, not per call.
 
         Returns:
-            Whether people should be told: a long pause that ends clearly after those of which they were.
+            Whether to log it: a long pause that ends clearly after the last one that was logged.
         """
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self._next = max(self._next, self._paused_until)
-        is_told = seconds >= TOLD_PAUSE_S and self._clock() + seconds >= self._told_until + TOLD_PAUSE_S / 2
-        if is_told:
-            self._told_until = self._clock() + seconds
-        return is_told
+        end = self._clock() + seconds
+        is_new = seconds >= LONG_PAUSE_S and end >= self._logged_until + LONG_PAUSE_S / 2
+        if is_new:
+            self._logged_until = end
+        return is_new

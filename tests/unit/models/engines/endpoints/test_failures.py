@@ -183,7 +183,7 @@ class TestRateLimiter:
 
         return asyncio.run(run())
 
-    def test_a_long_pause_is_to_be_told_once_though_a_short_one_runs(self) -> None:
+    def test_a_long_pause_is_logged_once_though_a_short_one_runs(self) -> None:
         pacer = RateLimiter(None, FakeTime(0.0).now)
         assert [pacer.pause(seconds) for seconds in (9.0, 300.0, 300.0, 9.0, 301.0, 600.0)] == [
             False,

@@ -84,7 +84,7 @@ class TestRetries:
             assert at.time.slept == []
 
     @pytest.mark.parametrize(("seconds", "lines"), [(9, 0), (300, 2)])
-    def test_long_pauses_are_told_once_each(self, seconds: int, lines: int, caplog: pytest.LogCaptureFixture) -> None:
+    def test_long_pauses_are_logged_once_each(self, seconds: int, lines: int, caplog: pytest.LogCaptureFixture) -> None:
         rule = {"status": 429, "retry_after": str(seconds), "message": "too many requests", "times": 2}
         with rig([rule, {"say": "A"}], concurrency=1) as at:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
