@@ -219,7 +219,9 @@ class Metric:
     category: str = ""
     ci_low: float | None = None
     ci_high: float | None = None
-    freedom: int = 0  # degrees of freedom of the interval; 0 without one, not part of the contract's row
+    ci_df: float | None = None  # degrees of freedom of the interval's t; None if it has the normal quantile, or none
+    set_ci_low: float | None = None  # what a run that stopped early says of the whole set of questions
+    set_ci_high: float | None = None
     note: str = ""  # why a value is None, or how to read it; shown in reports, not part of the contract's row
 
 

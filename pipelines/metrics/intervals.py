@@ -218,19 +218,19 @@ class _Parts:
         """Return how many units of one term give the variance of the sum, of numbers by term; clusters repeat once."""
         terms = np.ones(len(numbers), np.bool_) if chosen is None else chosen
         weights = np.abs(self.weights[terms])
-        whole = float(weights.sum() ** 2 / (weights**2 / numbers[terms]).sum())
-        return min(whole, self.clusters) if numbers is self.counts else whole
+        whole = float(weights.sum()) ** 2 / float((weights**2 / numbers[terms]).sum())
+        return min(whole, float(self.clusters)) if numbers is self.counts else whole
 
     def rarer(self, terms: Sequence[Term], *, is_right: bool) -> int:
         """Return how many clusters have a right row, or a wrong one."""
         assert all(term.is_share for term in terms)
         rare = [by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]
-        return int(np.any(rare, axis=0).sum())
+        return int(np.count_nonzero(np.any(rare, axis=0)))
 
 
 def _row_of(term: Term) -> FloatArray:
     """Return 1 for each row of a term that has anything to count, (rows, 1)."""
-    return term.columns.any(axis=1, keepdims=True).astype(np.float64)
+    return np.asarray(term.columns.any(axis=1, keepdims=True), dtype=np.float64)
 
 
 def sums_by_cluster(terms: Sequence[Term]) -> list[FloatArray]:

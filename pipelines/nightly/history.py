@@ -13,7 +13,7 @@ Layout under the history's URI:
 import hashlib
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -46,7 +46,7 @@ METRICS = pa.schema(
         ("n_failed", pa.int64()),
         ("ci_low", pa.float64()),
         ("ci_high", pa.float64()),
-        ("freedom", pa.int64()),  # of the interval; nights of earlier versions have none
+        *((name, pa.float64()) for name in ("ci_df", "set_ci_low", "set_ci_high")),
     ]
 )
 
@@ -120,7 +120,7 @@ class History:
         """Return the metrics measured in one night; [] if there is no such night."""
         path = f"metrics/{night}.parquet"
         rows = self._rows(path, night) if night and self.store.exists(path) else []
-        return [replace(read_metric(row), freedom=row.get("freedom") or 0) for row in rows]
+        return [read_metric(row) for row in rows]
 
     def check(self) -> list[str]:
         """Read what the next night is compared with; return what is missing of it, a sentence each.
@@ -162,7 +162,7 @@ class History:
         """Record a night; pairs are written last, which completes it. Scores that no level names are deleted then."""
         comparison = comparison or Comparison()
         changes, levels = comparison.changes, comparison.levels
-        rows = [{"night": night, **metric_row(row), "freedom": row.freedom} for row in metrics]
+        rows = [{"night": night, **metric_row(row)} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
         items = to_parquet(items_table(comparison.items), ITEMS) if comparison.items else b""
         if items:

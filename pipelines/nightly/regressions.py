@@ -14,7 +14,7 @@ from typing import Final, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
+from pipelines.metrics.intervals import NORMAL, FloatArray, student_p, student_quantile
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
 
@@ -24,7 +24,6 @@ RETURN_LEVELS: Final = (0.001, 0.05)
 """A score has returned if its p-value against the changed level is below the first, and against the one before above
 the second."""
 _TAIL: Final = 3.1787  # of sums of symmetric variables, in units of the normal tail
-_NORMAL_95: Final = 1.959964
 
 PairName: TypeAlias = tuple[str, str]
 """Model and benchmark."""
@@ -230,7 +229,7 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
     before, now = pair.before, pair.now
     if before.value is None or now.value is None:
         return None
-    variances = [(_standard_error(row) ** 2, row.freedom or math.inf) for row in (before, now)]
+    variances = [(_standard_error(row) ** 2, row.ci_df or math.inf) for row in (before, now)]
     total = sum(variance for variance, _ in variances)
     by_freedom = sum(variance**2 / freedom for variance, freedom in variances)
     t = (now.value - before.value) / math.sqrt(total) if total else 0.0
@@ -250,9 +249,9 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
 
 
 def _standard_error(row: Measured) -> float:
-    """Return it with a floor: all right, or all wrong, is no certainty. Earlier versions kept no degrees of freedom."""
+    """Return it with a floor: all right, or all wrong, is no certainty."""
     assert row.ci_high is not None
     assert row.ci_low is not None
-    quantile = student_quantile(row.freedom) if row.freedom else _NORMAL_95
+    quantile = student_quantile(row.ci_df) if row.ci_df else NORMAL
     error = (row.ci_high - row.ci_low) / (2 * quantile)
     return max(error, 1.0 / max(1, row.n) if row.unit == "fraction" else 0.0)

@@ -16,7 +16,7 @@ from pipelines.report.token_efficiency import Efficiency
 
 METRIC_KEYS = (
     *("benchmark", "task", "model", "setting", "subset", "category", "metric"),
-    *("value", "unit", "n", "n_failed", "ci_low", "ci_high"),
+    *("value", "unit", "n", "n_failed", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high"),
 )  # keys of a row of `metrics.json`, in order
 
 

@@ -147,7 +147,7 @@ def test_intervals_of_few_clusters_are_students() -> None:
     """Five clips: half-width 0.05 is 2.776 errors; a fall of 5.03 combined errors has p = 0.001 with 8 degrees."""
 
     def measured(value: float, freedom: int) -> Measured:
-        return metric(value, ci_low=value - 0.05, ci_high=value + 0.05, n=960, freedom=freedom)
+        return metric(value, ci_low=value - 0.05, ci_high=value + 0.05, n=960, ci_df=freedom)
 
     def changes(fall: float, freedom: int) -> list[Change]:
         nights = Nights()

@@ -33,7 +33,7 @@ def test_counts_of_rows_have_n_times_the_interval_of_their_share() -> None:
     metric = rows.count_of("right", rows["right"] == 1, category="x")
     low, high = share_ends(right, clusters)
     assert (metric.value, metric.n, metric.unit, metric.category) == (4, 7, "count", "x")
-    assert metric.freedom == pytest.approx(freedom(clusters))
+    assert metric.ci_df == pytest.approx(freedom(clusters))
     assert (metric.ci_low, metric.ci_high) == (pytest.approx(7 * low), pytest.approx(7 * high))
     none = rows.where(rows["right"] == 2)
     assert none.count_of("right", none["right"] == 1).value is None
