@@ -24,9 +24,9 @@ DIFFERENCE: Final = (-1.0, 1.0)  # of fractions
 NORMAL: Final = 1.959963984540054  # 95% of a normal distribution lie within
 _TINY: Final = 1e-12  # rounding noise of standard errors
 _ROUNDING: Final = 1e-9  # relative, of degrees of freedom
-_DOUBT: Final = 0.7
-"""How much doubt each cluster with rows of the rarer kind leaves that clusters are right or wrong as a whole. Smaller
-values cover less where clips fail as a whole, larger ones are needlessly wide; chosen by simulation."""
+_DOUBT: Final = 0.8
+"""How much doubt each cluster with a row of the rarer kind leaves that clusters are right or wrong as a whole. Smaller
+values cover less if clips fail as a whole, larger ones are needlessly wide; chosen by simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     """Return the 95% interval of a sum of terms within the ends that its value may have.
 
     - Shares, and means of shares: Wilson's score interval (1927) with the effective number of rows
-      n_eff = min(n, p (1 - p) / V), V the variance between clusters, and towards the number of clusters the fewer of
+      n_eff = min(n, p (1 - p) / V), V the variance between clusters, nearer to the number of clusters the fewer of
       them have a row of the rarer kind. Rows that are each their own cluster use z in place of t.
     - Means of scores, and differences: t interval of the jackknife that leaves out one cluster at a time.
     - Other statistics that are fractions, such as F1 and BLEU: the same jackknife on the logit scale.
@@ -91,7 +91,8 @@ def _share_interval(terms: Sequence[Term], parts: "_Parts", t: float) -> Interva
         return wilson(value, clusters, t)
     n = min(parts.worth(parts.rows), spread / variance)
     if n > clusters:
-        doubt = _DOUBT ** parts.rarer(terms, is_right=value <= 1 / 2)
+        rarer = parts.clusters_with(is_right=value <= 1 / 2)
+        doubt = min(_DOUBT**rarer, abs(1 - 2 * value) ** clusters)
         n = 1 / (doubt / clusters + (1 - doubt) / n)
     return wilson(value, n, t)
 
@@ -221,11 +222,10 @@ class _Parts:
         whole = float(weights.sum()) ** 2 / float((weights**2 / numbers[terms]).sum())
         return min(whole, float(self.clusters)) if numbers is self.counts else whole
 
-    def rarer(self, terms: Sequence[Term], *, is_right: bool) -> int:
-        """Return how many clusters have a right row, or a wrong one."""
-        assert all(term.is_share for term in terms)
-        rare = [by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]
-        return int(np.count_nonzero(np.any(rare, axis=0)))
+    def clusters_with(self, *, is_right: bool) -> int:
+        """Return how many clusters have a right row, or a wrong one, of shares."""
+        has_any = np.array([by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]).any(axis=0)
+        return int(np.count_nonzero(has_any))
 
 
 def _row_of(term: Term) -> FloatArray:

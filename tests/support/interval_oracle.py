@@ -12,7 +12,7 @@ from scipy.linalg import fractional_matrix_power
 from scipy.stats import norm
 from scipy.stats import t as student
 
-DOUBT = 0.7
+DOUBT = 0.8
 
 
 def share_ends(values: Sequence[float], clusters: Sequence[Any]) -> tuple[float, float]:
@@ -24,7 +24,7 @@ def share_ends(values: Sequence[float], clusters: Sequence[Any]) -> tuple[float,
     rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
     if rows > k:
         rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
-        doubt = DOUBT ** len(rare)
+        doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
         rows = 1 / (doubt / k + (1 - doubt) / rows)
     center, reach = p + z**2 / (2 * rows), z * math.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     return (center - reach) / (1 + z**2 / rows), (center + reach) / (1 + z**2 / rows)
