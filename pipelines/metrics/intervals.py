@@ -80,11 +80,11 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     is_share = ends == FRACTION and all(term.is_share and term.weight > 0 for term in terms)
     freedom = 0.0 if is_share and parts.is_independent else parts.freedom
     t = student_quantile(freedom) if freedom else NORMAL
-    result = _share_interval(terms, parts, t) if is_share else _interval(terms, parts, ends, t)
+    result = _share_interval(parts, t) if is_share else _interval(terms, parts, ends, t)
     return None if result is None else Interval(result.low, result.high, freedom)
 
 
-def _share_interval(terms: Sequence[Term], parts: "_Parts", t: float) -> Interval:
+def _share_interval(parts: "_Parts", t: float) -> Interval:
     value = min(max(parts.value, 0.0), 1.0)
     clusters, spread, variance = parts.worth(parts.counts), value * (1 - value), parts.variance
     if variance * parts.worth(parts.rows) <= spread * _TINY or spread <= _TINY:
@@ -149,11 +149,7 @@ class _Parts:
 
     @classmethod
     def of(cls, terms: Sequence[Term]) -> "_Parts":
-        """Sum the terms by cluster, and leave out one cluster at a time.
-
-        The jackknife's value without cluster g of a share h of the rows is off by e / (n (1 - h)) for a ratio with
-        residuals e; times (1 - h)^(1/2) that is CR2's adjusted residual (Bell and McCaffrey 2002).
-        """
+        """Sum the terms by cluster, and leave out one cluster at a time."""
         rows_of = [Term(_row_of(term), term.clusters) for term in terms]
         both = sums_by_cluster([*terms, *rows_of])
         sums, rows = both[: len(terms)], np.array([of_term[:, 0] for of_term in both[len(terms) :]])
@@ -173,15 +169,12 @@ class _Parts:
                     for total in [by_cluster.sum(axis=0)]
                 ]
             )
-            without, left = values[:, 1:], 1 - leverage
-            center = (left * without).sum(axis=1, keepdims=True) / left.sum(axis=1, keepdims=True)
-            deviations = np.sqrt(left) * (without - center)
         return cls(
             sums=sums,
             weights=weights,
             values=values[:, 0],
             leverage=leverage,
-            deviations=deviations,
+            deviations=leave_one_out(values[:, 1:], leverage),
             counts=np.count_nonzero(rows, axis=1).astype(np.float64),
             rows=rows.sum(axis=1),
             is_independent=len(terms) == 1 and bool((rows <= 1).all()),
@@ -189,7 +182,7 @@ class _Parts:
 
     @property
     def clusters(self) -> int:
-        return self.deviations.shape[1]
+        return len(self.sums[0])
 
     @property
     def value(self) -> float:
@@ -201,19 +194,10 @@ class _Parts:
 
     @property
     def freedom(self) -> float:
-        """The degrees of freedom of the variance if rows were independent, terms weighted by their own variance.
-
-        Satterthwaite's tr(B)^2 / tr(B^2), B the covariance of the deviations: the clusters less one where sizes are
-        equal, Welch's where terms have no cluster in common.
-        """
         variances = (self.deviations**2).sum(axis=1)
         if variances.sum() <= _TINY**2:
             variances = self.weights**2 / self.counts
-        roots = self.leverage / np.sqrt(1 - self.leverage)
-        off_diagonal = (roots @ roots.T) ** 2 - roots**2 @ (roots**2).T
-        squares = float(((variances @ self.leverage) ** 2).sum() + variances @ off_diagonal @ variances)
-        freedom = float(variances.sum() ** 2) / squares
-        return max(1.0, float(round(freedom)) if abs(freedom - round(freedom)) < _ROUNDING * freedom else freedom)
+        return degrees_of_freedom(variances, self.leverage)
 
     def worth(self, numbers: FloatArray, chosen: NDArray[np.bool_] | None = None) -> float:
         """Return how many units of one term give the variance of the sum, of numbers by term; clusters repeat once."""
@@ -226,6 +210,33 @@ class _Parts:
         """Return how many clusters have a right row, or a wrong one, of shares."""
         has_any = np.array([by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]).any(axis=0)
         return int(np.count_nonzero(has_any))
+
+
+def leave_one_out(without: FloatArray, leverage: FloatArray) -> FloatArray:
+    """Return by how much each cluster moves each term, (terms, clusters); squares add up to the variance.
+
+    Args:
+        without: the values without each cluster, (terms, clusters).
+        leverage: each cluster's share of the term's rows, (terms, clusters). A ratio with residuals e is off by
+            e / (n (1 - h)) without a cluster; times (1 - h)^(1/2) that is CR2's residual (Bell and McCaffrey 2002).
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = 1 - leverage
+        center = (left * without).sum(axis=1, keepdims=True) / left.sum(axis=1, keepdims=True)
+        return np.asarray(np.sqrt(left) * (without - center))
+
+
+def degrees_of_freedom(variances: FloatArray, leverage: FloatArray) -> float:
+    """Return those of a variance of terms, (terms,) and (terms, clusters), if rows are independent.
+
+    Satterthwaite's tr(B)^2 / tr(B^2), B the covariance of CR2's residuals: the clusters less one if sizes are equal,
+    Welch's if terms have no cluster in common.
+    """
+    roots = leverage / np.sqrt(1 - leverage)
+    off_diagonal = (roots @ roots.T) ** 2 - roots**2 @ (roots**2).T
+    squares = float(((variances @ leverage) ** 2).sum() + variances @ off_diagonal @ variances)
+    freedom = float(variances.sum()) ** 2 / squares
+    return max(1.0, float(round(freedom)) if abs(freedom - round(freedom)) < _ROUNDING * freedom else freedom)
 
 
 def _row_of(term: Term) -> FloatArray:

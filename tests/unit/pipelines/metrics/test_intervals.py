@@ -165,7 +165,7 @@ def test_intervals_hold_the_true_value(kind: str) -> None:
     grid = [
         Case(kind, clusters, size, value, correlation)
         for clusters in (6, 20)
-        for size, correlation in (("1", 0.0), ("24", 0.1), ("1 to 15", 0.3))
+        for size, correlation in (("1", 0.0), ("24", 0.1), ("lognormal", 0.3), ("one half", 0.1))
         for value in (0.1, 0.5, 0.9)
     ]
     held = [coverage(case, 60, seed=7) for case in grid]
