@@ -90,10 +90,11 @@ def _share_interval(parts: "_Parts", t: float) -> Interval:
     if variance * parts.worth(parts.rows) <= spread * _TINY or spread <= _TINY:
         return wilson(value, clusters, t)
     n = min(parts.worth(parts.rows), spread / variance)
-    if n > clusters:
+    worth = min(clusters, parts.worth(1 / (parts.leverage**2).sum(axis=1)))  # Kish's number of clusters
+    if n > worth:
         rarer = parts.clusters_with(is_right=value <= 1 / 2)
         doubt = min(_DOUBT**rarer, abs(1 - 2 * value) ** clusters)
-        n = 1 / (doubt / clusters + (1 - doubt) / n)
+        n = 1 / (doubt / worth + (1 - doubt) / n)
     return wilson(value, n, t)
 
 

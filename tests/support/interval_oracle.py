@@ -15,17 +15,18 @@ from scipy.stats import t as student
 DOUBT = 0.8
 
 
-def share_ends(values: Sequence[float], clusters: Sequence[Any]) -> tuple[float, float]:
+def share_ends(values: Sequence[float], clusters: list[Any]) -> tuple[float, float]:
     """Return Wilson's interval of a share with Student's t, or z of independent rows, and the effective rows."""
     n, names = len(values), sorted(set(clusters))
     k, p = len(names), sum(values) / n
     z = float(norm.ppf(0.975)) if k == n else float(student.ppf(0.975, freedom(clusters)))
     variance = float(((_adjusted(clusters) @ np.array(values)) ** 2).sum())
     rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
-    if rows > k:
+    worth = min(k, n**2 / sum(clusters.count(name) ** 2 for name in names))  # Kish's number of clusters
+    if rows > worth:
         rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
         doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
-        rows = 1 / (doubt / k + (1 - doubt) / rows)
+        rows = 1 / (doubt / worth + (1 - doubt) / rows)
     center, reach = p + z**2 / (2 * rows), z * math.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     return (center - reach) / (1 + z**2 / rows), (center + reach) / (1 + z**2 / rows)
 

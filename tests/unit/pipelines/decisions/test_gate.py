@@ -19,6 +19,7 @@ from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
 from pipelines.decisions.policy import Line, Policy
 from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval
+from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.report.compare import compare
 from pipelines.report.measured import MetricKey
@@ -175,7 +176,8 @@ def test_limits_and_baseline_of_a_sweep(two_models: Store) -> None:
     both = gate(two_models, Policy((Line(**LIMIT, at_least=0.9999),)))
     assert {line.model for line in both.lines} == {"a", "b"}
     assert both.decision == "NO-GO"
-    assert all(line.p is not None and line.p_holm == min(1.0, 2 * line.p) for line in both.lines)
+    assert [line.p_holm for line in both.lines] == holm([line.p for line in both.lines])
+    assert None not in [line.p for line in both.lines]
 
 
 def test_failed_rows_stand_beside_a_number(
