@@ -20,7 +20,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-judges simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-judges simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -63,14 +63,6 @@ test: $(STAMP)
 # The unit tests of what changed since `main` and of its importers, within a minute.
 test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
-
-# The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
-# Left out are those of our own tools and benchmarks, of the shipped model's weights, and long ones of numbers alone (`once`);
-# of random inputs a tenth is tried.
-test-hostile: $(STAMP)
-	@$(BIN)/python -m tests.tools.hostile tests/unit --ignore tests/unit/bench --ignore tests/unit/tools \
-		--ignore tests/unit/support --ignore tests/unit/test_structure.py --ignore tests/unit/test_platforms.py \
-		--ignore tests/unit/jobs/demo/test_trained_model.py -m "not slow and not fuzz and not once" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 # Only the files that hold such tests are imported; the largest, of the unit tests, run first, so that no worker ends alone.

@@ -1,4 +1,4 @@
-"""Numbers of random inputs: fewer under the profile `few` of `make test-hostile`, which repeats the tests."""
+"""Numbers of random inputs, in proportion to Hypothesis's profile."""
 
 from __future__ import annotations
 
