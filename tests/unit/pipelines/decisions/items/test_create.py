@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.decisions.items import create
 from pipelines.decisions.items.create import describe_items, write_items
-from pipelines.decisions.items.statistics import compact_subset
+from pipelines.decisions.items.compact import compact_subset
 from pipelines.errors import DatasetError, UsageError
 from pipelines.storage.store import Store
 
@@ -91,7 +91,8 @@ def test_lists_without_items_say_zero_and_commands_are_code(five_models: Store, 
     (report,) = describe_items([five_models.uri])
     plain = [replace(row, suspect=False, duplicate_of="") for row in report.rows]
     write_items(
-        [replace(report, rows=(replace(plain[0], difficulty=0.2, suspect=True), *plain[1:]))], Store(str(tmp_path))
+        [replace(report, rows=(replace(plain[0], difficulty=0.2, suspect=True, q=0.05), *plain[1:]))],
+        Store(str(tmp_path)),
     )
     page = (tmp_path / "items.html").read_text()
     assert "<h3>Suspect labels: 1</h3>" in page
@@ -111,7 +112,9 @@ def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Stor
 
 def test_answers_of_models_are_text_on_the_page(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
-    hostile = replace(report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0)
+    hostile = replace(
+        report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0, q=0.01
+    )
     write_items([replace(report, rows=(hostile, *report.rows[1:]))], Store(str(tmp_path)))
     page = (tmp_path / "items.html").read_text()
     assert "</script>" not in page
