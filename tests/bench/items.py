@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.decisions.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
@@ -41,9 +43,9 @@ def show(name: str, make: Callable[[int], Simulated], seeds: int) -> None:
 class SimulatedPairs(PairReader):
     """Gives the paired rows of simulated models by their names."""
 
-    def __init__(self, right: np.ndarray) -> None:
+    def __init__(self, right: NDArray[Any]) -> None:
         """Keep (models, rows)."""
-        self.right = right
+        self.right = right.astype(float)
 
     def metric(self, a: LeaderboardRow, b: LeaderboardRow) -> PairedMetric:
         """Return the mean of the rows of two models."""
@@ -51,12 +53,17 @@ class SimulatedPairs(PairReader):
         return PairedMetric.mean(*sides, np.arange(self.right.shape[1]), task="", setting="", metric="accuracy")
 
 
-def ranges(seed: int, shares: np.ndarray, rows: int) -> list[tuple[int, int]]:
+def ranges(seed: int, shares: NDArray[np.float64], rows: int) -> list[tuple[int, int]]:
     """Return the ranges of models with true shares right, whose answers to a row are correlated."""
     rng = np.random.default_rng(seed)
     common = rng.random(rows) < 0.5
     own = rng.random((len(shares), rows))
     right = (np.where(common, rng.random(rows), own) < shares[:, None]).astype(float)
+    return simulated_ranges(right)
+
+
+def simulated_ranges(right: NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the ranges of models that are right, (models, rows)."""
     board = ("maia", "accuracy", "t", "s", "")
     names = [
         LeaderboardRow(board=board, model=str(n), value=float(row.mean()), unit="fraction", source="")
@@ -65,7 +72,7 @@ def ranges(seed: int, shares: np.ndarray, rows: int) -> list[tuple[int, int]]:
     return rank_ranges(names, SimulatedPairs(right))
 
 
-def show_ranks(name: str, shares: np.ndarray, rows: int, seeds: int) -> None:
+def show_ranks(name: str, shares: NDArray[np.float64], rows: int, seeds: int) -> None:
     """Print how often all ranges of a board hold the true ranks, and their mean width."""
     held, width = 0, 0.0
     best = [(1 + int((shares > s).sum()), len(shares) - int((shares < s).sum())) for s in shares]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipelines.decisions.items import create
-from pipelines.decisions.items.create import describe_items, write_items
 from pipelines.decisions.items.compact import compact_subset
+from pipelines.decisions.items.create import describe_items, write_items
 from pipelines.errors import DatasetError, UsageError
 from pipelines.storage.store import Store
 
