@@ -117,7 +117,7 @@ simulate: $(STAMP)
 simulate-intervals: $(STAMP)
 	@$(BIN)/python -m tests.bench.intervals
 
-# Three minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
+# Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
 simulate-items: $(STAMP)
 	@$(BIN)/python -m tests.bench.items
 

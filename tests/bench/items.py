@@ -86,13 +86,19 @@ def show_ranks(name: str, shares: NDArray[np.float64], rows: int, seeds: int) ->
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=60)
     seeds = parser.parse_args().seeds
     print("| data | suspects | false among them | recall | any reversed by chance |\n|---|---:|---:|---:|---:|")
     show("6 models toss coins, 400 items", coin_tosses, seeds)
     for models, flipped in product((5, 8, 12, 30), (0.0, 0.005, 0.02)):
         make = partial(simulated, models=models, flipped=flipped)
         show(f"{models} models, {flipped:.1%} flipped", make, seeds)
+    for models in (12, 30):
+        show(
+            f"{models} models, no guessing, equal slopes, 0.0% flipped",
+            partial(simulated, models=models, flipped=0.0, is_rasch=True),
+            seeds,
+        )
     for models, flipped in product((12, 30), (0.0, 0.02)):
         make = partial(simulated, models=models, flipped=flipped, families=3)
         show(f"{models} models of 3 families, {flipped:.1%} flipped", make, seeds)

@@ -12,16 +12,24 @@ Simulated: TypeAlias = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_
 
 
 def simulated(
-    seed: int, models: int = 12, items: int = 500, flipped: float = 0.02, *, mean: float = 0.5, families: int = 0
+    seed: int,
+    models: int = 12,
+    items: int = 500,
+    flipped: float = 0.02,
+    *,
+    mean: float = 0.5,
+    families: int = 0,
+    is_rasch: bool = False,
 ) -> Simulated:
     """Return rights, answers and flipped labels of a two-parameter model with guessing and a popular distractor.
 
-    Models of a family find the same items easy or hard.
+    Models of a family find the same items easy or hard. By a Rasch model slopes are equal and nobody guesses.
     """
     rng = np.random.default_rng(seed)
     ability, slope, hardness = rng.normal(mean, 1, models), np.exp(rng.normal(0, 0.3, items)), rng.normal(0, 1, items)
+    slope, guess = (np.ones(items), 0.0) if is_rasch else (slope, 1 / OPTIONS)
     shift = rng.normal(0, 1, (families, items))[np.arange(models) % families] if families else 0.0
-    p = 1 / OPTIONS + (1 - 1 / OPTIONS) / (1 + np.exp(-slope * (ability[:, None] - hardness + shift)))
+    p = guess + (1 - guess) / (1 + np.exp(-slope * (ability[:, None] - hardness + shift)))
     truth = rng.integers(0, OPTIONS, items)
     popular = (truth + 1 + rng.integers(0, OPTIONS - 1, items)) % OPTIONS
     other = (truth + 1 + rng.integers(0, OPTIONS - 1, (models, items))) % OPTIONS

@@ -25,6 +25,12 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_
     assert len(rows) == len({(row["sample_id"], row["variant"]) for row in rows}) == len(report.matrix.items)
     assert {row["models"] for row in rows} == {"5"}
     assert {row["blind_models"] for row in rows} == {"5"}
+    assert {row["q"] for row in rows} & {row["reversed_q"] for row in rows} <= {"", "1.0"}
+    for row in report.rows:
+        assert row.rasch_difficulty is row.rasch_error is None  # of five models
+        assert row.discrimination is not None
+        assert (row.discrimination_low or 0) <= row.discrimination <= (row.discrimination_high or 0)
+        assert not row.reversed and (row.reversed_q is None or row.reversed_q >= 0.1)
     for row in rows:
         wrong = 1 - float(report.matrix.rows_of([(row["sample_id"], row["variant"])]).mean())
         assert float(row["difficulty"]) == pytest.approx(wrong)
