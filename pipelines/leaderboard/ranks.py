@@ -44,8 +44,10 @@ class PairReader:
         if not pair:
             pair.extend(self._metrics(*keys))
         _, name, *cell = a.board
-        found = {m.metric: m for m in pair if [m.task, m.setting, m.subset] == cell and not m.category}
-        return found.get(name) or next((found[n] for n in RIGHT if n in found and _has_values(found[n], a, b)), None)
+        metrics = {m.metric: m for m in pair if [m.task, m.setting, m.subset] == cell and not m.category}
+        return metrics.get(name) or next(
+            (metrics[n] for n in RIGHT if n in metrics and _has_values(metrics[n], a, b)), None
+        )
 
     def _key(self, out: Store, entry: ManifestEntry) -> tuple[str, str, str]:
         key = (out.uri, entry.benchmark, entry.model)
@@ -124,8 +126,8 @@ def paired_p(metric: PairedMetric, ends: tuple[float, float]) -> tuple[float, fl
     gain = value_b - value_a
     if math.isnan(gain) or not gain or pair.clusters < 2:
         return gain, 1.0
-    found = interval([*metric.b, *(replace(term, weight=-term.weight) for term in metric.a)], ends)
-    if found is None:
+    reached = interval([*metric.b, *(replace(term, weight=-term.weight) for term in metric.a)], ends)
+    if reached is None:
         return gain, 2.0 ** (1 - pair.clusters)
-    reach = max(found.high - gain, gain - found.low)  # one side may be cut at an end of the scale
-    return gain, student_p(abs(gain) / reach * student_quantile(found.freedom), found.freedom)
+    reach = max(reached.high - gain, gain - reached.low)  # one side may be cut at an end of the scale
+    return gain, student_p(abs(gain) / reach * student_quantile(reached.freedom), reached.freedom)

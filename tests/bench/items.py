@@ -57,8 +57,8 @@ def ranges(seed: int, shares: NDArray[np.float64], rows: int) -> list[tuple[int,
     """Return the ranges of models with true shares right, whose answers to a row are correlated."""
     rng = np.random.default_rng(seed)
     common = rng.random(rows) < 0.5
-    own = rng.random((len(shares), rows))
-    right = (np.where(common, rng.random(rows), own) < shares[:, None]).astype(float)
+    separate = rng.random((len(shares), rows))
+    right = (np.where(common, rng.random(rows), separate) < shares[:, None]).astype(float)
     return simulated_ranges(right)
 
 
@@ -77,9 +77,9 @@ def show_ranks(name: str, shares: NDArray[np.float64], rows: int, seeds: int) ->
     held, width = 0, 0.0
     best = [(1 + int((shares > s).sum()), len(shares) - int((shares < s).sum())) for s in shares]
     for seed in range(seeds):
-        found = ranges(seed, shares, rows)
-        held += all(low <= first and high >= last for (low, high), (first, last) in zip(found, best, strict=True))
-        width += float(np.mean([high - low for low, high in found]))
+        rank_ends = ranges(seed, shares, rows)
+        held += all(low <= first and high >= last for (low, high), (first, last) in zip(rank_ends, best, strict=True))
+        width += float(np.mean([high - low for low, high in rank_ends]))
     print(f"| {name} | {rows} | {held / seeds:.1%} | {width / seeds:.1f} |", flush=True)
 
 

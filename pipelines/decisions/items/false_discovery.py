@@ -49,14 +49,14 @@ def _reversed_p(x: FloatArray, y: FloatArray) -> float | None:
 
 def shrunk(correlations: FloatArray, models: NDArray[np.int64]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return correlations over models shrunk to their mean by empirical Bayes, and the ends of 95% intervals."""
-    known = ~np.isnan(correlations) & (models > 2)
-    if not known.any():
+    is_known = ~np.isnan(correlations) & (models > 2)
+    if not is_known.any():
         return (np.full(len(correlations), np.nan),) * 3
-    mean = float(correlations[known].mean())
+    mean = float(correlations[is_known].mean())
     error = (1 - mean**2) ** 2 / np.maximum(models - 1, 1)  # variance of a correlation
-    between = max(0.0, float(((correlations[known] - mean) ** 2 - error[known]).mean()))
-    means = np.where(known, mean + (correlations - mean) * between / (between + error), np.nan)
+    between = max(0.0, float(((correlations[is_known] - mean) ** 2 - error[is_known]).mean()))
+    means = np.where(is_known, mean + (correlations - mean) * between / (between + error), np.nan)
     # Where all differences are errors the items share the mean, which is known no better than its own error.
-    variance = between * error / (between + error) + float(error[known].mean()) / int(known.sum())
+    variance = between * error / (between + error) + float(error[is_known].mean()) / int(is_known.sum())
     reach = _Z95 * np.sqrt(variance)
     return means, np.clip(means - reach, -1, 1), np.clip(means + reach, -1, 1)

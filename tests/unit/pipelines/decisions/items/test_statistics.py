@@ -27,13 +27,17 @@ def suspects(right: NDArray[np.float64], answers: NDArray[Any]) -> NDArray[np.bo
 
 @pytest.mark.parametrize(("models", "recall"), [(8, 0.2), (12, 0.5), (30, 0.8)])
 def test_flipped_labels_are_suspect_and_few_others(models: int, recall: float) -> None:
-    hits = found = flips = 0
+    hits = estimates = flips = 0
     for seed in range(6):
         right, answers, is_flipped = simulated(seed, models)
         suspect = suspects(right, answers)
-        hits, found, flips = hits + (suspect & is_flipped).sum(), found + suspect.sum(), flips + is_flipped.sum()
+        hits, estimates, flips = (
+            hits + (suspect & is_flipped).sum(),
+            estimates + suspect.sum(),
+            flips + is_flipped.sum(),
+        )
     assert hits / flips >= recall
-    assert hits / found >= 0.85
+    assert hits / estimates >= 0.85
 
 
 def test_models_that_toss_coins_list_nothing() -> None:
@@ -54,9 +58,9 @@ def test_an_item_that_strong_models_get_wrong_is_reversed() -> None:
 
 def test_q_values_are_those_of_statsmodels() -> None:
     p_values = [0.001, 0.04, None, 0.03, 0.5, 0.012]
-    known = [p for p in p_values if p is not None]
-    found = [q for q in benjamini_hochberg(p_values) if q is not None]
-    np.testing.assert_allclose(found, multipletests(known, method="fdr_bh")[1])
+    defined = [p for p in p_values if p is not None]
+    estimates = [q for q in benjamini_hochberg(p_values) if q is not None]
+    np.testing.assert_allclose(estimates, multipletests(defined, method="fdr_bh")[1])
 
 
 def test_discriminations_that_only_chance_tells_apart_are_shrunk_to_one() -> None:
@@ -73,10 +77,10 @@ def test_rasch_finds_difficulties_and_says_how_sure_it_is() -> None:
     difficulty -= difficulty.mean()
     right = (rng.random((40, 400)) < 1 / (1 + np.exp(difficulty - ability[:, None]))).astype(float)
     model = Rasch.fit(right)
-    found, error = model.difficulties(right)
+    estimates, error = model.difficulties(right)
     assert model.spread == pytest.approx(1.2, abs=0.15)
     assert np.abs(model.abilities - ability).max() < 0.5
-    assert 0.9 < (np.abs(found - difficulty) < 1.96 * error).mean() < 0.99
+    assert 0.9 < (np.abs(estimates - difficulty) < 1.96 * error).mean() < 0.99
 
 
 def test_equal_or_failing_models_list_nothing() -> None:
