@@ -226,8 +226,8 @@ def test_without_scores_a_range_of_ranks_follows_from_the_intervals(tmp_path: Pa
 
 
 def test_one_model_has_one_rank_and_equal_or_unsure_models_have_all(tmp_path: Path) -> None:
-    one = write_output(str(tmp_path / "one"), [entry("a")], [metric("a", 0.5)])
-    assert ranges(join_outputs([one]).rows) == {"a": (1, 1, 1)}
+    single = write_output(str(tmp_path / "one"), [entry("a")], [metric("a", 0.5)])
+    assert ranges(join_outputs([single]).rows) == {"a": (1, 1, 1)}
     rows = [metric("a", 0.9, ci_low=None, ci_high=None), metric("b", 0.1), metric("c", 0.1)]
     unsure = write_output(str(tmp_path / "unsure"), [entry(model) for model in "abc"], rows)
     assert ranges(join_outputs([unsure]).rows) == {"a": (1, 1, 3), "b": (1, 2, 3), "c": (1, 2, 3)}
