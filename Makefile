@@ -20,7 +20,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-judges simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -108,6 +108,10 @@ simulate: $(STAMP)
 # Half an hour: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
 simulate-intervals: $(STAMP)
 	@$(BIN)/python -m tests.bench.intervals
+
+# Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
+simulate-items: $(STAMP)
+	@$(BIN)/python -m tests.bench.items
 
 # Ten minutes: 1,000 sweeps with `--until` for each form of a full set; its figures are in docs/how-to/until.md.
 simulate-until: $(STAMP)

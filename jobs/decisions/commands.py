@@ -50,7 +50,7 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
             "duplicates": None if report.not_searched else sum(bool(row.duplicate_of) for row in report.rows),
             "not_searched": report.not_searched,
             "compact": len(report.compact.places),
-            "compact_error": report.compact.largest_error,
+            "compact_error": report.compact.error,
         }
         for report in reports
     ]

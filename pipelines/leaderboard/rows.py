@@ -40,6 +40,10 @@ class LeaderboardRow:
     revision: str = ""  # of the weights
     notes: tuple[str, ...] = ()
     rank: int | None = None  # among the measured rows of its board; None where these are not comparable
+    rank_low: int | None = None  # the best rank that simultaneous tests of all pairs allow
+    rank_high: int | None = None  # the worst
+    scored: tuple[Store, ManifestEntry] | None = field(default=None, repr=False, compare=False)
+    """Where its rows were scored; None for a number that several models make together."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """What the number was measured on and with, by kind; a kind that is unknown or irrelevant is absent."""
 
@@ -83,6 +87,7 @@ def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunMa
         origin="people" if is_person(number.model) else "baseline" if number.model in run.baselines else "measured",
         source=label,
         revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == number.model else "",
+        scored=(out, entry) if entry.model == number.model else None,
         notes=tuple(notes_of(entry, board[2], board[3])),
         conditions=conditions_of(entry, out, run, metric=board[1], task=board[2], setting=board[3]),
     )
