@@ -155,7 +155,7 @@ class _Night:
         try:
             with open_sweep(spec, (Stage.SCORE,), benchmarks=(), progress=self.progress) as sweep:
                 to = self.history.store.sub(f"judged_again/{self.result.name}")
-                self.result.drifts = measure_drift(sweep, self.result.name, to)
+                self.result.drifts = measure_drift(sweep, self.result.name, to, self.history.judge_checks())
                 self.result.judging_usd = sweep.costs.total
         except _ERRORS_OF_ONE_MODEL as error:
             self.result.warnings.append(f"the judge was not checked: {error}")

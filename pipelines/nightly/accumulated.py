@@ -1,0 +1,122 @@
+"""Evidence that a score has changed, added up over nights.
+
+A CUSUM (Page 1954) sums by how many standard errors a night lies above, or below, the mean of all nights before it.
+Such distances are uncorrelated while nothing changes, although all nights share the ones before them. Their error comes
+from the nights: the squared distance of each cluster. Sums of half a standard error a night or less return to 0. The
+nights since the last 0 are compared with those before it by cluster: few answers, or answers that moved in both
+directions and stayed, as after another version of a library, are no change of the score.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.metrics.intervals import FloatArray, student_p
+
+ALLOWANCE: Final = 0.5
+"""Standard errors that each night takes off the sums."""
+LEAST_CLUSTERS: Final = 20
+"""With fewer clusters than these the tail is Student's."""
+SAMPLES_P: Final = 0.002
+"""A change over nights is one of the samples too if its p-value over clusters is below."""
+_OVERSHOOT: Final = 1.166  # of a normal sum over its limit (Siegmund 1985)
+
+
+def sums_by(clusters: NDArray[Any], values: FloatArray) -> FloatArray:
+    """Return the sum of each cluster's values."""
+    sums: FloatArray = np.bincount(np.unique(clusters, return_inverse=True)[1].reshape(-1), values)
+    return sums
+
+
+def shift_p(differences: FloatArray, clusters: NDArray[Any], tail: float = 1.0) -> float:
+    """Return the two-sided p-value that differences of samples, (samples,), have mean 0; 1 without any.
+
+    Clusters are the independent unit. With at least `LEAST_CLUSTERS` their signs are random: the normal tail of their
+    sum times `tail`. With fewer it is Student's, and the error at least that of samples that differ independently.
+    """
+    sums = sums_by(clusters, differences)
+    squares, count = float(np.square(sums).sum()), len(sums)
+    if count < 2 or math.sqrt(squares) <= 1e-12 * len(differences):
+        return 1.0
+    total = float(sums.sum())
+    if count >= LEAST_CLUSTERS:
+        return min(1.0, tail * math.erfc(abs(total) / math.sqrt(2 * squares)))
+    between = count / (count - 1) * float(np.square(sums - sums.mean()).sum())
+    return student_p(total / math.sqrt(max(between, float(np.square(differences).sum()))), count - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Accumulated:
+    """What the nights of a level say of a score; samples that a night lacks keep their mean."""
+
+    samples: NDArray[Any]  # (samples,), of the first night
+    clusters: NDArray[Any]  # (samples,)
+    weights: FloatArray  # (samples,), rows
+    before: FloatArray  # (samples,), means over the nights before the sums left 0
+    after: FloatArray  # (samples,), means over the nights since then
+    nights_before: int = 1
+    nights_after: int = 0
+    up: float = 0.0
+    down: float = 0.0
+    noise: float = 0.0
+    """Sum over nights of the variance of the score's sum from night to night."""
+
+    @classmethod
+    def start(cls, samples: NDArray[Any], clusters: NDArray[Any], weights: FloatArray, means: FloatArray) -> Self:
+        """Return the state after the first night."""
+        return cls(samples=samples, clusters=clusters, weights=weights, before=means, after=np.zeros(len(means)))
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean of each sample over all nights."""
+        nights = self.nights_before + self.nights_after
+        mean: FloatArray = (self.nights_before * self.before + self.nights_after * self.after) / nights
+        return mean
+
+    def add(self, samples: NDArray[Any], means: FloatArray) -> Self:
+        """Add a night's means by sample."""
+        nights, mean = self.nights_before + self.nights_after, self.mean
+        tonight = _aligned(self.samples, mean, samples, means)
+        distances = (tonight - mean) * self.weights * math.sqrt(nights / (nights + 1))
+        noise = self.noise + float(np.square(sums_by(self.clusters, distances)).sum())
+        z = float(distances.sum()) / math.sqrt(noise / nights) if noise > 0 else 0.0
+        up, down = max(0.0, self.up + z - ALLOWANCE), max(0.0, self.down - z - ALLOWANCE)
+        changed = replace(self, up=up, down=down, noise=noise)
+        if not (up or down):
+            after = np.zeros(len(tonight))
+            return replace(
+                changed, before=mean + (tonight - mean) / (nights + 1), after=after, nights_before=nights + 1,
+                nights_after=0,
+            )  # fmt: skip
+        after = self.after + (tonight - self.after) / (self.nights_after + 1)
+        return replace(changed, after=after, nights_after=self.nights_after + 1)
+
+    def p(self, rate: float) -> float | None:
+        """Return the p-value over clusters if nights and samples both say that the score changed, else None.
+
+        `rate` is how many false alarms a night the nights may give, for this score.
+        """
+        if max(self.up, self.down) < math.log(1 / rate) - _OVERSHOOT:
+            return None
+        differences = (self.after - self.before) * self.weights
+        p = shift_p(differences, self.clusters)
+        return p if p < SAMPLES_P and (differences.sum() > 0) == (self.up > self.down) else None
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means before and since, weighted by rows."""
+        before, after = (float(np.average(means, weights=self.weights)) for means in (self.before, self.after))
+        return before, after
+
+
+def _aligned(names: NDArray[Any], known: FloatArray, samples: NDArray[Any], means: FloatArray) -> FloatArray:
+    """Return a night's means of the samples with these names, those that it lacks as `known`."""
+    if np.array_equal(names, samples):
+        return means
+    tonight = known.copy()
+    _, here, there = np.intersect1d(names, samples, assume_unique=True, return_indices=True)
+    tonight[here] = means[there]
+    return tonight
