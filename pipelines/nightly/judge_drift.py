@@ -64,13 +64,11 @@ class JudgeDrift:
     now: float
     p: float
     """Bound of the two-sided p-value that the judge accepts as often as before, over clusters, of this night alone."""
-    evidence: JudgeEvidence
-    """Of this night and those before it."""
-
-    @property
-    def is_alarm(self) -> bool:
-        """Whether the judge has drifted."""
-        return self.evidence.is_alarm
+    nights: int
+    """Nights of checks that are added up, this one among them."""
+    rate: float
+    """How often a night, by chance alone, as much evidence of all of them comes."""
+    is_alarm: bool
 
     @property
     def text(self) -> str:
@@ -79,8 +77,8 @@ class JudgeDrift:
         return (
             f"judge {self.judge} on {self.benchmark} {self.task}: of {self.answers:,} answers judged again, "
             f"{self.changed:.1%} have another verdict{ends}; accepted were {self.before:.1%}, now {self.now:.1%}, "
-            f"p {self.p:.2g} tonight; by chance {counted(self.evidence.nights, 'night')} of checks give as much evidence "
-            f"once in {1 / self.evidence.rate:,.0f} nights" + ("; the judge has drifted" if self.is_alarm else "")
+            f"p {self.p:.2g} tonight; the evidence of {counted(self.nights, 'night')} of checks comes by chance once in "
+            f"{counted(round(1 / self.rate), 'night')}" + ("; the judge has drifted" if self.is_alarm else "")
         )
 
     def change(self, since: str) -> Change:
@@ -91,7 +89,7 @@ class JudgeDrift:
             before=self.before,
             now=self.now,
             n=self.clusters,
-            p=self.evidence.rate,
+            p=self.rate,
             test="nights",
             since=since,
         )
@@ -212,6 +210,7 @@ def _drift(
     before, now = (
         ItemScores.of(clusters, frame[name].to_numpy(np.float64)) for name in ("accepted", check_value(AGAIN))
     )
+    evidence = _evidence(of_cell, numbers)
     return JudgeDrift(
         judge=judge,
         benchmark=cell[0],
@@ -224,7 +223,9 @@ def _drift(
         before=before.mean,
         now=now.mean,
         p=change_p(now, before),
-        evidence=_evidence(of_cell, numbers),
+        nights=evidence.nights,
+        rate=evidence.rate,
+        is_alarm=evidence.is_alarm,
     )
 
 

@@ -1,9 +1,9 @@
 """Evidence that a judge accepts another share than before, added up over nights.
 
 While nothing changes, the verdicts of a cluster then and now may be swapped, so that the sign of their difference is a
-toss. Bets on one sign multiply by exp(b d) / cosh(b d) for a difference d: an e-value, whose mean is at most 1. A bet
-that begins in each night and all earlier ones (Shiryaev and Roberts; Shin, Ramdas and Rinaldo 2022, "E-detectors", arXiv
-2203.03532) passes a limit after so many nights on average or later, whatever the judge's noise.
+toss. A bet of size b on one sign multiplies by exp(b d) / cosh(b d) for a difference d: an e-value, whose mean is at
+most 1. The sum of the bets that begin in each night (Shin, Ramdas and Rinaldo 2022, "E-detectors", arXiv 2203.03532)
+passes a limit after as many nights on average, or later, whatever the judge's noise.
 """
 
 import math

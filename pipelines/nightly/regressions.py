@@ -8,7 +8,7 @@ nights (`pipelines/nightly/accumulated.py`).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
@@ -25,6 +25,7 @@ ALPHA: Final = 1 / 365 / 3
 RETURN_LEVELS: Final = (0.001, 0.05)
 """A score has returned if its p-value against the changed level is below the first, and against the one before above
 the second."""
+UNCONFIRMED_P: Final = 0.05
 _TAIL: Final = 3.1787  # of sums of symmetric variables, in units of the normal tail
 _NORMAL_95: Final = 1.959964
 
@@ -120,6 +121,7 @@ class Comparison:
     items: Items = field(default_factory=dict)  # tonight's scores
     changes: Sequence[Change] = ()
     levels: Sequence[Level] = ()  # what the next night is compared with
+    unconfirmed: Sequence[Change] = ()  # without an alarm: of p below `UNCONFIRMED_P`, as one in twenty has by chance
 
     @property
     def alarms(self) -> list[Change]:
@@ -163,14 +165,16 @@ def compare_nights(
     current = {pair: Level(model=pair[0], benchmark=pair[1], night=night, basis=basis) for pair, basis in bases.items()}
     current |= {level.pair: level for level in levels if level.pair not in bases}
     items = {key: replace(scores, accumulated=scores.begun()) for key, scores in now.items()}
+    unconfirmed = list[Change]()
     for pair in pairs:
         of_pair, level = pair.compare(night, threshold)
         changes += of_pair
+        unconfirmed += pair.unconfirmed({change.key for change in of_pair})
         current[level.pair] = level
         if level.night != night:
             items |= pair.added
     levels = [replace(level, latest=night) if level.pair in bases else level for level in current.values()]
-    return Comparison(items=items, changes=changes, levels=levels)
+    return Comparison(items=items, changes=changes, levels=levels, unconfirmed=unconfirmed)
 
 
 def _of_pair(items: Items, level: Level) -> Items:
@@ -222,6 +226,13 @@ class _PairScores:
                     test="nights",
                     since=self.level.night,
                 )
+
+    def unconfirmed(self, reported: Set[CellKey]) -> Iterator[Change]:
+        """Yield the scores that differ from their level as one in twenty does by chance."""
+        for key in sorted(self.added.keys() - reported):
+            paired = PairedScores.of(self.now[key], self.present[key])
+            if (p := shift_p(paired.differences, paired.clusters)) < UNCONFIRMED_P:
+                yield self._change(key, p)
 
     def _returned(self, p_values: Mapping[CellKey, float]) -> list[Change]:
         """Return the scores that are as before the open change."""
