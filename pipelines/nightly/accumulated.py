@@ -14,38 +14,14 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray, student_p
+from pipelines.metrics.cluster_shift import shift_p, sums_by
+from pipelines.metrics.intervals import FloatArray
 
 ALLOWANCE: Final = 0.5
 """Standard errors that each night takes off the sums."""
-LEAST_CLUSTERS: Final = 20
-"""With fewer clusters than these the tail is Student's."""
 SAMPLES_P: Final = 0.002
 """A change over nights is one of the samples too if its p-value over clusters is below."""
 _OVERSHOOT: Final = 1.166  # of a normal sum over its limit (Siegmund 1985)
-
-
-def sums_by(clusters: NDArray[Any], values: FloatArray) -> FloatArray:
-    """Return the sum of each cluster's values."""
-    sums: FloatArray = np.bincount(np.unique(clusters, return_inverse=True)[1].reshape(-1), values)
-    return sums
-
-
-def shift_p(differences: FloatArray, clusters: NDArray[Any], tail: float = 1.0) -> float:
-    """Return the two-sided p-value that differences of samples, (samples,), have mean 0; 1 without any.
-
-    Clusters are the independent unit. With at least `LEAST_CLUSTERS` their signs are random: the normal tail of their
-    sum times `tail`. With fewer it is Student's, and the error at least that of samples that differ independently.
-    """
-    sums = sums_by(clusters, differences)
-    squares, count = float(np.square(sums).sum()), len(sums)
-    if count < 2 or math.sqrt(squares) <= 1e-12 * len(differences):
-        return 1.0
-    total = float(sums.sum())
-    if count >= LEAST_CLUSTERS:
-        return min(1.0, tail * math.erfc(abs(total) / math.sqrt(2 * squares)))
-    between = count / (count - 1) * float(np.square(sums - sums.mean()).sum())
-    return student_p(total / math.sqrt(max(between, float(np.square(differences).sum()))), count - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -99,7 +75,7 @@ class Accumulated:
 
         `rate` is how many false alarms a night the nights may give, for this score.
         """
-        if max(self.up, self.down) < math.log(1 / rate) - _OVERSHOOT:
+        if not self.nights_after or max(self.up, self.down) < math.log(1 / rate) - _OVERSHOOT:
             return None
         differences = (self.after - self.before) * self.weights
         p = shift_p(differences, self.clusters)

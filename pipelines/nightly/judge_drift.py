@@ -1,7 +1,7 @@
 """Drift of a judge between nights: answers that an earlier night judged are put to tonight's judge once more.
 
 An endpoint may answer differently under an unchanged name, and stored verdicts would hide it. Each night asks about the
-answers that were asked about least, so that nights add up. An answer that comes again is compared with its last verdict.
+answers that were asked about least, so that nights add up. One that comes again is compared with its last verdict.
 """
 
 from collections import Counter, defaultdict
@@ -77,7 +77,7 @@ class JudgeDrift:
         return (
             f"judge {self.judge} on {self.benchmark} {self.task}: of {self.answers:,} answers judged again, "
             f"{self.changed:.1%} have another verdict{ends}; accepted were {self.before:.1%}, now {self.now:.1%}, "
-            f"p {self.p:.2g} tonight; the evidence of {counted(self.nights, 'night')} of checks comes by chance once in "
+            f"p {self.p:.2g} tonight; the evidence of {counted(self.nights, 'night')} comes by chance once in "
             f"{counted(round(1 / self.rate), 'night')}" + ("; the judge has drifted" if self.is_alarm else "")
         )
 

@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.cluster_shift import sums_by
 from pipelines.metrics.intervals import FloatArray
-from pipelines.nightly.accumulated import sums_by
 from pipelines.nightly.regressions import ALPHA
 
 _SIZES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)

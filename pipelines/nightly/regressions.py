@@ -8,15 +8,16 @@ nights (`pipelines/nightly/accumulated.py`).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.cluster_shift import shift_p
 from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
-from pipelines.nightly.accumulated import shift_p
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
 
@@ -227,7 +228,7 @@ class _PairScores:
                     since=self.level.night,
                 )
 
-    def unconfirmed(self, reported: Set[CellKey]) -> Iterator[Change]:
+    def unconfirmed(self, reported: AbstractSet[CellKey]) -> Iterator[Change]:
         """Yield the scores that differ from their level as one in twenty does by chance."""
         for key in sorted(self.added.keys() - reported):
             paired = PairedScores.of(self.now[key], self.present[key])
