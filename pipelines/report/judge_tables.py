@@ -8,7 +8,6 @@ from models.families import families_named
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import gap_metric, human_metric
 from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, SHIFT_P, UNREAD_COUNT, pair_name
-from pipelines.benchmarks.metrics_kernel.judged import NOT_RANDOM
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.people.comparison import MARGIN, may_replace
 from pipelines.benchmarks.records import (
@@ -90,8 +89,7 @@ def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
             _NOT_EVEN if (more := count_of(results.find(needed))) is None else more,
         )
         group = ", ".join(filter(None, (key.setting, key.subset, key.category)))
-        note = number.note if NOT_RANDOM in number.note else ""
-        rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells), note=note))
+        rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells), note=number.note))
     return worded("judge_corrected", rows, name=results.benchmark, points=100 * _REACH)
 
 
