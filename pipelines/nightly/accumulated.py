@@ -88,11 +88,11 @@ class Accumulated:
         return before, after
 
 
-def _aligned(names: NDArray[Any], known: FloatArray, samples: NDArray[Any], means: FloatArray) -> FloatArray:
-    """Return a night's means of the samples with these names, those that it lacks as `known`."""
+def _aligned(names: NDArray[Any], earlier: FloatArray, samples: NDArray[Any], means: FloatArray) -> FloatArray:
+    """Return a night's means of the samples with these names, those that it lacks as `earlier`."""
     if np.array_equal(names, samples):
         return means
-    tonight = known.copy()
+    tonight = earlier.copy()
     _, here, there = np.intersect1d(names, samples, assume_unique=True, return_indices=True)
     tonight[here] = means[there]
     return tonight

@@ -105,7 +105,7 @@ def measure_drift(
     """
     context, checks = sweep.context, list[dict[str, Any]]()
     name, spec = context.spec.judges[0]
-    asked = Counter(row["request_id"] for rows in earlier for row in rows)
+    counts = Counter(row["request_id"] for rows in earlier for row in rows)
 
     def run(title: str, jobs: Mapping[str, Job], _: object) -> dict[str, str]:
         run_job(f"{title.format(name)}, again", jobs[name], sweep.cluster, context.progress, sweep.costs)
@@ -118,7 +118,7 @@ def measure_drift(
         judge = JudgeReplies(name=name, spec=spec)
         pools = {(entry.benchmark, entry.model): [*_judged_rows(context, entry, judge)] for entry in entries}
         current |= {question for pool in pools.values() for _, question, _ in pool}
-        chosen = {key: _least_asked(pool, asked, night, context.spec.judge_checks) for key, pool in pools.items()}
+        chosen = {key: _least_asked(pool, counts, night, context.spec.judge_checks) for key, pool in pools.items()}
         replies, _ = judge_rounds(
             elsewhere, {name: spec}, entries, run, lambda _, e, __: (row for row, *_ in chosen[e.benchmark, e.model])
         )
@@ -158,13 +158,13 @@ def _judged_rows(context: SweepContext, entry: ManifestEntry, judge: JudgeReplie
 
 
 def _least_asked(
-    pool: Iterable[tuple[Row, str, float]], asked: Mapping[str, int], night: str, number: int
+    pool: Iterable[tuple[Row, str, float]], counts: Mapping[str, int], night: str, number: int
 ) -> list[tuple[Row, str, float]]:
     """Return so many rows that earlier nights asked about least, equal ones in an order of the night's."""
     return nsmallest(
         number,
         pool,
-        key=lambda each: (asked[each[0].request_id], stable_id({"again": each[0].request_id, "night": night})),
+        key=lambda each: (counts[each[0].request_id], stable_id({"again": each[0].request_id, "night": night})),
     )
 
 

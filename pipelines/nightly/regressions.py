@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.cluster_shift import shift_p
+from pipelines.metrics.cluster_shift import LEAST_CLUSTERS, shift_p, sums_by
 from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
@@ -27,6 +27,7 @@ RETURN_LEVELS: Final = (0.001, 0.05)
 """A score has returned if its p-value against the changed level is below the first, and against the one before above
 the second."""
 UNCONFIRMED_P: Final = 0.05
+_FAR: Final = 0.2  # of the range of a score
 _TAIL: Final = 3.1787  # of sums of symmetric variables, in units of the normal tail
 _NORMAL_95: Final = 1.959964
 
@@ -96,15 +97,29 @@ class PairedScores:
         return (self.now - self.before) * self.rows
 
     @property
+    def has_collapsed(self) -> bool:
+        """Whether each of few clusters moved the same way, and far, which noise that media share does not do."""
+        if not 1 < len(np.unique(self.clusters)) < LEAST_CLUSTERS:
+            return False
+        moves = sums_by(self.clusters, self.differences) / sums_by(self.clusters, self.rows)
+        scores = np.concatenate([self.now, self.before])
+        far = max(_FAR * float(scores.max() - scores.min()), 1e-12)
+        return bool((moves >= far).all() or (moves <= -far).all())
+
+    @property
     def means(self) -> tuple[float, float]:
         """The means before and now, weighted by rows: their difference has the sign of the test's."""
         return float(np.average(self.before, weights=self.rows)), float(np.average(self.now, weights=self.rows))
 
 
 def change_p(now: ItemScores, before: ItemScores) -> float:
-    """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any."""
+    """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any.
+
+    Few clusters cannot show by their signs that every answer is wrong: if all have moved far, samples count.
+    """
     paired = PairedScores.of(now, before)
-    return shift_p(paired.differences, paired.clusters, _TAIL)
+    p = shift_p(paired.differences, paired.clusters, _TAIL)
+    return shift_p(paired.differences, np.arange(len(paired.rows)), _TAIL) if paired.has_collapsed else p
 
 
 def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -172,7 +187,7 @@ def compare_nights(
         changes += of_pair
         unconfirmed += pair.unconfirmed({change.key for change in of_pair})
         current[level.pair] = level
-        if level.night != night:
+        if level.night == pair.level.night:
             items |= pair.added
     levels = [replace(level, latest=night) if level.pair in bases else level for level in current.values()]
     return Comparison(items=items, changes=changes, levels=levels, unconfirmed=unconfirmed)

@@ -41,6 +41,8 @@ class Noise:
 
     fresh: float = 0.0  # share of the answers that are drawn anew each night
     fresh_clips: int = 0  # clips whose answers are all drawn anew each night
+    clips: int = CLIPS
+    shift: float = 0.0  # most by which the share of right answers of such a clip rises or falls
     updated: float = 0.0  # share of the answers that each update draws anew, for good
 
 
@@ -49,6 +51,7 @@ NOISE: Final = {
     "0.5% of the answers": Noise(fresh=0.005),
     "5% of the answers": Noise(fresh=0.05),
     "2 of 20 clips": Noise(fresh_clips=2),
+    "2 of 5 clips, which rise or fall by up to 20 points": Noise(fresh_clips=2, clips=5, shift=0.2),
     "1% for good, every 14 nights": Noise(updated=0.01),
 }
 
@@ -61,14 +64,14 @@ class History:
         self.chances = generator.beta(2.0, 1.0, (PAIRS, SETTINGS, SAMPLES))
         self.base = self._draw()
         self.samples = np.arange(SAMPLES)
-        self.clusters = self.samples % CLIPS if noise.fresh_clips else self.samples
+        self.clusters = self.samples % noise.clips if noise.fresh_clips else self.samples
         self.names = [f"m{pair}" for pair in range(PAIRS)]
         self.levels: list[Level] = []
         self.stored: dict[str, Mapping[CellKey, ItemScores]] = {"": {}}
         self.night = 0
 
-    def _draw(self) -> FloatArray:
-        drawn: FloatArray = (self.generator.random(self.chances.shape) < self.chances).astype(np.float64)
+    def _draw(self, shift: FloatArray | float = 0.0) -> FloatArray:
+        drawn: FloatArray = (self.generator.random(self.chances.shape) < self.chances + shift).astype(np.float64)
         return drawn
 
     def compare(self, change: Callable[[FloatArray], FloatArray] = lambda values: values) -> Sequence[Change]:
@@ -78,9 +81,10 @@ class History:
             self.base = np.where(self.generator.random(shape) < self.noise.updated, self._draw(), self.base)
         fresh = self.generator.random(shape) < self.noise.fresh
         if self.noise.fresh_clips:
-            order = self.generator.random((*shape[:2], CLIPS)).argsort(axis=2)[..., : self.noise.fresh_clips]
+            order = self.generator.random((*shape[:2], self.noise.clips)).argsort(axis=2)[..., : self.noise.fresh_clips]
             fresh = (self.clusters == order[..., None]).any(axis=2)
-        values = change(np.where(fresh, self._draw(), self.base))
+        shift = self.generator.uniform(-1, 1, (*shape[:2], self.noise.clips))[..., self.clusters % self.noise.clips]
+        values = change(np.where(fresh, self._draw(self.noise.shift * shift), self.base))
         name = f"{self.night:03}"
         bases = {(model, "b"): "" for model in self.names}
         comparison = compare_nights(name, self._items(values), self.levels, self.stored.__getitem__, bases=bases)
@@ -93,13 +97,13 @@ class History:
 
     def _items(self, values: FloatArray) -> Items:
         items: Items = {}
-        one, all_rows = np.ones(SAMPLES), np.full(SAMPLES, float(SETTINGS))
+        single, pooled = np.ones(SAMPLES), np.full(SAMPLES, float(SETTINGS))
         for pair, model in enumerate(self.names):
             for setting in range(SETTINGS):
                 key = CellKey(model, "b", "task", str(setting), "correct")
-                items[key] = ItemScores(self.samples, values[pair, setting], one, self.clusters)
+                items[key] = ItemScores(self.samples, values[pair, setting], single, self.clusters)
             totals = values[pair].sum(axis=0)
-            items[key._replace(setting="")] = ItemScores(self.samples, totals, all_rows, self.clusters)
+            items[key._replace(setting="")] = ItemScores(self.samples, totals, pooled, self.clusters)
         return items
 
 
@@ -143,12 +147,12 @@ def delays(seed: Sequence[int], noise: Noise, planted: Planted) -> list[int]:
     order = np.argsort(history.generator.random(right.shape) - right, axis=1)
     for _ in range(CALM):
         history.compare()
-    found: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for number in range(1, AFTER + 1):
         for change in history.compare(lambda values, at=number: planted.changed(values, order, at)):  # type: ignore[misc]
             if change.direction == "fell":
-                found.setdefault(change.key.model, number)
-    return [found.get(model, AFTER + 1) for model in history.names]
+                reported.setdefault(change.key.model, number)
+    return [reported.get(model, AFTER + 1) for model in history.names]
 
 
 JUDGED: Final = 0.6  # share accepted
@@ -187,10 +191,10 @@ def _delay_table(seed: int, repetitions: int) -> None:
     print("\n| noise | change | reported | median night | 90% by night |\n|---|---|---:|---:|---:|")
     for name in ("0.5% of the answers", "5% of the answers"):
         for title, planted in PLANTED.items():
-            found = sorted(n for each in range(repetitions) for n in delays([seed, each], NOISE[name], planted))
-            share = sum(n <= AFTER for n in found) / len(found)
-            late = found[int(0.9 * len(found))]
-            cells = (name, title, f"{share:.0%}", f"{median(found):g}", f"{late if late <= AFTER else '-'}")
+            reported = sorted(n for each in range(repetitions) for n in delays([seed, each], NOISE[name], planted))
+            share = sum(n <= AFTER for n in reported) / len(reported)
+            late = reported[int(0.9 * len(reported))]
+            cells = (name, title, f"{share:.0%}", f"{median(reported):g}", f"{late if late <= AFTER else '-'}")
             print(f"| {' | '.join(cells)} |", flush=True)
 
 
@@ -198,9 +202,12 @@ def _judge_table(seed: int, repetitions: int) -> bool:
     print("\n| judge | reported | median night | 90% by night |\n|---|---:|---:|---:|")
     for answers in (60, 200):
         for shift in (0.02, 0.05, 0.1):
-            found = sorted(judge_delay([seed, n], answers, shift, AFTER) for n in range(repetitions))
-            share = sum(n <= AFTER for n in found) / len(found)
-            cells = (f"{median(found):g}", f"{late if (late := found[int(0.9 * len(found))]) <= AFTER else '-'}")
+            reported = sorted(judge_delay([seed, n], answers, shift, AFTER) for n in range(repetitions))
+            share = sum(n <= AFTER for n in reported) / len(reported)
+            cells = (
+                f"{median(reported):g}",
+                f"{late if (late := reported[int(0.9 * len(reported))]) <= AFTER else '-'}",
+            )
             print(f"| {answers} answers, accepts {shift:.0%} more | {share:.0%} | {' | '.join(cells)} |", flush=True)
     counts = [
         sum(judge_delay([seed, n], 60, 0.0, YEAR, clips) <= YEAR for n in range(repetitions)) for clips in (0, 10)

@@ -41,13 +41,13 @@ def test_nights_without_evidence_join_the_mean_before() -> None:
 
 def test_a_small_lasting_fall_is_one_of_nights_and_samples() -> None:
     before, fallen = state(60), (NAMES < 48).astype(float)
-    found = []
+    reported = []
     for _ in range(6):
         before = before.add(NAMES, (NAMES < 60).astype(float))
     for _ in range(3):
         before = before.add(NAMES, fallen)
-        found.append(before.p(SHARE))
-    p = next(p for p in found if p is not None)
+        reported.append(before.p(SHARE))
+    p = next(p for p in reported if p is not None)
     assert p < 0.002
     assert before.means == pytest.approx((0.6, 0.48))
 
@@ -96,12 +96,12 @@ def test_simulated_nights_without_a_change_are_calm(noise: str) -> None:
 
 @pytest.mark.parametrize(("noise", "most"), [("0.5% of the answers", 4), ("5% of the answers", 15)])
 def test_simulated_falls_of_two_percent_are_reported_within_nights(noise: str, most: int) -> None:
-    found = sorted(delays([3], NOISE[noise], PLANTED["2% in one setting"]))
-    assert found[len(found) // 2] <= most
-    assert sum(night <= AFTER for night in found) >= 0.9 * len(found)
+    reported = sorted(delays([3], NOISE[noise], PLANTED["2% in one setting"]))
+    assert reported[len(reported) // 2] <= most
+    assert sum(night <= AFTER for night in reported) >= 0.9 * len(reported)
 
 
 def test_simulated_drift_is_reported_within_weeks() -> None:
-    found = sorted(delays([3], NOISE["5% of the answers"], PLANTED["0.1 points a night in one setting"]))
-    assert found[len(found) // 2] <= 28
-    assert found[-1] <= AFTER
+    reported = sorted(delays([3], NOISE["5% of the answers"], PLANTED["0.1 points a night in one setting"]))
+    assert reported[len(reported) // 2] <= 28
+    assert reported[-1] <= AFTER

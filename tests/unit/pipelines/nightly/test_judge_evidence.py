@@ -34,11 +34,11 @@ def test_answers_of_a_clip_are_one_bet() -> None:
 
 
 def test_many_numbers_need_more_evidence() -> None:
-    one, many = (JudgeEvidence(numbers=numbers).add(np.ones(14), np.arange(14)) for numbers in (1, 100))
-    assert many.rate == pytest.approx(100 * one.rate)
+    single, many = (JudgeEvidence(numbers=numbers).add(np.ones(14), np.arange(14)) for numbers in (1, 100))
+    assert many.rate == pytest.approx(100 * single.rate)
 
 
 def test_a_shift_of_five_percent_on_sixty_answers_takes_about_two_weeks() -> None:
-    found = [judge_delay([5, number], 60, 0.05, 60) for number in range(30)]
-    assert 5 <= median(found) <= 16
+    reported = [judge_delay([5, number], 60, 0.05, 60) for number in range(30)]
+    assert 5 <= median(reported) <= 16
     assert sum(judge_delay([5, number], 60, 0.0, 365) <= 365 for number in range(20)) <= 6

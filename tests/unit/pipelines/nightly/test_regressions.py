@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pipelines.nightly.items import CellKey, Items, ItemScores
+from pipelines.nightly.items import CellKey, Items, ItemScores, items_table, read_items
 from pipelines.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_nights
 from pipelines.report.measured import Measured
 from tests.unit.pipelines.nightly.cases import metric
@@ -37,9 +37,10 @@ class Nights:
         self.levels: list[Level] = []
 
     def night(self, items: Items, basis: str = "b", **more: object) -> Comparison:
-        name = f"{len(self.items):03}"
-        self.items[name] = items
+        name = f"{len([night for night in self.items if night]):03}"
+        self.items |= {name: items, "": {}}
         comparison = compare_nights(name, items, self.levels, self.items.__getitem__, bases={PAIR: basis}, **more)
+        self.items[name] = comparison.items
         self.levels = list(comparison.levels)
         return comparison
 
@@ -193,3 +194,54 @@ def test_level_of_a_reported_night_is_replaced_by_the_next_measurement() -> None
     assert (level.night, level.before, level.is_new) == ("001", "000", True)
     nights.directions(108)
     assert nights.levels == [replace(level, night="002", latest="002", is_new=False)]
+
+
+def test_every_answer_wrong_on_few_clips_is_a_change_and_one_clip_alone_is_none() -> None:
+    clips = np.repeat(np.arange(5), 40)
+    names, right = np.arange(200), (np.arange(200) % 2).astype(float)
+    before = ItemScores.of(names, right, clips)
+    assert change_p(ItemScores.of(names, np.zeros(200), clips), before) < 1e-9
+    assert change_p(ItemScores.of(names, np.where(clips == 0, 0.0, right), clips), before) > 0.1
+
+
+def test_nights_that_share_clips_give_no_evidence_by_many_samples() -> None:
+    clips = np.repeat(np.arange(20), 30)
+    names, right = np.arange(600), np.ones(600)
+    two_clips = ItemScores.of(names, np.where(clips < 2, 0.0, right), clips)
+    assert change_p(two_clips, ItemScores.of(names, right, clips)) > 0.1
+    assert change_p(ItemScores.of(names, two_clips.totals), ItemScores.of(names, right)) < 1e-9
+
+
+def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> None:
+    nights = Nights()
+    reports = [nights.night({KEY: share(150)}) for _ in range(8)]
+    reports += [nights.night({KEY: share(138)}) for _ in range(8)]
+    changes = [change for report in reports for change in report.changes]
+    assert [(change.test, change.direction, change.n) for change in changes] == [("nights", "fell", 200)]
+    assert (changes[0].before, changes[0].now) == pytest.approx((0.75, 0.69))
+    (back,) = nights.night({KEY: share(150)}).changes
+    assert back.direction == "returned"
+
+
+def test_a_difference_as_by_chance_is_listed_without_an_alarm() -> None:
+    nights = Nights()
+    for _ in range(8):
+        assert nights.night({KEY: share(150)}).unconfirmed == []
+    report = nights.night({KEY: share(144)})
+    assert report.changes == []
+    (change,) = report.unconfirmed
+    assert (change.test, change.direction, change.since) == ("paired", "fell", "000")
+    assert change.p == pytest.approx(0.0143, rel=0.01)  # six one way
+
+
+def test_a_resumed_history_goes_on_with_what_nights_add_up_to() -> None:
+    def run(restart: bool) -> list[int]:
+        nights = Nights()
+        for number in range(14):
+            if restart:  # as the history stores and reads the scores
+                nights.items = {name: read_items(items_table(items)) for name, items in nights.items.items()}
+            if nights.night({KEY: share(150 if number < 8 else 138)}).changes:
+                return [number]
+        return []
+
+    assert run(restart=True) == run(restart=False) != []
