@@ -117,13 +117,13 @@ simulate-items: $(STAMP)
 simulate-until: $(STAMP)
 	@$(BIN)/python -m tests.bench.sequential
 
-# Ten minutes: 2,000 times each judge that errs, with labels on some answers; its figures are in docs/how-to/judges.md.
+# One minute: 2,000 times each judge that errs, and people who err, with labels on some answers; its figures are in docs/how-to/judges.md.
 simulate-judges: $(STAMP)
 	@$(BIN)/python -m tests.bench.judges
 
-# Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
+# Five minutes: twenty histories of a year without a change, and planted changes; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)
-	@$(BIN)/python -m tests.bench.nightly_simulation --repetitions 400
+	@$(BIN)/python -m tests.bench.nightly_simulation --years 20 --repetitions 200
 
 # Builds the environment of a GPU machine (Python 3.12, torch 2.11, 5 GB) and runs tests/gpu and the benchmark in it, on the CPU.
 test-gpu-stack: $(STAMP)
