@@ -49,7 +49,8 @@ def join_outputs(
     uris = list(dict.fromkeys(uris))
     outs = [Store(uri) for uri in uris]
     runs = zip(outs, load_existing_runs(outs), short_labels(uris), strict=True)
-    measured = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    rows = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    measured = [row for row in rows if row.origin != "chance"]
     if not measured:
         raise UsageError(f"no headline metric in {', '.join(uris)}; a leaderboard needs the report of a run")
     conflicts = find_conflicts(measured)
@@ -64,7 +65,8 @@ def join_outputs(
         replace(row, notes=tuple(dict.fromkeys((*row.notes, *mark)))) for row, mark in zip(measured, marks, strict=True)
     ]
     ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
-    of_others = [*published_rows(measured), *reported_rows(reported, measured)]
+    chance = [row for row in rows if row.origin == "chance"]
+    of_others = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
     return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
 
 

@@ -60,9 +60,7 @@ def test_margin_decides_how_near_a_reproduced_value_is(out: str, capsys: pytest.
 
 
 @pytest.mark.parametrize("arguments", [["A", "B"], ["A", "--published", "--explain"]])
-def test_margin_without_published_verdicts_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_margin_without_published_verdicts_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare", *arguments, "--margin", "0"]) == 2
     assert "--margin: only with OUT --published" in capsys.readouterr().err
 

@@ -169,7 +169,12 @@ def verdict(value: float | None, low: float | None = None, high: float | None = 
 @pytest.mark.parametrize(
     ("value", "low", "high", "expected"),
     [
-        (0.02, 0.01, 0.03, "reproduced"),  # the whole interval within the margin, though it leaves out the paper's value
+        (
+            0.02,
+            0.01,
+            0.03,
+            "reproduced",
+        ),  # the whole interval within the margin, though it leaves out the paper's value
         (0.0, -0.03, 0.03, "reproduced"),
         (0.02, -0.001, 0.04, "consistent"),  # wider than the margin, around the published value
         (0.0, -0.2, 0.2, "consistent"),
