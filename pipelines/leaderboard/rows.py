@@ -18,7 +18,7 @@ from pipelines.storage.store import Store
 Board: TypeAlias = tuple[str, str, str, str, str]
 """Benchmark, metric, task, setting and subset: the rows that are compared with each other."""
 Origin: TypeAlias = Literal["measured", "baseline", "people", "chance", "published", "reported"]
-"""Only measured rows have a rank. A baseline is a model that guesses; chance is by arithmetic; others report in files."""
+"""Only measured rows have a rank. Baselines are models that guess; chance is by arithmetic; others report in files."""
 
 OF_OTHERS: Final = ("published", "reported")
 _PUBLISHED_PEOPLE: Final = ("Human", "Humans")

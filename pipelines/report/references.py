@@ -62,8 +62,10 @@ class References:
 
     def chance(self, row: Measured) -> Chance | None:
         """Return what guessing scores on the rows of a number."""
-        metric = self._definition.chance_metrics.get(row.metric, "")
-        value = chance_on_rows(row, self._levels, self._index, metric=metric, names=self._names(row))
+        stated = self._definition.chance.get(row.metric)
+        if isinstance(stated, float):
+            return Chance(stated)
+        value = chance_on_rows(row, self._levels, self._index, metric=stated or "", names=self._names(row))
         if value is not None:
             return Chance(value)
         guesses = ((model, self._index.get((model, row.key))) for model in sorted(self._baselines))
