@@ -268,7 +268,8 @@ class Publication:
     captioners: Mapping[str, str] = field(default_factory=dict)  # setting -> catalog entry that describes pictures
     scorers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metric -> kinds of its scorers, if named
     unnamed_scorers: tuple[str, ...] = ()  # metrics whose variant or scorer the paper does not name
-    other_prompts: tuple[str, ...] = ()  # versions of prompts that ask other things than the paper's
+    paper_prompts: tuple[str, ...] | None = None
+    """Versions of prompts in the paper's own words, besides those of the set `paper`; None where any is."""
 
 
 DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words of the notes of doubtful numbers

@@ -50,7 +50,8 @@ def join_outputs(
     uris = list(dict.fromkeys(uris))
     outs = [Store(uri) for uri in uris]
     runs = zip(outs, load_existing_runs(outs), short_labels(uris), strict=True)
-    measured = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    rows = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    measured = [row for row in rows if row.origin != "chance"]
     if not measured:
         raise UsageError(f"no headline metric in {', '.join(uris)}; a leaderboard needs the report of a run")
     conflicts = find_conflicts(measured)
@@ -65,7 +66,8 @@ def join_outputs(
         replace(row, notes=tuple(dict.fromkeys((*row.notes, *mark)))) for row, mark in zip(measured, marks, strict=True)
     ]
     ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
-    of_others = [*published_rows(measured), *reported_rows(reported, measured)]
+    chance = [row for row in rows if row.origin == "chance"]
+    of_others = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
     return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
 
 
@@ -94,9 +96,9 @@ def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> 
             boards.setdefault(row.board, []).append(place)
     ranked, pairs = list(rows), PairReader()
     for board, places in boards.items():
-        of_board = [rows[place] for place in places]
-        losses = [_loss(board, row.value) for row in of_board if row.value is not None]
-        for place, loss, ends in zip(places, losses, rank_ranges(of_board, pairs), strict=True):
+        ranked_rows = [rows[place] for place in places]
+        losses = [_loss(board, row.value) for row in ranked_rows if row.value is not None]
+        for place, loss, ends in zip(places, losses, rank_ranges(ranked_rows, pairs), strict=True):
             rank = 1 + sum(other < loss for other in losses)
             low, high = min(rank, ends[0]), max(rank, ends[1])
             ranked[place] = replace(rows[place], rank=rank, rank_low=low, rank_high=high)

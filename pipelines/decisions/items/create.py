@@ -280,7 +280,7 @@ def _two_parts(rows: Sequence[ItemRow]) -> str:
 def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
     """Yield the lists of `lists.yaml` with their rows."""
     rows = report.rows
-    of_kind = {
+    rows_by_kind = {
         "suspects": sorted((row for row in rows if row.suspect), key=lambda row: row.p or 0.0),
         "shortcuts": [row for row in rows if row.shortcut],
         "duplicates": [row for row in rows if row.duplicate_of],
@@ -296,7 +296,14 @@ def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
         filled = {name: text.format(**words) if isinstance(text, str) else text for name, text in texts.items()}
         is_counted = kind != "duplicates" or not report.not_searched
         note = filled["note"] if is_counted else f"Not looked for: {report.not_searched}."
-        yield {"kind": kind, "command": "", **filled, "note": note, "rows": of_kind[kind], "is_counted": is_counted}
+        yield {
+            "kind": kind,
+            "command": "",
+            **filled,
+            "note": note,
+            "rows": rows_by_kind[kind],
+            "is_counted": is_counted,
+        }
 
 
 def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[AnswerMatrix]:
