@@ -4,7 +4,7 @@ Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
     items/<night>.parquet       scores by sample, of the nights that later ones are compared with
     changes/<night>.json        what changed that night, and what the next night is compared with
-    judged_again/<night>/       replies of the judge about answers that earlier nights judged
+    judged_again/<night>/       replies of the judge about answers that earlier nights judged, and `checks.parquet`
     pairs/<night>.parquet       every (model, benchmark) of that night's configuration; completes the night
     summaries/<night>.md
     index.html                  the last nights on one page
@@ -23,6 +23,7 @@ import pyarrow as pa
 from pipelines.errors import DamagedPartError
 from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.nightly.items import ITEMS, CellKey, Items, items_table, read_items
+from pipelines.nightly.judge_drift import CHECKS_PATH
 from pipelines.nightly.regressions import Change, Comparison, Level
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row, read_metric
@@ -122,6 +123,12 @@ class History:
         rows = self._rows(path, night) if night and self.store.exists(path) else []
         return [read_metric(row) for row in rows]
 
+    def judge_checks(self) -> list[list[dict[str, Any]]]:
+        """Return the answers judged again by night, the oldest first, of the last `MAX_NIGHTS` nights."""
+        nights = self.nights()[-MAX_NIGHTS:]
+        paths = (f"judged_again/{night}/{CHECKS_PATH}" for night in nights)
+        return [read_part(self.store, path).to_pylist() for path in paths if self.store.exists(path)]
+
     def check(self) -> list[str]:
         """Read what the next night is compared with; return what is missing of it, a sentence each.
 
@@ -130,7 +137,7 @@ class History:
         last = max(self.nights(), default="")
         compared = {f"metrics/{pair.measured}.parquet" for pair in self.pairs(last) if pair.measured} if last else set()
         compared |= {f"changes/{last}.json"} if last else set()
-        for night in {name for level in self.levels() for name in (level.night, level.before)}:
+        for night in {name for level in self.levels() for name in (level.night, level.before, level.latest)}:
             if self.items(night) or self._changes(night).get("items_sha256", _NO_ITEMS) != _NO_ITEMS:
                 compared.add(f"items/{night}.parquet")
         files = {info.path for kind in ("changes", "items", "metrics") for info in self.store.list(kind)}
@@ -177,7 +184,7 @@ class History:
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         records = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
         self.store.put(f"pairs/{night}.parquet", to_parquet(records, PAIRS))
-        used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before)}
+        used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before, level.latest)}
         self.store.delete_all("items", used)
 
     def _items(self, night: str) -> Items:

@@ -20,7 +20,7 @@ METRIC_KEYS = (
 )  # keys of a row of `metrics.json`, in order
 
 
-Verdict: TypeAlias = Literal["reproduced", "differs", "not comparable"]
+Verdict: TypeAlias = Literal["reproduced", "consistent", "different", "not comparable"]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 
@@ -60,11 +60,13 @@ class ReproductionCell:
     ci_low: float | None
     ci_high: float | None
     n: int
+    unit: str  # as of the metric
     published: float
+    rounding: float  # half of the last digit that the paper prints
     difference: float | None  # ours minus published
     verdict: Verdict
     reasons: tuple[str, ...]  # why it is not comparable, each `kind: in what`
-    own_rows: tuple[str, ...] = ()  # of one that differs: what our own rows could explain of it
+    own_rows: tuple[str, ...] = ()  # of a different one: what our own rows could explain of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

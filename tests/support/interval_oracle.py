@@ -23,7 +23,7 @@ def share_ends(values: Sequence[float], clusters: list[Any]) -> tuple[float, flo
     variance = float(((_adjusted(clusters) @ np.array(values)) ** 2).sum())
     rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
     worth = min(k, n**2 / sum(clusters.count(name) ** 2 for name in names))  # Kish's number of clusters
-    if rows > worth:
+    if variance > 1e-15 and rows > worth:
         rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
         doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
         rows = 1 / (doubt / worth + (1 - doubt) / rows)

@@ -39,15 +39,30 @@ class Verdict:
 def verdict_of(at: Standing) -> Verdict:
     """Return the line of a benchmark."""
     facts = []
-    if at.people is not None and at.people.value is not None:
-        facts.append(f"people {number(at, at.people.value)}")
+    if people := people_words(at):
+        facts.append(people)
     if at.chance is not None:
-        facts.append(f"chance {number(at, at.chance)}")
+        facts.append(" ".join(filter(None, (f"chance {number(at, at.chance.value)}", str(at.chance)))))
     if at.dollars is not None:
         facts.append(dollars(at.dollars))
     return Verdict(
         benchmark=at.benchmark, title=at.title, claim=_claim(at), facts=tuple(facts), measure=at.where, is_led=at.is_led
     )
+
+
+def people_words(at: Standing) -> str:
+    """Return people's value, with the rows that it is of if the first model's are others; '' if there is none."""
+    people = at.people
+    if people is None or people.value.value is None:
+        return ""
+    value = f"people {number(at, people.value.value)}"
+    if people.rows == "same":
+        return value
+    if people.rows == "other" or people.model is None or people.model.value is None:
+        return f"{value} on other items"
+    count = "" if people.value.n is None else f"{people.value.n:,} "
+    rows = f"{count}items that people answered" if people.annotators == 1 else f"items of {count}answers of people"
+    return f"on the {rows}: {at.ranked[0].model} {number(at, people.model.value)}, {value}"
 
 
 def number(at: Standing, value: float) -> str:
