@@ -1,7 +1,8 @@
 """What an interval says about a limit: how far above it the number lies, on the scale on which the interval was made.
 
-A report keeps of a number its value, 95% interval and degrees of freedom. Both ends of Wilson's interval of a share solve one equation, as
-those of a logit interval do, and ends of a mean are equally far from it: so the scale is recognised from the ends.
+A report keeps of a number its value, 95% interval and degrees of freedom. Both ends of Wilson's interval of a share
+solve one equation, as those of a logit interval do, and ends of a mean are equally far from it: so the scale is
+recognised from the ends.
 """
 
 import math

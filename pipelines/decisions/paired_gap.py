@@ -83,12 +83,12 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
         raise UsageError(f"{name}: it has no value on the {len(shared):,} rows that both outputs have")
     (value, n_new), (before, n_old) = numbers
     whole, n = value - before, min(n_new, n_old)
-    kept = [*_without_groups(frames[0])]
-    left = [_gap(new, old, key, frames, keep) for keep in kept]
+    masks = [*_without_groups(frames[0])]
+    left = [_gap(new, old, key, frames, keep) for keep in masks]
     gaps = np.array([gap for gap in left if gap is not None])
     if len(gaps) < 2 or len(gaps) < len(left):
         raise UsageError(f"{name}: too few clips, pictures or scenes for an interval of a difference")
-    leverage = np.array([[1 - keep.mean() for keep in kept]])
+    leverage = np.array([[1 - keep.mean() for keep in masks]])
     freedom = degrees_of_freedom(np.ones(1), leverage)
     error = math.sqrt(float((leave_one_out(gaps[None], leverage) ** 2).sum()))
     reach = student_quantile(freedom) * error

@@ -8,7 +8,7 @@ nights (`pipelines/nightly/accumulated.py`).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
@@ -215,10 +215,10 @@ class _PairScores:
         """Return what changed, and the level from now on; a threshold is `ALPHA` over the night's tests."""
         level = self.level
         p_values = {key: change_p(self.now[key], self.present[key]) for key in self.added}
-        if returned := self._returned(p_values):
+        added_up = {change.key: change for change in self._added_up(threshold)}
+        if returned := self._returned(p_values, added_up):
             return returned, replace(level, night=level.before, before="", is_new=False)
-        changes = [self._change(key, p) for key, p in p_values.items() if p < threshold]
-        changes = changes or list(self._added_up(threshold))
+        changes = [self._change(key, p) for key, p in p_values.items() if p < threshold] or [*added_up.values()]
         changes += [self._gone(key) for key in self.present if key not in self.now]
         if changes:
             return changes, replace(level, night=night, before=level.before or level.night, is_new=True)
@@ -249,13 +249,14 @@ class _PairScores:
             if (p := shift_p(paired.differences, paired.clusters)) < UNCONFIRMED_P:
                 yield self._change(key, p)
 
-    def _returned(self, p_values: Mapping[CellKey, float]) -> list[Change]:
-        """Return the scores that are as before the open change."""
+    def _returned(self, p_values: Mapping[CellKey, float], added_up: Collection[CellKey]) -> list[Change]:
+        """Return the scores that left the level of the open change, by one night or several, and are as before it."""
         before = self.items_of(self.level.before) if self.level.before else {}
         return [
             self._change(key, p, "returned")
             for key, p in p_values.items()
-            if p < RETURN_LEVELS[0] and key in before and change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
+            if (p < RETURN_LEVELS[0] or key in added_up) and key in before
+            if change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
         ]
 
     def _change(self, key: CellKey, p: float, direction: Direction | None = None) -> Change:

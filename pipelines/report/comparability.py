@@ -72,11 +72,11 @@ class Conditions:
     def _wording(self, task: str, setting: str) -> Iterator[str]:
         definition, target = self.entry.definition, self.entry.target
         publication = definition.publication
-        own = {*(publication.paper_prompts or ()), *definition.prompt_sets.get("paper", {}).values()}
-        names = {*target.prompts.prompt_versions.values()} - own | {*target.prompts.wording}
+        in_print = {*(publication.paper_prompts or ()), *definition.prompt_sets.get("paper", {}).values()}
+        names = {*target.prompts.prompt_versions.values()} - in_print | {*target.prompts.wording}
         if publication.paper_prompts is not None:
             cells = self._cells(task, setting)
-            names |= {version for *cell, version in self.prompts if tuple(cell) in cells} - own
+            names |= {version for *cell, version in self.prompts if tuple(cell) in cells} - in_print
         if names:
             yield f"other prompt wording: {', '.join(sorted(names))}"
         if target.generation:

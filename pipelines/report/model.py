@@ -12,7 +12,7 @@ from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 from pipelines.report.stress.changes import StressedCell
-from pipelines.report.token_efficiency import Efficiency
+from pipelines.report.tables.token_efficiency import Efficiency
 
 METRIC_KEYS = (
     *("benchmark", "task", "model", "setting", "subset", "category", "metric"),

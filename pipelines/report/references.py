@@ -124,9 +124,9 @@ def chance_on_rows(
     of_measure = [level for level in levels if _is_measure(level, row, names or {row.metric})]
     for name in dict.fromkeys(filter(None, (metric, *(level.chance_metric for level in of_measure)))):
         key = row.key._replace(metric=name)
-        found = index.get((row.model, key))
-        if found is not None and found.value is not None:
-            return found.value
+        chance = index.get((row.model, key))
+        if chance is not None and chance.value is not None:
+            return chance.value
     return next((level.chance for level in of_measure if level.chance is not None), None)
 
 

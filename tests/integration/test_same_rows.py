@@ -77,9 +77,9 @@ def test_first_page_compares_people_on_the_items_that_they_answered(out: Path) -
     assert person.value is not None
     assert whole.value != person.value
     page = words_of((out / "report" / "index.html").read_text())
-    theirs = f"{100 * person.value:.1f}"
+    people = f"{100 * person.value:.1f}"
     assert f"gpt-4o {100 * whole.value:.1f} [" in page
-    assert f"on the {ANSWERED} items that people answered: gpt-4o {theirs}, people {theirs}" in page
+    assert f"on the {ANSWERED} items that people answered: gpt-4o {people}, people {people}" in page
 
 
 def test_chance_is_the_same_number_everywhere(out: Path, tmp_path: Path) -> None:

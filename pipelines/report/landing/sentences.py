@@ -126,6 +126,7 @@ def doubts(
         *_unreadable(titles, numbers),
         *_guesses(standings),
         *_few(standings),
+        *_stopped(standings),
     ]
 
 
@@ -171,3 +172,18 @@ def _few(standings: Iterable[Standing]) -> Iterator[str]:
     if few:
         rows = ", ".join(f"{title} {n:,}" for title, n in few.items())
         yield f"Few rows, so wide intervals: {rows}"
+
+
+def _stopped(standings: Iterable[Standing]) -> Iterator[str]:
+    """Yield what runs that stopped early say of the whole set; printed intervals are of questions like these."""
+    for at in standings:
+        parts = [
+            f"{row.model}{_interval(at, row.set_ci_low, row.set_ci_high)}"
+            for row in at.ranked
+            if row.set_ci_low is not None and row.set_ci_high is not None
+        ]
+        if parts:
+            yield (
+                f"{at.title} stopped early; all its questions together would give, with 95% at every stop: "
+                f"{', '.join(parts)}. Other intervals are of questions like these"
+            )

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Final, TypeAlias
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.records import is_person
-from pipelines.metrics.intervals import student_p, student_quantile
+from pipelines.metrics.intervals import NORMAL, student_p, student_quantile
 from pipelines.metrics.paired import holm
 from pipelines.report.compare import Difference
 from pipelines.report.human_comparison import published_values
@@ -20,7 +19,6 @@ from pipelines.report.references import Chance, People, References
 PEOPLE_IN_PRINT: Final = ("Human", "Humans", "People")
 NO_MODELS: Final = (*PEOPLE_IN_PRINT, "Random")
 _LEVEL: Final = 0.05
-_NORMAL_95: Final = NormalDist().inv_cdf(1 - _LEVEL / 2)
 PairTest: TypeAlias = Callable[[Measured, Measured], Difference | None]
 """Compares the headline of two models of an output; the difference is the second minus the first."""
 
@@ -85,8 +83,8 @@ class Standing:
         gap, reach = sign * (best.value - self.chance.value), sign * (best.value - end)
         if gap <= 0 or reach <= 0:
             return gap > 0
-        deviations = student_quantile(best.freedom) if best.freedom else _NORMAL_95
-        return student_p(deviations * gap / reach, best.freedom or math.inf) < _LEVEL / len(self.ranked)
+        deviations = student_quantile(best.ci_df) if best.ci_df else NORMAL
+        return student_p(deviations * gap / reach, best.ci_df or math.inf) < _LEVEL / len(self.ranked)
 
     @property
     def is_percent(self) -> bool:

@@ -274,20 +274,20 @@ def test_invented_items_in_the_papers_number_asked_in_our_words_are_not_comparab
     row = {"task": task, "setting": setting, "metric": metric, "category": category, "value": 0.5}
     row |= {"subset": "VCR"} if name == "vague" else {}
 
-    def cell(asked: str) -> ReproductionCell:
-        return one_cell(name, model, row, items, results={"prompts": frozenset({(task, setting, asked)})})
+    def cell(version: str) -> ReproductionCell:
+        return one_cell(name, model, row, items, results={"prompts": frozenset({(task, setting, version)})})
 
     ours = cell(version)
     assert (ours.verdict, ours.reasons) == ("not comparable", (f"other prompt wording: {version}",))
-    theirs = definition.prompt_sets.get("paper", {}).get(version)
-    if theirs:
-        assert cell(theirs).reasons == ()
+    printed = definition.prompt_sets.get("paper", {}).get(version)
+    if printed:
+        assert cell(printed).reasons == ()
 
 
 def test_prompts_that_the_data_bring_are_the_papers() -> None:
     row = {"task": "entailment", "setting": "zero-shot", "metric": "f1_at_0", "value": 0.5}
-    asked = frozenset({("entailment", "zero-shot", "vflute-instruction-data-v1")})
-    assert one_cell("vflute", "llava-1.6-34b", row, 723, results={"prompts": asked}).reasons == ()
+    prompts = frozenset({("entailment", "zero-shot", "vflute-instruction-data-v1")})
+    assert one_cell("vflute", "llava-1.6-34b", row, 723, results={"prompts": prompts}).reasons == ()
 
 
 def test_another_endpoint_serves_another_model() -> None:

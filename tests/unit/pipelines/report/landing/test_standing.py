@@ -100,7 +100,7 @@ def test_baselines_are_the_models_of_the_random_engine() -> None:
 
 @pytest.mark.parametrize(("models", "freedom", "expected"), [(1, 0, True), (20, 0, False), (1, 3, True), (3, 3, False)])
 def test_best_of_many_models_must_lie_further_above_chance(models: int, freedom: int, expected: bool) -> None:
-    best = number("m", 0.5, ci_low=0.4, ci_high=0.6, freedom=freedom)
+    best = number("m", 0.5, ci_low=0.4, ci_high=0.6, ci_df=freedom)
     ranked = (best, *(number(f"m{place}", 0.4) for place in range(models - 1)))
     # 0.11 above chance, where the interval reaches 0.1: normal p 0.031, of 20 models 0.0025 is needed.
     assert standing(ranked=ranked, chance=Chance(0.39)).beats_chance is expected
