@@ -20,7 +20,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -105,9 +105,13 @@ bench-quick: $(STAMP)
 simulate: $(STAMP)
 	@$(BIN)/python -m tests.bench.paired_tests
 
-# Half an hour: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
+# Five minutes: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
 simulate-intervals: $(STAMP)
 	@$(BIN)/python -m tests.bench.intervals
+
+# One minute: releases whose true share is exactly a limit; its figures are in docs/how-to/gate.md.
+simulate-gate: $(STAMP)
+	@$(BIN)/python -m tests.bench.gate
 
 # Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
 simulate-items: $(STAMP)

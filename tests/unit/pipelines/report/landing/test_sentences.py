@@ -72,10 +72,11 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
 
 def test_a_run_that_stopped_early_says_which_interval_is_of_the_whole_set() -> None:
     early = standing("MATE", ranked=(metric(n=500, value=0.487, set_ci_low=0.475, set_ci_high=0.5), metric(n=500)))
-    assert doubts([early], [], []) == [
+    (doubt,) = doubts([early], [], [])
+    assert doubt == (
         "MATE stopped early; all its questions together would give, with 95% at every stop: small [47.5, 50.0]. "
         "Other intervals are of questions like these"
-    ]
+    )
 
 
 def test_amounts_have_cents_and_no_exponent() -> None:
