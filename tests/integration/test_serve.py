@@ -153,7 +153,7 @@ def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder:
     return dict(row)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_served_model_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     announcement, _, _ = served
     row = judged(cli, NAME, announcement, maia_data, tmp_path)
@@ -177,7 +177,7 @@ def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
     assert not list(Path("/tmp").glob(f"vlmsweep-*/*/owner-{process.pid}-*.json"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_served_checkpoint_answers_text_and_pictures_and_judges(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
@@ -213,7 +213,7 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
     assert max(item.prompt_tokens_details.cached_tokens for item in displayed) > 0, "one picture, encoded once"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cluster_serves_one_model_at_a_time(cli: Cli, tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         where = ("--address", f"127.0.0.1:{head.gcs}")
