@@ -22,7 +22,7 @@ TARGETS = {
     "reduce": ("pipelines/report/reduce.py", "reduce_entry"),
     "cache": ("models/engines/transformers/packed/kv_cache.py", "PackedSequences.write"),
 }
-SLOW = ("score", "text scorer", "reduce", "cache")
+SLOW = ("engine", "score", "text scorer", "reduce", "cache")
 LIMITS = {
     "pipelines/predict/executor.py": "MAX_REQUESTS",
     "pipelines/score/stage.py": "MAX_PARTS_HERE",

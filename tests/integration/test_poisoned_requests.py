@@ -17,6 +17,7 @@ def predictions(out: Path, model: str) -> pa.Table:
     return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
 
 
+@pytest.mark.slow
 def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')

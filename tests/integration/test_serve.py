@@ -121,6 +121,7 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
         assert len(set(threads.map(ask, range(16)))) == 16
 
 
+@pytest.mark.slow
 def test_replica_that_fails_is_replaced(command_env: dict[str, str], tmp_path: Path) -> None:
     entry = "{engine: random, faults: {answer: A, cuda_error_on: break the device, die_on: end the process}}"
 

@@ -151,7 +151,7 @@ def test_called_make_targets_exist() -> None:
     assert all(callers.values())
     for called in callers.values():
         assert set(called) <= targets
-    assert {"install", "demo", "test", "test-slow", "test-all", "lint", "bench", "bench-gpu", "chaos", "lock"} <= targets
+    assert {"install", "demo", "test", "test-slow", "test-all", "lint", "bench", "chaos", "lock"} <= targets
 
 
 def test_makefile_calls_existing_modules() -> None:

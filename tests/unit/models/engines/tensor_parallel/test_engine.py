@@ -191,7 +191,7 @@ def numbered(count: int) -> list[Call]:
 
 
 @pytest.mark.usefixtures("forked_ranks")
-@pytest.mark.parametrize("share_prefix", [True, False])
+@pytest.mark.parametrize("share_prefix", in_turns((True, False), (True,)))
 def test_ranks_without_memory_go_on_with_smaller_batches_and_one_load(small_memory: Path, share_prefix: bool) -> None:
     engine = tensor_parallel_engine(small_memory, share_prefix=share_prefix)
     assert isinstance(engine, TensorParallelEngine)
@@ -232,6 +232,7 @@ def test_dead_rank_ends_the_group(pair: TensorParallelEngine) -> None:
         list(pair.generate(calls_about(()), MEDIA))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("forked_ranks")
 def test_ranks_beyond_the_key_heads_share_them(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
