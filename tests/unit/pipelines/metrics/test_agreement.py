@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from statsmodels.stats import inter_rater
 
 from pipelines.metrics import agreement
-from pipelines.metrics.agreement import krippendorff_alpha
+from pipelines.metrics.agreement import agreement_interval, fleiss_kappa, krippendorff_alpha
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
@@ -88,3 +88,23 @@ def test_krippendorff_alpha_is_that_of_the_definition() -> None:
     assert krippendorff_alpha(units) == pytest.approx(1 / 3)
     assert krippendorff_alpha([["A", "A"], ["A"]]) is None
     assert krippendorff_alpha([]) is None
+
+
+@pytest.mark.parametrize(("rating_people", "items", "kappa"), [(2, 60, 0.6), (2, 150, 0.2), (3, 100, 0.8)])
+def test_intervals_of_coefficients_cover_the_true_one(rating_people: int, items: int, kappa: float) -> None:
+    """Each person answers by a latent label with probability `s`, else at random: kappa is then `s` squared."""
+    rng, hits = np.random.default_rng(7), 0
+    for _ in range(200):
+        latent = rng.integers(0, 2, (items, 1))
+        guesses = rng.integers(0, 2, (items, rating_people))
+        answers = np.where(rng.random((items, rating_people)) < kappa**0.5, latent, guesses)
+        ones = answers.sum(axis=1)
+        interval = agreement_interval(fleiss_kappa, np.stack([ones, rating_people - ones], axis=1).tolist())
+        assert interval is not None
+        hits += interval.low <= kappa <= interval.high
+    assert 0.92 <= hits / 200 <= 0.985
+
+
+def test_coefficients_without_an_interval() -> None:
+    assert agreement_interval(fleiss_kappa, [[2, 0]]) is None
+    assert agreement_interval(fleiss_kappa, [[2, 0], [2, 0], [0, 2]]) is None, "equal without any of them, or undefined"
