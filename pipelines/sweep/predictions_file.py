@@ -22,7 +22,8 @@ from pipelines.plan.selection import check_names
 from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
-_OPTIONAL = ("variant", "status", "error")
+_OPTIONAL = ("variant", "status", "error_type", "error")
+_STATUSES: Final = ("ok", "error", "excluded")
 _BATCH_ROWS: Final = 1024
 
 
@@ -79,6 +80,7 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
             row |= {
                 name: _name(row[name]) for name in ("sample_id", "variant") if isinstance(row.get(name), int | float)
             }
+            row |= {name: _text_of(row[name]) for name in ("output", "status") if _is_number(row.get(name))}
         problem = _problem(row)
         if isinstance(row, dict) and not problem:
             yield line, {**row, "variant": str(row.get("variant") or ""), "file": path.name}
@@ -99,6 +101,8 @@ def _problem(row: Any) -> str:
         not_text.append("output")
     if not_text:
         return f"{not_text[0]} is not text"
+    if (status := row.get("status")) not in (None, "", *_STATUSES):
+        return f"status {status!r} is none of {', '.join(_STATUSES)}"
     if names["model"] == POOLED:
         return f"model {POOLED!r} stands for all people; give this person another code"
     broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
@@ -122,6 +126,15 @@ def _name(value: float) -> str:
     if isinstance(value, float) and math.isnan(value):
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text_of(value: float) -> str | None:
+    """Return a number as its text; None for NaN, by which tables with gaps mark a missing cell."""
+    return None if isinstance(value, float) and math.isnan(value) else str(value)
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
