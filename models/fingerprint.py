@@ -78,6 +78,8 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     fingerprint["revision"] = resolved_revision(spec)
     if spec.limits.max_image_bytes is None:
         del fingerprint["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
+    if spec.is_endpoint:
+        fingerprint["base_url"] = spec.base_url  # servers call quite different weights `model`, or by one public name
     if spec.chat_format:
         fingerprint["form"] = spec.chat_format
     if spec.omit_parameters:
