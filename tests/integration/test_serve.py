@@ -103,10 +103,10 @@ def test_official_client_sends_text_and_a_picture(served) -> None:
 
 
 def test_everything_listens_at_the_host_alone(served) -> None:
-    _, process, _ = served
+    serving_process = psutil.Process(served[1].pid)
     listening = [
         (below.name(), connection.laddr)
-        for below in (process_of := psutil.Process(process.pid), *process_of.children(recursive=True))
+        for below in (serving_process, *serving_process.children(recursive=True))
         for connection in below.net_connections(kind="inet")
         if connection.status == psutil.CONN_LISTEN
     ]
