@@ -124,7 +124,8 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
 
 
 def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
-    is_file = uri.endswith(_ENDINGS) if is_remote(uri) else Path(uri).expanduser().is_file()
+    local = Path(uri).expanduser()
+    is_file = uri.endswith(_ENDINGS) if is_remote(uri) else local.exists() and not local.is_dir()
     location = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = location.rpartition("/") if is_file else (location, "", "")
     store = Store(parent or "/")

@@ -25,6 +25,7 @@ from pipelines.ingest.dataset import (
 )
 from pipelines.ingest.media_writer import MediaWriter
 from pipelines.ingest.source_folder import Folder, is_encodable
+from pipelines.storage.lock import exclusive
 from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 from pipelines.version import __version__
@@ -64,10 +65,24 @@ def ingest_benchmark(
         raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
     store = data.sub(benchmark.name)
     store.check_writable()
+    with exclusive(store, "--data"):
+        return _ingest(benchmark, source, data, column_map=column_map or {}, table=table, progress=progress)
+
+
+def _ingest(
+    benchmark: BenchmarkDefinition,
+    source: Folder,
+    data: Store,
+    *,
+    column_map: Mapping[str, str],
+    table: TableDefinition | None,
+    progress: Callable[[int], None],
+) -> IngestResult:
+    store = data.sub(benchmark.name)
     with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
         with source.decoder as decoder:
             writer = MediaWriter(source, store, decoder)
-            items = benchmark.source.read(source, column_map or {})
+            items = benchmark.source.read(source, column_map)
             rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
         rejections = _write_rejections(store, rejections)
         if not samples:

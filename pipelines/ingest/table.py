@@ -67,9 +67,10 @@ def _located(source: str) -> tuple[Folder, str]:
         return Folder(source), ""
     path = source if is_remote(source) else str(Path(source).expanduser().absolute())
     parent, file = posixpath.split(path)
-    folder = Folder(parent)
+    folder = Folder(parent, file)
     if not folder.exists(file):
-        raise SourceError(f"{source}: no such file")
+        is_there = not is_remote(path) and Path(path).exists()
+        raise SourceError(f"{source}: {'not a regular file' if is_there else 'no such file'}")
     return folder, file
 
 

@@ -139,6 +139,8 @@ def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
         reason = f"not a {FORMAT_NAMES} picture, or damaged at its beginning; convert it to PNG or fetch it again"
         raise ValueError(reason) from None
     with opened:
+        if request.get("is_counted"):
+            return {"pixels": opened.width * opened.height}, np.empty(0, np.uint8)
         is_plain = _is_plain(opened, request["path"])
         picture = np.asarray(_on_white(_to_eight_bits(ImageOps.exif_transpose(opened))))
     change = _changes(request)

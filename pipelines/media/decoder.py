@@ -81,6 +81,17 @@ class Decoder:
             except DecodeError as error:
                 raise DecodeError(str(error).replace(str(file), "the picture")) from error
 
+    def count_pixels(self, content: bytes) -> int:
+        """Return the number of pixels that the header of a picture states; raise DecodeError with the reason."""
+        with scratch() as folder:
+            file = folder / "picture"
+            file.write_bytes(content)
+            request = {"kind": "image", "path": str(file), "max_image_pixels": self._max_image_pixels}
+            header, _ = self._request({**request, "is_counted": True})
+        if "error" in header:
+            raise DecodeError(header["error"].replace(str(file), "the picture"))
+        return int(header["pixels"])
+
     def checked_decoders(self, path: Path, media: Media) -> tuple[Frames, Sequence[str]]:
         """Decode a local video by both decoders; return its frames and the decoders to trust with it.
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from models.regular_files import open_regular, read_regular
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.human import POOLED
@@ -116,7 +117,7 @@ def _is_encodable(value: Any) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
 
@@ -139,7 +140,7 @@ def _text_of(value: float) -> str | None:
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     try:
-        with pa.OSFile(str(path)) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
+        with open_regular(path) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             if missing := [name for name in REQUIRED if name not in names]:
                 raise UsageError(f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(names)}")

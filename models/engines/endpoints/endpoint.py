@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
 
 from models.engines.endpoints.failures import (
     FailedAttempt,
@@ -16,6 +15,7 @@ from models.engines.endpoints.failures import (
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
 from models.environment import secret
 from models.messages import Answer
+from models.redaction import Redactor, address_secrets, shown_address
 from models.spec import ModelSpec
 
 
@@ -26,6 +26,10 @@ class Endpoint:
         """Read the key (`MissingSecretError` without one); `now` is Unix time, for Retry-After."""
         self.spec, self._read_reply, self._now = spec, read_reply, now
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
+        keys, hidden = [self.key or ""], address_secrets(str(spec.base_url))
+        self._answers = Redactor(keys)
+        # What a message quotes of the address is no secret where the model is named so, as deployments are.
+        self.redact = Redactor([*keys, *(part for part in hidden if part not in spec.model)])
 
     @property
     def key(self) -> str | None:
@@ -43,6 +47,8 @@ class Endpoint:
             start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200) or "it is empty"
             return transient_failure("bad_reply", f"the reply is not a valid completion ({error}): {start}")
         if isinstance(reply, Answer):
+            if any(map(self._answers.is_quoted_in, (reply.text, reply.finish_reason))):
+                return transient_failure("bad_reply", "the reply quotes the key, so it is not kept")
             return reply
         if is_content_filter(reply.error):
             return Answer(text="", finish_reason="content_filter")
@@ -57,20 +63,16 @@ class Endpoint:
         names = {name.lower(): value for name, value in (headers or {}).items()}
         return classify_status(status, names, body=error, text=text, now=self._now(), redact=self.redact)
 
-    def redact(self, text: str) -> str:
-        """Return the text without the key: some endpoints quote it in errors."""
-        return text.replace(self._key.get_secret_value(), "***") if self._key else text
-
     def unreachable_message(self, reason: str) -> str:
         """Return a sentence that names the model, the address, the reason and what to check."""
-        address = urlsplit(str(self.spec.base_url))
+        address = shown_address(str(self.spec.base_url)).partition("?")[0]
         key = (
             f"that {self.spec.api_key_env} holds a valid key with quota left"
             if self.spec.api_key_env
             else "whether it needs a key (api_key_env)"
         )
         return (
-            f"model {self.spec.model!r} at {address.scheme}://{address.netloc}{address.path} is unavailable: {reason}. "
+            f"model {self.spec.model!r} at {address} is unavailable: {reason}. "
             "Check that base_url is right and the endpoint runs and is reachable from here, that it serves a model of "
             f"this name, and {key}"
         )

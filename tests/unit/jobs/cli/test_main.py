@@ -52,7 +52,10 @@ COMMANDS = {
         "batch", "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run", "judge-checks", "repeats", "until",
     },
-    "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
+    "serve": {
+        *("host", "port", "models-file", "key-env", "no-key", "idle-s", "address", "timeout-s"),
+        *("max-pictures", "max-total-pixels", "max-messages", "max-body-mib"),
+    },
     "status": {"watch"},
     "view": {"port", "data"},
     "submit": {
