@@ -2,6 +2,10 @@
 
 import re
 import unicodedata
+from typing import Final
+
+UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
+"""Chinese, Japanese and Korean letters, a range of a regular expression: no space separates them from a letter or number."""
 
 _LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
 # Joiners, direction marks, soft hyphens and variation selectors: characters that take no room.
@@ -13,6 +17,25 @@ _CHAT_TOKEN = re.compile(
 )
 _CURLY = str.maketrans(dict.fromkeys("“”„‟", '"') | dict.fromkeys("‘’‚‛", "'"))
 _ANGLE = str.maketrans({"«": '"', "»": '"', "‹": "'", "›": "'"})
+_FRACTION_SIGNS: Final = {
+    code: unicodedata.normalize("NFKC", chr(code)).replace("\u2044", "/")
+    for code in (0xBC, 0xBD, 0xBE, *range(0x2150, 0x215F), 0x2189)
+}
+_FRACTION_SIGN = re.compile(f"(\\d?)[^\\S\\n]?([{''.join(map(chr, _FRACTION_SIGNS))}])")
+_SUPERSCRIPTS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPT = re.compile(rf"(?<=\d)([⁺⁻]?[{_SUPERSCRIPTS}]+)")
+_LATEX: Final = (
+    (re.compile(r"\\(?:boxed|fbox|text|textbf|textrm|mathrm|mathbf|mbox|operatorname)\s*+\{([^{}]*+)\}"), r"\1"),
+    (re.compile(r"(?<=\d)\s*+\\[dt]?frac"), r" \\frac"),
+    (re.compile(r"\\[dt]?frac\s*+(?:\{([^{}]{1,40})\}\s*+\{([^{}]{1,40})\}|(\d)(\d))"), r"\1\3/\2\4"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\(?:times|cdot)(?![a-z])"), "×"),
+    (re.compile(r"\\approx(?![a-z])"), "≈"),
+    (re.compile(r"\^\{?\\circ\}?"), "°"),
+    (re.compile(r"\\[%$#]"), lambda match: match[0][1]),
+    (re.compile(r"\\[,;:! ]"), " "),
+    (re.compile(r"\\[()\[\]]|\$\$"), " "),
+)
 _FENCE = re.compile(
     r"^[ \t]*+`{3,}+(?:text|txt|plaintext|markdown|md|json|xml|html|python)?+[ \t]*+$\n?", re.MULTILINE | re.IGNORECASE
 )
@@ -38,6 +61,20 @@ def canonical(raw: str) -> str:
     r"""Return the text in Unicode NFKC with line feeds as line ends, without zero-width characters and chat tokens."""
     text = _LINE_BREAK.sub("\n", unicodedata.normalize("NFKC", raw))
     return _CHAT_TOKEN.sub("", _ZERO_WIDTH.sub("", text))
+
+
+def superscripts_as_powers(text: str) -> str:
+    """Return a text whose superscripts, subscripts and fractions of one character do not join the digits before."""
+    text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[1]).replace("−", "-"), text)
+    return _FRACTION_SIGN.sub(lambda match: f"{match[1] + ' ' if match[1] else ''}{_FRACTION_SIGNS[ord(match[2])]}", text)
+
+
+def without_latex(text: str) -> str:
+    """Return a text with TeX's boxes, fonts, fractions and blanks as plain signs."""
+    if "\\" in text or "{,}" in text:
+        for pattern, replacement in _LATEX:
+            text = pattern.sub(replacement, text)
+    return text
 
 
 def straight_quotes(text: str, *, angle: bool = False) -> str:

@@ -21,6 +21,7 @@ from string import ascii_uppercase
 from typing import Final, Literal
 
 from pipelines.benchmarks.text_cleaning import (
+    UNSPACED,
     after_reasoning,
     canonical,
     is_refusal,
@@ -68,10 +69,8 @@ _SEPARATOR = (
 _OPTION_TEXT = r"[)\].:](?:(?!(?i:answer))[^\n])++"
 _EMPTY_BRACKETS = re.compile(r"\(\s*+\)|\[\s*+\]|\{\s*+\}|<\s*+>")
 
-# Chinese, Japanese and Korean put no space between a letter and the adjacent word.
-_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-_ALONE_BEFORE = rf"(?<![^\W_{_UNSPACED}])(?<![^\W_][-‐])(?<!°)"
-_ALONE_AFTER = rf"(?![^\W_{_UNSPACED}]|'\w)"
+_ALONE_BEFORE = rf"(?<![^\W_{UNSPACED}])(?<![^\W_][-‐])(?<!°)"
+_ALONE_AFTER = rf"(?![^\W_{UNSPACED}]|'\w)"
 # A capital letter is an article or an initial when an ordinary word follows, unless the word continues a choice.
 _NO_NOUN_NEXT = r"(?![ \t]++(?!(?:because|since|as|is|but|and|or|for)\b)[^\W\d_A-Z])"
 _LINE_END = r"[ \t]*+(?:\n|\Z)"
@@ -111,7 +110,7 @@ class LetterReader:
         )
         self._lone = re.compile(
             rf"{_ALONE_BEFORE}(?:([{others}]){_ALONE_AFTER}(?![-‐]\w)"
-            rf"|([{words}])(?=[^\w\s]|[_{_UNSPACED}]|{_LINE_END})(?!'\w)(?![-‐]\w))"
+            rf"|([{words}])(?=[^\w\s]|[_{UNSPACED}]|{_LINE_END})(?!'\w)(?![-‐]\w))"
         )
 
     def clean(self, raw: str) -> str | None:

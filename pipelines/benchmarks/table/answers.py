@@ -5,16 +5,14 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.benchmarks.readers.amounts import is_exact_gold, is_within, read_number
 from pipelines.benchmarks.readers.option_letters import letter_reader, valid
 from pipelines.benchmarks.readers.short_answers import (
     TEN_ANSWERS,
     anls,
-    is_exact_gold,
-    is_within,
     normalized,
     phrase,
     read_label,
-    read_number,
     read_yes_no,
     vqa_accuracy,
 )
@@ -92,7 +90,7 @@ def _number(definition: TableDefinition, row: Row) -> Reading:
     number = read_number(row.output or "")
     right = number is not None and is_within(number, gold, definition.tolerance, exact=is_exact_gold(gold))
     values = {"correct": float(right), "exact": float(number == gold)}
-    return _reading(None if number is None else f"{number:g}", "number", values)
+    return _reading(None if number is None else f"{number:.15g}", "number", values)
 
 
 def _open(_definition: TableDefinition, row: Row) -> Reading:

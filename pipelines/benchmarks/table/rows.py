@@ -12,8 +12,9 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.benchmarks.readers.amounts import parse_number
 from pipelines.benchmarks.readers.option_letters import MAX_OPTIONS
-from pipelines.benchmarks.readers.short_answers import label_form, normalized, parse_number
+from pipelines.benchmarks.readers.short_answers import label_form, normalized
 from pipelines.benchmarks.records import RawSample, Rejection
 from pipelines.benchmarks.table.kinds import without_letters
 from pipelines.benchmarks.table.media import is_empty, media_files

@@ -1,5 +1,6 @@
 """What a table as a whole must tell before its rows are read: columns, kind, labels, how indices count."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
-from pipelines.benchmarks.readers.short_answers import parse_number, spelled
+from pipelines.benchmarks.readers.amounts import parse_number
+from pipelines.benchmarks.readers.short_answers import spelled
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
@@ -19,6 +21,7 @@ from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100
 _MOSTLY: Final = 0.9  # of digits that are the text of an option: the others are wrong
+_NO_PLAIN_NUMBER = re.compile(r"(?![eE][-+]?\d)[^\W\d_]|[/\\_]")
 _SHORT_WORDS, _SHORT_CHARS = 10, 100  # of a short free text
 
 
@@ -70,6 +73,9 @@ class _Answers:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether an answer is plainly a number: with words, units or a fraction it is one if `--kind` says so."""
+    if isinstance(value, str) and _NO_PLAIN_NUMBER.search(value):
+        return False
     try:
         parse_number(value)
     except ValueError:
