@@ -36,6 +36,19 @@ _LATEX: Final = (
     (re.compile(r"\\[,;:! ]"), " "),
     (re.compile(r"\\[()\[\]]|\$\$"), " "),
 )
+_CYRILLIC_AND_GREEK: Final = dict(
+    zip("АВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧᴀʙᴄᴅᴇ", "ABCEHIJKMOPSTXYABEZHIKMNOPTYXABCDE", strict=True)
+)
+_TWINS: Final = "".join(_CYRILLIC_AND_GREEK)
+# In front of another word these letters are words: Russian `В` is "in", `С` is "with".
+_LOOK_ALIKE = re.compile(
+    rf"(?<![^\W_{UNSPACED}])([{_TWINS}])(?=[)\].:,;!?\"'*>}}|]|\s*+(?:\n|\Z)|\s[-–—]\s"
+    rf"|\s+(?:и|или|та|або|and|or|και|ή)\s+[(\[]?[{_TWINS}A-Z](?![^\W_]))"
+    rf"|(?<![^\W_])([{_TWINS.lower()}])(?=\)|\s*+\Z)"
+)
+_LETTER_SIGNS: Final = {chr(first + place): chr(65 + place) for first in (0x1F150, 0x1F170) for place in range(26)}
+_FLAG_LETTER: Final = "[\U0001f1e6-\U0001f1ff]"
+_LETTER_SIGN = re.compile(f"[{''.join(_LETTER_SIGNS)}]|(?<!{_FLAG_LETTER}){_FLAG_LETTER}(?!{_FLAG_LETTER})")
 _FENCE = re.compile(
     r"^[ \t]*+`{3,}+(?:text|txt|plaintext|markdown|md|json|xml|html|python)?+[ \t]*+$\n?", re.MULTILINE | re.IGNORECASE
 )
@@ -67,6 +80,21 @@ def superscripts_as_powers(text: str) -> str:
     """Return a text whose superscripts, subscripts and fractions of one character do not join the digits before."""
     text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[1]).replace("−", "-"), text)
     return _FRACTION_SIGN.sub(lambda match: f"{match[1] + ' ' if match[1] else ''}{_FRACTION_SIGNS[ord(match[2])]}", text)
+
+
+def latin_letters(text: str, *, signs: bool = True) -> str:
+    """Return a text whose letters of options are Latin if they were Cyrillic or Greek; with `signs` also `🅱`."""
+    if text.isascii():
+        return text
+    if signs:
+        text = _LETTER_SIGN.sub(
+            lambda match: f"({_LETTER_SIGNS.get(match[0]) or chr(ord(match[0]) - 0x1F1E6 + 65)})", text
+        )
+    return _LOOK_ALIKE.sub(_latin_letter, text)
+
+
+def _latin_letter(match: re.Match[str]) -> str:
+    return _CYRILLIC_AND_GREEK[match[1]] if match[1] else _CYRILLIC_AND_GREEK[match[2].upper()].lower()
 
 
 def without_latex(text: str) -> str:
