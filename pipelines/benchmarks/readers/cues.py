@@ -21,7 +21,7 @@ CUE = re.compile(
 )
 """A cue; what is said begins behind it."""
 LEAD = re.compile(
-    rf"\A{_PREFIX}(?:(?:{ANSWER_WORDS})\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})++[\s*_]*+", re.IGNORECASE
+    rf"\A{_PREFIX}(?:(?:{ANSWER_WORDS})\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})++\s*+", re.IGNORECASE
 )
 """What stands in front of a phrase that is the answer."""
 EXPLICIT = re.compile(

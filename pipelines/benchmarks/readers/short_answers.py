@@ -28,10 +28,10 @@ _ARTICLES: Final = frozenset(("a", "an", "the"))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _HYPHEN = re.compile(r"(?<=\w)[-_](?=\w)")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
-_MATH = re.compile(r"\$([^\s$](?:[^$\n]*[^\s$])?)\$(?!\d)|\\\(([^\n]*?)\\\)")
+_MATH = re.compile(r"\$([^\s$](?:[^$\n]*[^\s$])?)\$(?!\d)|\\\(((?:(?!\\\()[^\n])*?)\\\)")
 _SUBSCRIPT = re.compile(r"_\{?(\w+)\}?")
 _BRACED_POWER = re.compile(r"\^\{([^{}]*)\}")
-_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3})(?=\S)([^*\n]+)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|__)(?=\S)([^*\n_]+)(?<=\S)\1(?![\w*])")
 _INITIALS = re.compile(
     r"(?<![^\W_])(?:[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2}(?![^\W_]))+|[^\W\d_](?:\.[ ][^\W\d_](?![^\W_]))+)\.?"
 )
@@ -41,15 +41,23 @@ _STOP = re.compile(r"(?<=[^\W\d])[.]|[.](?!\d)")
 _BARE_DECIMAL = re.compile(r"(?<![\w.])[.](?=\d)")
 _DASHES: Final = str.maketrans({**dict.fromkeys("−‐‑‒–", "-"), **dict.fromkeys("—―", " "), "_": " "})
 _JOINING_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=\w)|(?<=\w)-(?=[^\W\d_])|-{2,}|(?<!\S)-(?![\d.$€£¥])")
-_PERCENT = re.compile(r"(?<=\d)\s*(?:%|\bper\s?cent\b)")
-_SPACED_SIGN = re.compile(r"(?<=\d)\s+(?=°)|\s*([+=<>×÷/])\s*|(?<=\d)\s+(-)\s+(?=\d)|(?<=[$€£¥₹])\s+(?=\d)")
-_CURRENCY_BEHIND = re.compile(r"(?<![\d.,])(\d[\d.,]*+)\s?([$€£¥₹])(?!\w)")
+_PERCENT = re.compile(r"(?<=\d)\s*+(?:%|\bper\s?cent\b)")
+_SPACED_SIGN = re.compile(r"(?<=\d) (?=°)| ?([+=<>×÷/]) ?|(?<=\d) (-) (?=\d)|(?<=[$€£¥₹]) (?=\d)")
+_CURRENCY_BEHIND = re.compile(r"(?<![\d.,])(\d[\d.,]*+) ?([$€£¥₹])(?!\w)")
+_MARKUP: Final = " \t*_"
 _LONE_SIGNS: Final = frozenset("-*#~^@")
 
 
 def phrase(reply: str) -> str:
-    """Return the phrase of a reply: without a lead such as `The answer is`, outer quotes and a final full stop."""
-    text = LEAD.sub("", collapsed(straight_quotes(canonical(superscripts_as_powers(reply)))))
+    """Return the phrase of a reply: without a lead such as `The answer is`, outer quotes and a final full stop.
+
+    Of several lines the last one with a lead counts alone.
+    """
+    text = _EMPHASIS.sub(r"\2", straight_quotes(canonical(superscripts_as_powers(reply))))
+    if "\n" in text.strip():
+        led = [line for line in text.split("\n") if (lead := LEAD.match(line)) and line[lead.end() :].strip(_MARKUP)]
+        text = led[-1] if led else text
+    text = LEAD.sub("", collapsed(text))
     return without_outer_quotes(text.removesuffix(".")).strip()
 
 
@@ -63,7 +71,8 @@ def normalized(text: str) -> str:
     text = _APOSTROPHE.sub("", _THOUSANDS.sub("", folded)).replace(" & ", " and ").translate(_DASHES)
     text = _PERCENT.sub("%", _JOINING_HYPHEN.sub(" ", with_digits(text)))
     text = _SIGN.sub(lambda match: match[0] if _counts(match[0]) else " ", _STOP.sub(" ", _BARE_DECIMAL.sub("0.", text)))
-    text = _SPACED_SIGN.sub(lambda match: match[1] or match[2] or "", _CURRENCY_BEHIND.sub(r"\2\1", text))
+    text = _CURRENCY_BEHIND.sub(r"\2\1", collapsed(text))
+    text = _SPACED_SIGN.sub(lambda match: match[1] or match[2] or "", text)
     words = [word for word in text.split() if word not in _LONE_SIGNS]
     # As the last word an article is a name, as in `vitamin A`.
     content = [word for word in words[:-1] if word not in _ARTICLES] + words[-1:]
