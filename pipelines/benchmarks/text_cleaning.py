@@ -7,6 +7,9 @@ from typing import Final
 UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 """Chinese, Japanese and Korean letters, a range of a regular expression: no space separates them from a letter or number."""
 
+JOINING_WORDS: Final = "and/or|and|or|und|oder|et|ou|ed|od|и|или|та|або|και|ή"
+"""Words between two answers, in several languages."""
+
 _LINE_BREAK = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
 # Joiners, direction marks, soft hyphens and variation selectors: characters that take no room.
 _ZERO_WIDTH = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")
@@ -21,7 +24,7 @@ _FRACTION_SIGNS: Final = {
     code: unicodedata.normalize("NFKC", chr(code)).replace("\u2044", "/")
     for code in (0xBC, 0xBD, 0xBE, *range(0x2150, 0x215F), 0x2189)
 }
-_FRACTION_SIGN = re.compile(f"(\\d?)[^\\S\\n]?([{''.join(map(chr, _FRACTION_SIGNS))}])")
+_FRACTION_SIGN = re.compile(f"(?:(\\d)[^\\S\\n]?)?([{''.join(map(chr, _FRACTION_SIGNS))}])")
 _SUPERSCRIPTS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _SUPERSCRIPT = re.compile(rf"(?<=\d)([⁺⁻]?[{_SUPERSCRIPTS}]+)")
 _LATEX: Final = (
@@ -43,7 +46,7 @@ _TWINS: Final = "".join(_CYRILLIC_AND_GREEK)
 # In front of another word these letters are words: Russian `В` is "in", `С` is "with".
 _LOOK_ALIKE = re.compile(
     rf"(?<![^\W_{UNSPACED}])([{_TWINS}])(?=[)\].:,;!?\"'*>}}|]|\s*+(?:\n|\Z)|\s[-–—]\s"
-    rf"|\s+(?:и|или|та|або|and|or|και|ή)\s+[(\[]?[{_TWINS}A-Z](?![^\W_]))"
+    rf"|\s+(?:{JOINING_WORDS})\s+[(\[]?[{_TWINS}A-Z](?![^\W_]))"
     rf"|(?<![^\W_])([{_TWINS.lower()}])(?=\)|\s*+\Z)"
 )
 _LETTER_SIGNS: Final = {chr(first + place): chr(65 + place) for first in (0x1F150, 0x1F170) for place in range(26)}

@@ -31,20 +31,22 @@ _SPELLED_SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "
 _BELOW_100: Final = rf"(?:(?:{_TENS})(?:[- ](?:{_UNITS.removeprefix('zero|')}))?|{_UNITS}|{_TEENS})"
 _BELOW_1000: Final = rf"(?:{_BELOW_100}(?:[- ]hundred(?:[- ](?:and[- ])?{_BELOW_100})?)?)"
 _LARGE: Final = "thousand|million|billion|trillion"
+_BEFORE: Final = rf"(?<![^\W{UNSPACED}])"  # the edges of a word, also between Chinese, Japanese or Korean ones
+_BEHIND: Final = rf"(?![^\W{UNSPACED}])"
 _SPELLED = re.compile(
-    rf"\b{_BELOW_1000}(?:[- ](?:{_LARGE})(?:[- ](?:and[- ])?{_BELOW_1000})?){{0,4}}\b", re.IGNORECASE
+    rf"{_BEFORE}{_BELOW_1000}(?:[- ](?:{_LARGE})(?:[- ](?:and[- ])?{_BELOW_1000})?){{0,4}}{_BEHIND}", re.IGNORECASE
 )
 _DENOMINATORS: Final = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifth": 5,
     "fifths": 5, "sixths": 6, "eighth": 8, "eighths": 8, "tenth": 10, "tenths": 10,
 }  # fmt: skip
 _SPELLED_FRACTION = re.compile(
-    rf"\b(?:(\d{{1,9}})[ -]and[ -])?(?:(an?|\d{{1,9}})[ -])?({'|'.join(_DENOMINATORS)})\b"
+    rf"{_BEFORE}(?:(\d{{1,9}})[ -]and[ -])?(?:(an?|\d{{1,9}})[ -])?({'|'.join(_DENOMINATORS)})\b"
     rf"(?:[ ](?:of[ ])?an?(?=[ ](?:hundred|{_LARGE}|dozen)\b))?",
     re.IGNORECASE,
 )
-_SPELLED_DECIMAL = re.compile(r"\b(\d{1,9}) point ((?:\d )*\d)\b", re.IGNORECASE)
-_ARTICLE_FOR_1 = re.compile(rf"(?<!half )(?<!quarter of )\ban?(?=[ ](?:hundred|{_LARGE}|dozen)\b)", re.IGNORECASE)
+_SPELLED_DECIMAL = re.compile(r"(?<![\d.,])(\d{1,9}) point ((?:\d )*\d)\b", re.IGNORECASE)
+_ARTICLE_FOR_1 = re.compile(rf"(?<!half )(?<!quarter of ){_BEFORE}an?(?=[ ](?:hundred|{_LARGE}|dozen)\b)", re.IGNORECASE)
 
 SCALES: Final = {
     **_SPELLED_SCALES,
@@ -118,7 +120,7 @@ _GLUED_UNITS: Final = (
 )
 _AMOUNT = re.compile(
     rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,':/])(?<!{_LETTER}[-‐])"
-    r"(?P<sign>(?:(?<![\w)%])[-+–](?=[\d.$€£¥₹₩])|\b(?i:minus|negative)\s)?)"
+    rf"(?P<sign>(?:(?<![\d_)%])[-+–](?=[\d.$€£¥₹₩]|(?:US|[RAC]|HK)\$)|{_BEFORE}(?i:minus|negative)\s)?)"
     r"(?:(?:(?:US|[RAC]|HK)?[$€£¥₹₩]|(?:USD|EUR|GBP|CHF|Rs\.?)[^\S\n])[^\S\n]?(?P<inner>[-–]?))?"
     rf"(?:(?:(?P<whole>\d{{1,9}})[^\S\n])?(?P<top>\d{{1,15}})[^\S\n]?/[^\S\n]?(?P<bottom>\d{{1,15}})(?![.,]?\d)"
     rf"|(?P<digits>{_GROUPED}|\d++[.,]\d++|\d++|\.\d++)"

@@ -22,6 +22,7 @@ from typing import Final, Literal
 
 from pipelines.benchmarks.readers.cues import FOREIGN_WORDS, LINK, NEGATION, UNSPACED_WORDS
 from pipelines.benchmarks.text_cleaning import (
+    JOINING_WORDS,
     UNSPACED,
     after_reasoning,
     canonical,
@@ -65,10 +66,9 @@ _HEADING = re.compile(r"^[ \t]*+#[# \t]*+", re.MULTILINE)
 _BRACKETED = re.compile(r"\((?:[^()\n]|\([^()\n]*+\))*+\)|\[[^\[\]\n]*+\]|<[^<>\n]*+>")
 _MENTIONS_LETTER = re.compile(r"\bletters?\b", re.IGNORECASE)
 # A full stop or a line end ends such a run: in "A. B, C and D are wrong" the A is the answer.
-_JOINING_WORDS: Final = "and/or|and|or|und|oder|et|ou|ed|od|и|или|και|ή"
 _SHORT_JOINING_WORDS: Final = "e|o|y"  # options themselves where there are more than four
 _UNSPACED_JOINING_WORDS: Final = "和|或|及|と|か|또는|와|과"
-_WORD_SEPARATOR = rf"(?:(?:{_JOINING_WORDS})\b|{_UNSPACED_JOINING_WORDS})"
+_WORD_SEPARATOR = rf"(?:(?:{JOINING_WORDS})\b|{_UNSPACED_JOINING_WORDS})"
 _SEPARATOR = (
     rf"(?:[)\]}}>\"']?+[ \t]*+(?:[,;/|&+](?:[ \t]*+{_WORD_SEPARATOR})?+|{_WORD_SEPARATOR})[ \t]*+[(\[{{<\"']?+|[ \t]++)"
 )
@@ -111,7 +111,7 @@ class LetterReader:
         # The prompt's options, repeated one a line: they name no choice, and rule R2 would read the first.
         lines = r"\n\s*+".join(rf"[(\[]?+{letter}{_OPTION_TEXT}" for letter in capitals)
         self._option_list = re.compile(r"^[ \t]*+" + lines, re.MULTILINE)
-        joins = _JOINING_WORDS if "E" in capitals else f"{_JOINING_WORDS}|{_SHORT_JOINING_WORDS}"
+        joins = JOINING_WORDS if "E" in capitals else f"{JOINING_WORDS}|{_SHORT_JOINING_WORDS}"
         self._joined = re.compile(
             rf"{_ALONE_BEFORE}([{capitals}{small}]){_ALONE_AFTER}[)\]}}>\"'.]*+\s*+"
             rf"(?:,\s*+(?:(?i:{joins})\b)?+|[/&+]|(?i:{joins})\b|{_UNSPACED_JOINING_WORDS})\s*+"

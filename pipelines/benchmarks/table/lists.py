@@ -68,9 +68,10 @@ def _value(kind: str, token: str) -> Any:
     if token in _MISSING:
         return None
     try:
-        return ast.literal_eval(token.lstrip("uU") if kind == "text" else token)
+        value = ast.literal_eval(token.lstrip("uU") if kind == "text" else token)
     except (ValueError, SyntaxError):
         return _NO_VALUE
+    return value if isinstance(value, str | int | float) else _NO_VALUE
 
 
 def lettered_lines(text: str) -> list[str] | None:
