@@ -5,7 +5,7 @@ import unicodedata
 from typing import Final
 
 UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-"""Chinese, Japanese and Korean letters, a range of a regular expression: no space separates them from a letter or number."""
+"""Chinese, Japanese and Korean letters as a range of a regular expression: words of these have no space around."""
 
 JOINING_WORDS: Final = "and/or|and|or|und|oder|et|ou|ed|od|и|или|та|або|και|ή"
 """Words between two answers, in several languages."""
@@ -82,7 +82,9 @@ def canonical(raw: str) -> str:
 def superscripts_as_powers(text: str) -> str:
     """Return a text whose superscripts, subscripts and fractions of one character do not join the digits before."""
     text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[1]).replace("−", "-"), text)
-    return _FRACTION_SIGN.sub(lambda match: f"{match[1] + ' ' if match[1] else ''}{_FRACTION_SIGNS[ord(match[2])]}", text)
+    return _FRACTION_SIGN.sub(
+        lambda match: f"{match[1] + ' ' if match[1] else ''}{_FRACTION_SIGNS[ord(match[2])]}", text
+    )
 
 
 def latin_letters(text: str, *, signs: bool = True) -> str:

@@ -44,7 +44,9 @@ class JudgeReplies:
     replies: dict[str, str] = field(default_factory=dict)  # by question id, as generated
     failed: set[str] = field(default_factory=set)  # questions whose last request failed
     _fingerprint: Mapping[str, Any] = field(init=False)
-    _readable: dict[tuple[str, str], str] = field(init=False, default_factory=dict)  # replies without what is no verdict
+    _readable: dict[tuple[str, str], str] = field(
+        init=False, default_factory=dict
+    )  # replies without what is no verdict
 
     def __post_init__(self) -> None:
         self._fingerprint = answer_fingerprint(self.spec)

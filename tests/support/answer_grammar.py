@@ -11,10 +11,10 @@ LABELS: Final = ("red", "dark red", "blue", "C++", "C")
 OPTIONS: Final = {"A": "the cat", "B": "a dog", "C": "-5", "D": "5"}
 
 _UNITS: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+_TENS: Final = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _FRACTIONS: Final = {"½": Fraction(1, 2), "¼": Fraction(1, 4), "¾": Fraction(3, 4), "⅓": Fraction(1, 3)}
 _SCALES: Final = {
     "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "Mio.": 10**6, "Milliarden": 10**9,
@@ -25,9 +25,10 @@ _NUMBER_FRAMES: Final = (
     "{}", "{}.", "**{}**", "The answer is {}.", "Answer: {}", "**Answer:** {}", "\\boxed{{{}}}", "$\\boxed{{{}}}$",
     "Final answer: {}\n2 red, 5 blue", "{} (2 red, 5 blue)", "2 red, 5 blue\n{}", "{}\nbecause 3 and 4",
     "The answer is {}, because 2 are red and 5 are blue.", "Answer: {} (see the 2 red and 5 blue balls)",
-    "I count 2 red and 5 blue. The answer is {}.", "The answer to question 2 is {}.", "So it is 2 + 5 = {}, so the answer is {}",
-    "Antwort: {} (2 rote, 5 blaue)", "Die richtige Antwort ist {}.", "La réponse est {} (2 et 5)", "答案是{}", "Answer: about {}",
-    "It is not 2 but {}.", "We have \\boxed{{E = mc^2}}. The answer is {}.", "<result>ok</result> Answer: {}",
+    "I count 2 red and 5 blue. The answer is {}.", "The answer to question 2 is {}.",
+    "So it is 2 + 5 = {}, so the answer is {}", "Antwort: {} (2 rote, 5 blaue)", "Die richtige Antwort ist {}.",
+    "La réponse est {} (2 et 5)", "答案是{}", "Answer: about {}", "It is not 2 but {}.",
+    "We have \\boxed{{E = mc^2}}. The answer is {}.", "<result>ok</result> Answer: {}",
     "<answer>{}</answer> and not <answer>2</answer>",
 )  # fmt: skip
 _NO_NUMBER_FRAMES: Final = (
@@ -35,9 +36,10 @@ _NO_NUMBER_FRAMES: Final = (
     "{}:30", "{}th", "The answer is not {}.", "1. {}\n2. 15",
 )  # fmt: skip
 _LETTER_FRAMES: Final = (
-    "{}", "({})", "{}.", "**{}**", "{})", "\\boxed{{{}}}", "<answer>{}</answer>", "The answer is {}.", "Answer: {}", "Antwort: {}",
-    "Ответ: {}", "答案是{}", "La réponse est {}.", "Option {}", "First \\boxed{{x}}. So the correct option is {}.",
-    "<result>13</result>\nAnswer: {}", "<answer>{}</answer> and not <answer>x</answer>", "USER: {}", "It's {}, because the others are wrong.",
+    "{}", "({})", "{}.", "**{}**", "{})", "\\boxed{{{}}}", "<answer>{}</answer>", "The answer is {}.", "Answer: {}",
+    "Antwort: {}", "Ответ: {}", "答案是{}", "La réponse est {}.", "Option {}",
+    "First \\boxed{{x}}. So the correct option is {}.", "<result>13</result>\nAnswer: {}",
+    "<answer>{}</answer> and not <answer>x</answer>", "USER: {}", "It's {}, because the others are wrong.",
 )  # fmt: skip
 _SCRIPTS: Final = (
     {"A": "A", "B": "B", "C": "C", "D": "D"},
@@ -50,17 +52,22 @@ _SCRIPTS: Final = (
 )  # fmt: skip
 _TEXTS: Final = ("red car", "C", "B", "5", "2/3", "CO2", "21 dogs", "-5", "C++", "$5", "10%", "USA", "3.5", "Na+", "x")
 _SAME_FRAMES: Final = (
-    "{}", " {} ", "{}.", "The answer is {}.", "Answer: {}", "**{}**", "*{}*", '"{}"', "“{}”", "the {}", "({})", "{}!", "- {}", "{}\u200b",
-    "I think.\nAnswer: {}", "__{}__", "The answer is **{}**.",
+    "{}", " {} ", "{}.", "The answer is {}.", "Answer: {}", "**{}**", "*{}*", '"{}"', "“{}”", "the {}", "({})", "{}!",
+    "- {}", "{}\u200b", "I think.\nAnswer: {}", "__{}__", "The answer is **{}**.",
 )  # fmt: skip
-_SIGN_FRAMES: Final = ("{}+", "{}%", "{}°", "<{}", ">{}", "±{}", "{}#", "€{}", "{}/2", "≈{}", "{}*2", "√{}", "{}=1", "{}♯", "2^{}", "#{}", "@{}")
+_SIGN_FRAMES: Final = (
+    "{}+", "{}%", "{}°", "<{}", ">{}", "±{}", "{}#", "€{}", "{}/2", "≈{}", "{}*2", "√{}", "{}=1", "{}♯", "2^{}",
+    "#{}", "@{}",
+)  # fmt: skip
 _LABEL_FRAMES: Final = (
-    "{}", "{}.", "**{}**", "The answer is {}.", "{}: the car", "{} (of the car)", "It is {}.", "Answer: {}, as one sees",
-    "\\boxed{{{}}}", "We count \\boxed{{2}}. The answer is {}.", "<answer>{}</answer>", "Antwort: {}", "{}\nThe car is so.",
+    "{}", "{}.", "**{}**", "The answer is {}.", "{}: the car", "{} (of the car)", "It is {}.",
+    "Answer: {}, as one sees", "\\boxed{{{}}}", "We count \\boxed{{2}}. The answer is {}.", "<answer>{}</answer>",
+    "Antwort: {}", "{}\nThe car is so.",
 )  # fmt: skip
 _YES_NO_FRAMES: Final = (
-    "{}", "{}.", "{}, it is.", "The answer is {}", "**{}**", "\\boxed{{{}}}", "<answer>{}</answer>", "Answer: {}", "No doubt, {}",
-    "We have \\boxed{{x}}. The answer is {}.", "Antwort: {}", "<answer>{}</answer> and not <answer>both</answer>",
+    "{}", "{}.", "{}, it is.", "The answer is {}", "**{}**", "\\boxed{{{}}}", "<answer>{}</answer>", "Answer: {}",
+    "No doubt, {}", "We have \\boxed{{x}}. The answer is {}.", "Antwort: {}",
+    "<answer>{}</answer> and not <answer>both</answer>",
 )  # fmt: skip
 
 
@@ -83,7 +90,9 @@ def _number(draw: random.Random) -> Case:
     text, value = draw.choice((_whole, _grouped, _decimal, _fraction, _spelled, _scaled, _decorated))(draw)
     if draw.random() < 0.2 and value:
         text, value = draw.choice(("-", "−", "minus ")) + text, -value
-    return Case("number", draw.choice(_NUMBER_FRAMES).replace("{}", text).replace("{{", "{").replace("}}", "}"), float(value))
+    return Case(
+        "number", draw.choice(_NUMBER_FRAMES).replace("{}", text).replace("{{", "{").replace("}}", "}"), float(value)
+    )
 
 
 def _no_number(draw: random.Random) -> Case:
@@ -117,7 +126,9 @@ def _fraction(draw: random.Random) -> tuple[str, Fraction]:
         whole = draw.choice((0, draw.randrange(1, 20)))
         return f"{whole or ''}{sign}", whole + value
     top, bottom = draw.randrange(1, 20), draw.randrange(2, 20)
-    return draw.choice(("{}/{}", "\\frac{{{}}}{{{}}}", "\\dfrac{{{}}}{{{}}}")).format(top, bottom), Fraction(top, bottom)
+    return draw.choice(("{}/{}", "\\frac{{{}}}{{{}}}", "\\dfrac{{{}}}{{{}}}")).format(top, bottom), Fraction(
+        top, bottom
+    )
 
 
 def _spelled(draw: random.Random) -> tuple[str, Fraction]:
@@ -147,7 +158,9 @@ def _scaled(draw: random.Random) -> tuple[str, Fraction]:
 
 def _decorated(draw: random.Random) -> tuple[str, Fraction]:
     number = draw.randrange(1, 10**4)
-    return draw.choice(("${}", "€ {}", "{}%", "{} %", "{}cm", "{}kg", "{} €", "{}°", "US${}", "{}m²")).format(number), Fraction(number)
+    return draw.choice(("${}", "€ {}", "{}%", "{} %", "{}cm", "{}kg", "{} €", "{}°", "US${}", "{}m²")).format(
+        number
+    ), Fraction(number)
 
 
 def _letter(draw: random.Random) -> Case:

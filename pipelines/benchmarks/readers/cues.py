@@ -9,7 +9,9 @@ FOREIGN_WORDS: Final = (
 )
 ANSWER_WORDS: Final = f"answer|{FOREIGN_WORDS}"
 UNSPACED_WORDS: Final = "答案|答え|回答|正解|정답|답변|답"  # no space around them
-_IS: Final = r"(?i:is|was|would\s++be|should\s++be|must\s++be|ist|lautet|wäre|est|è|é|es|são|это)\b(?!\s++(?:not|nicht)\b|n't)"
+_IS: Final = (
+    r"(?i:is|was|would\s++be|should\s++be|must\s++be|ist|lautet|wäre|est|è|é|es|são|это)\b(?!\s++(?:not|nicht)\b|n't)"
+)
 _UNSPACED_IS: Final = "[:=]|应该是|應該是|是|为|為|は|은|는"
 LINK: Final = rf"\s*+(?:{_IS}|{_UNSPACED_IS})"
 _PREFIX: Final = (
@@ -20,9 +22,7 @@ CUE = re.compile(
     rf"(?:\b(?:{ANSWER_WORDS}|verdict|result)\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})*+\s*+", re.IGNORECASE
 )
 """A cue; what is said begins behind it."""
-LEAD = re.compile(
-    rf"\A{_PREFIX}(?:(?:{ANSWER_WORDS})\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})++\s*+", re.IGNORECASE
-)
+LEAD = re.compile(rf"\A{_PREFIX}(?:(?:{ANSWER_WORDS})\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})++\s*+", re.IGNORECASE)
 """What stands in front of a phrase that is the answer."""
 EXPLICIT = re.compile(
     rf"(?:\A|(?<=[\n.!?;:,>)\]}}$*])){_PREFIX}"

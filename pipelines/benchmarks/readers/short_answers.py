@@ -70,7 +70,9 @@ def normalized(text: str) -> str:
     folded = _plain(text).casefold()
     text = _APOSTROPHE.sub("", _THOUSANDS.sub("", folded)).replace(" & ", " and ").translate(_DASHES)
     text = _PERCENT.sub("%", _JOINING_HYPHEN.sub(" ", with_digits(text)))
-    text = _SIGN.sub(lambda match: match[0] if _counts(match[0]) else " ", _STOP.sub(" ", _BARE_DECIMAL.sub("0.", text)))
+    text = _SIGN.sub(
+        lambda match: match[0] if _counts(match[0]) else " ", _STOP.sub(" ", _BARE_DECIMAL.sub("0.", text))
+    )
     text = _CURRENCY_BEHIND.sub(r"\2\1", collapsed(text))
     text = _SPACED_SIGN.sub(lambda match: match[1] or match[2] or "", text)
     words = [word for word in text.split() if word not in _LONE_SIGNS]
@@ -87,7 +89,9 @@ def _plain(text: str) -> str:
 
 
 def _counts(sign: str) -> bool:
-    return sign in _SIGNS_THAT_COUNT or sign == "." or (not sign.isascii() and unicodedata.category(sign) in ("Sm", "Sc"))
+    return (
+        sign in _SIGNS_THAT_COUNT or sign == "." or (not sign.isascii() and unicodedata.category(sign) in ("Sm", "Sc"))
+    )
 
 
 # --------------------------------------------------------------------------------------------- yes or no
@@ -118,7 +122,9 @@ def _as_yes_no(word: str) -> str:
 
 # ------------------------------------------------------------------------------------------------ labels
 
-_HEAD_END = re.compile(r"[:)\]](?=\s|\Z)|[(\n]|\Z|[.,;!](?=\s)|\s[-–—]\s|\s(?:because|since|as|weil|car)\b", re.IGNORECASE)
+_HEAD_END = re.compile(
+    r"[:)\]](?=\s|\Z)|[(\n]|\Z|[.,;!](?=\s)|\s[-–—]\s|\s(?:because|since|as|weil|car)\b", re.IGNORECASE
+)
 _WEAK_ENDS: Final = ".,;!-–—"
 _OPENERS: Final = " \t\"'([*_`>"
 _MOST_ENDS: Final = 4  # of a line's head that are tried: a label may hold stops
@@ -137,22 +143,16 @@ def label_form(labels: Sequence[str]) -> Callable[[str], str]:
 
 
 def read_label(reply: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a reply is, that its lines begin with, that follows the last cue, or that it names alone."""
+    """Return the label that a reply is, that follows the last cue, that begins its lines, or that it names alone."""
     form_of = label_form(labels)
     by_form = {form_of(label): label for label in labels}
-    answer = form_of(phrase(reply))
-    if answer in by_form:
-        return by_form[answer]
+    if label := by_form.get(form_of(phrase(reply))):
+        return label
     if sorted(labels) == [*ascii_uppercase[: len(labels)]] and len(labels) > 1:
         return letter_reader(len(labels)).read(reply, {}).letter
     text = _EMPHASIS.sub(r"\2", straight_quotes(canonical(reply)))
-    if cues := list(CUE.finditer(text)):
-        tail = text[cues[-1].end() :].partition("\n")[0]
-        if head := _head(tail, form_of, by_form):
-            return head[0]
-        begun = [form for form in by_form if form and f"{form_of(tail)} ".startswith(f"{form} ")]
-        if begun:
-            return by_form[max(begun, key=len)]
+    if label := _label_behind_cue(text, form_of, by_form):
+        return label
     named = _named(form_of(text), by_form)
     heads = [head for line in text.split("\n") if (head := _head(LEAD.sub("", line), form_of, by_form))]
     if len({label for label, _ in heads}) > 1:
@@ -160,6 +160,18 @@ def read_label(reply: str, labels: Sequence[str]) -> str | None:
     if heads and (len(named) < 2 or any(is_strong for _, is_strong in heads)):
         return heads[0][0]
     return named.pop() if len(named) == 1 else None
+
+
+def _label_behind_cue(text: str, form_of: Callable[[str], str], by_form: dict[str, str]) -> str | None:
+    cues = list(CUE.finditer(text))
+    if not cues:
+        return None
+    line = text[cues[-1].end() :].partition("\n")[0]
+    if head := _head(line, form_of, by_form):
+        return head[0]
+    form = form_of(line)
+    begun = [label for label in by_form if label and f"{form} ".startswith(f"{label} ")]
+    return by_form[max(begun, key=len)] if begun else None
 
 
 def _head(line: str, form_of: Callable[[str], str], by_form: dict[str, str]) -> tuple[str, bool] | None:

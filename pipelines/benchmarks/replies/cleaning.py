@@ -62,7 +62,9 @@ _BOXED = re.compile(rf"\\(?:boxed|fbox)\s*+\{{((?:{_BRACES})*+)(?:\}}|\Z)")
 _MAX_DEPTH: Final = 3  # of wrappers in wrappers
 _MAX_TRIED: Final = 8  # wrappers, from the last on, whose content is tried as the answer
 _DENIED: Final = 24  # characters in front of a wrapper in which a word may deny it
-_DENIED_BEHIND = re.compile(r"\$?\s++(?:is|was|are|ist|est)\s++(?:not|wrong|incorrect|false|falsch|nicht)\b", re.IGNORECASE)
+_DENIED_BEHIND = re.compile(
+    r"\$?\s++(?:is|was|are|ist|est)\s++(?:not|wrong|incorrect|false|falsch|nicht)\b", re.IGNORECASE
+)
 _ROLE = re.compile(r"\A\s*+USER:\s*+")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*+\{([^{}]*+)\}")
 _WHOLE_FENCE = re.compile(
@@ -156,7 +158,8 @@ def _wrappers(text: str) -> list[_Wrapper]:
     """Return the outermost tags and boxes with content, in their order."""
     tags = [_Wrapper(match.start(), match.end(), match[2], "answer_tag") for match in _ANSWER_TAG.finditer(text)]
     boxes = [
-        _Wrapper(match.start(), match.end(), _LATEX_TEXT.sub(r"\1", match[1]), "boxed") for match in _BOXED.finditer(text)
+        _Wrapper(match.start(), match.end(), _LATEX_TEXT.sub(r"\1", match[1]), "boxed")
+        for match in _BOXED.finditer(text)
     ]
     wrappers: list[_Wrapper] = []
     for wrapper in sorted((each for each in (*tags, *boxes) if each.content.strip()), key=lambda each: each.start):

@@ -10,9 +10,7 @@ FORMS: Final = """a list, JSON text (["cat", "dog"]), Python text (['cat', 'dog'
 _MAX_LENGTH: Final = 100_000  # characters of a list as text
 _ARRAY = re.compile(r"\A(?:np\.|numpy\.)?array\(\s*(\[.*\])\s*(?:,\s*dtype=[^()]*)?\)\Z", re.DOTALL)
 _TEXT: Final = r"[uU]?(?:'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")"
-_TOKEN = re.compile(
-    rf"\s*+(?:(?P<text>{_TEXT})|(?P<word>[-+]?[\w.]++)|(?P<sign>[\[\](){{}},:]))\s*+", re.DOTALL
-)
+_TOKEN = re.compile(rf"\s*+(?:(?P<text>{_TEXT})|(?P<word>[-+]?[\w.]++)|(?P<sign>[\[\](){{}},:]))\s*+", re.DOTALL)
 _MISSING: Final = frozenset(("nan", "None", "null", "NaN"))
 _LINE = re.compile(r"[(\[]?([A-Z])(?:[)\].:]|\s-)\s")
 

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 import math
 import posixpath
 import re

@@ -164,7 +164,7 @@ def _in_order(options: Mapping[str, Any]) -> list[Any]:
 
 
 def answers_of(cell: Any) -> list[Any]:
-    """Return the references of an answer's cell: a value, a list, or the text of a list; ValueError for a broken one."""
+    """Return the references of an answer's cell: a value, a list, or the text of one; ValueError for a broken list."""
     if isinstance(cell, str) and isinstance(texts := listed(cell), list):
         cell = texts
     if isinstance(cell, list):
@@ -177,7 +177,9 @@ def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[
     references, plain = answers_of(cell), without_letters(options)  # the prompt gives letters
     if equal := equal_options(plain):
         first, second = (ascii_uppercase[place] for place in equal)
-        raise ValueError(f"options {first} and {second} are equal ({plain[equal[0]][:40]!r}): both letters would be right")
+        raise ValueError(
+            f"options {first} and {second} are equal ({plain[equal[0]][:40]!r}): both letters would be right"
+        )
     cells = [cell, *references] if len(references) == 1 else [cell]
     places = (option_place(each, texts, first_index) for each in cells for texts in (plain, options))
     place = next((place for place in places if place is not None), None)
@@ -214,12 +216,17 @@ def option_place(cell: Any, options: Sequence[str], first_index: int | None) -> 
     equal = equal or [place for place, option in enumerate(options) if normalized(option) == normalized(text)]
     if equal:
         return equal[0] if len(equal) == 1 else None
+    return _named_by_letter(text, options)
+
+
+def _named_by_letter(text: str, options: Sequence[str]) -> int | None:
+    """Return which option `(a)` or `A: cat` names."""
     if letter := _LETTER.fullmatch(text):
         return _lettered(letter[1].upper(), options)
-    if letter := _LETTER_AND_TEXT.fullmatch(text):  # "A: cat"
-        place = _lettered(letter[1], options)
-        return place if place is not None and collapsed(options[place]) == collapsed(letter[2]) else None
-    return None
+    letter = _LETTER_AND_TEXT.fullmatch(text)
+    place = _lettered(letter[1], options) if letter else None
+    is_same = letter is not None and place is not None and collapsed(options[place]) == collapsed(letter[2])
+    return place if is_same else None
 
 
 def digits_of(cell: Any) -> str:

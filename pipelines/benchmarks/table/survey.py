@@ -16,7 +16,15 @@ from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt, without_letters
 from pipelines.benchmarks.table.media import is_empty
-from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, digits_of, equal_options, options_of, yes_or_no
+from pipelines.benchmarks.table.rows import (
+    RowReader,
+    answers_of,
+    as_text,
+    digits_of,
+    equal_options,
+    options_of,
+    yes_or_no,
+)
 from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100

@@ -182,7 +182,9 @@ def test_options_of_an_object_whose_letters_recur_stand_as_written(tmp_path: Pat
     "options", ["['cat', 'dog']", "array(['cat', 'dog'], dtype=object)", "{'A': 'cat', 'B': 'dog'}", "A. cat\nB. dog"]
 )
 def test_options_as_python_prints_them(tmp_path: Path, options: str) -> None:
-    rows = [{"question": "x", "options": options, "answer": answer} for answer in ("B", "dog", "B: dog", "(B)", "['B']")]
+    rows = [
+        {"question": "x", "options": options, "answer": answer} for answer in ("B", "dog", "B: dog", "(B)", "['B']")
+    ]
     ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [(sample.data["options"], sample.data["gold"]) for sample in samples(tmp_path)] == [(["cat", "dog"], 1)] * 5
 

@@ -113,7 +113,15 @@ def test_generated_replies_are_read_by_the_rules(count: int) -> None:
 
 @pytest.mark.parametrize(
     ("gold", "number"),
-    [("4,5", 4.5), ("1.250,5", 1250.5), ("2 602", 2602.0), ("1/2", 0.5), ("½", 0.5), ("$5", 5.0), ("4.2 million", 4.2e6)],
+    [
+        ("4,5", 4.5),
+        ("1.250,5", 1250.5),
+        ("2 602", 2602.0),
+        ("1/2", 0.5),
+        ("½", 0.5),
+        ("$5", 5.0),
+        ("4.2 million", 4.2e6),
+    ],
 )
 def test_right_answers_are_read_by_the_same_grammar(gold: str, number: float) -> None:
     assert parse_number(gold) == number
@@ -139,9 +147,57 @@ def test_judges_replies_are_cleaned_for_what_they_can_read(reply: str, verdict: 
 # ------------------------------------------------------------------------------------------- any text
 
 PIECES = (
-    *("1", "1,", "1 234", ".5", "½", "¼ ", "\\frac", "\\frac{1}{", "half ", "2 and a ", "5 million ", "千", "^", "**", "*a"),
-    *("answer ", "answer is ", "Antwort: ", "答案是", "not ", " or ", " = ", " - ", "1\n", "(", "$", "$a", "\\(", "_{", "' ", "a "),
-    *("А ", "В и ", "🅱", "U.S.", "5 €", "red: ", "red, ", "\\boxed{", "\\boxed{A}", "<answer>", "</answer>", "so ", "1^", "a hundred "),
+    *(
+        "1",
+        "1,",
+        "1 234",
+        ".5",
+        "½",
+        "¼ ",
+        "\\frac",
+        "\\frac{1}{",
+        "half ",
+        "2 and a ",
+        "5 million ",
+        "千",
+        "^",
+        "**",
+        "*a",
+    ),
+    *(
+        "answer ",
+        "answer is ",
+        "Antwort: ",
+        "答案是",
+        "not ",
+        " or ",
+        " = ",
+        " - ",
+        "1\n",
+        "(",
+        "$",
+        "$a",
+        "\\(",
+        "_{",
+        "' ",
+        "a ",
+    ),
+    *(
+        "А ",
+        "В и ",
+        "🅱",
+        "U.S.",
+        "5 €",
+        "red: ",
+        "red, ",
+        "\\boxed{",
+        "\\boxed{A}",
+        "<answer>",
+        "</answer>",
+        "so ",
+        "1^",
+        "a hundred ",
+    ),
 )
 
 
