@@ -69,7 +69,8 @@ test-fast: $(STAMP)
 test-slow: $(STAMP)
 	@$(BIN)/python -m pytest -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests | sort -r) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
+# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries, and 10,000 generated replies for the
+# readers of answers: half an hour.
 fuzz: $(STAMP)
 	@$(BIN)/python -m pytest -m fuzz -n $(WORKERS) --no-loadscope-reorder
 

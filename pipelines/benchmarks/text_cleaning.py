@@ -26,7 +26,7 @@ _FRACTION_SIGNS: Final = {
 }
 _FRACTION_SIGN = re.compile(f"(?:(\\d)[^\\S\\n]?)?([{''.join(map(chr, _FRACTION_SIGNS))}])")
 _SUPERSCRIPTS: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-_SUPERSCRIPT = re.compile(rf"(?<=\d)([⁺⁻]?[{_SUPERSCRIPTS}]+)")
+_SUPERSCRIPT = re.compile(rf"(?<=[^\W_])([⁺⁻]?[{_SUPERSCRIPTS}]+)(?![{_SUPERSCRIPTS}⁺⁻])")  # no charge, as of `Ca²⁺`
 _LATEX: Final = (
     (re.compile(r"\\(?:boxed|fbox|text|textbf|textrm|mathrm|mathbf|mbox|operatorname)\s*+\{([^{}]*+)\}"), r"\1"),
     (re.compile(r"(?<=\d)\s*+\\[dt]?frac"), r" \\frac"),
@@ -45,9 +45,12 @@ _CYRILLIC_AND_GREEK: Final = dict(
 _TWINS: Final = "".join(_CYRILLIC_AND_GREEK)
 # In front of another word these letters are words: Russian `В` is "in", `С` is "with".
 _LOOK_ALIKE = re.compile(
-    rf"(?<![^\W_{UNSPACED}])([{_TWINS}])(?=[)\].:,;!?\"'*>}}|]|\s*+(?:\n|\Z)|\s[-–—]\s"
+    rf"(?<![^\W_{UNSPACED}])([{_TWINS}])(?=[)\].:,;!?\"'*>}}|»」』】。、]|\s*+(?:\n|\Z)|\s[-–—]\s"
     rf"|\s+(?:{JOINING_WORDS})\s+[(\[]?[{_TWINS}A-Z](?![^\W_]))"
     rf"|(?<![^\W_])([{_TWINS.lower()}])(?=\)|\s*+\Z)"
+)
+_NAMED_LETTER = re.compile(
+    rf"(?<![^\W_])((?:вариант|буква|опция|option|choice|letter|επιλογή)\s)([{_TWINS}])(?![^\W_])", re.IGNORECASE
 )
 _LETTER_SIGNS: Final = {chr(first + place): chr(65 + place) for first in (0x1F150, 0x1F170) for place in range(26)}
 _FLAG_LETTER: Final = "[\U0001f1e6-\U0001f1ff]"
@@ -81,6 +84,7 @@ def canonical(raw: str) -> str:
 
 def superscripts_as_powers(text: str) -> str:
     """Return a text whose superscripts, subscripts and fractions of one character do not join the digits before."""
+    text = text.replace("º", "°")
     text = _SUPERSCRIPT.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[1]).replace("−", "-"), text)
     return _FRACTION_SIGN.sub(
         lambda match: f"{match[1] + ' ' if match[1] else ''}{_FRACTION_SIGNS[ord(match[2])]}", text
@@ -95,6 +99,7 @@ def latin_letters(text: str, *, signs: bool = True) -> str:
         text = _LETTER_SIGN.sub(
             lambda match: f"({_LETTER_SIGNS.get(match[0]) or chr(ord(match[0]) - 0x1F1E6 + 65)})", text
         )
+    text = _NAMED_LETTER.sub(lambda match: match[1] + _CYRILLIC_AND_GREEK[match[2].upper()], text)
     return _LOOK_ALIKE.sub(_latin_letter, text)
 
 

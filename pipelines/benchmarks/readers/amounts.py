@@ -52,6 +52,8 @@ _SPELLED_FRACTION = re.compile(
     rf"(?:[ ](?:of[ ])?an?(?=[ ](?:hundred|{_LARGE}|dozen)\b))?",
     re.IGNORECASE,
 )
+_SPELLED_DIGITS = re.compile(rf"(?:(?<=\w)[ ]|{_BEFORE})point((?:[ ](?:{_UNITS}))+){_BEHIND}", re.IGNORECASE)
+_HALF_BEHIND = re.compile(rf"[ ]({_LARGE})[ ]and[ ]a[ ]half{_BEHIND}", re.IGNORECASE)
 _SPELLED_DECIMAL = re.compile(r"(?<![\d.,])(\d{1,9}) point ((?:\d )*\d)\b", re.IGNORECASE)
 _ARTICLE_FOR_1 = re.compile(
     rf"(?<!half )(?<!quarter of ){_BEFORE}an?(?=[ ](?:hundred|{_LARGE}|dozen)\b)", re.IGNORECASE
@@ -102,7 +104,8 @@ SCALES: Final = {
     "mln": 10**6,
     "tn": 10**12,
 }
-_CAPITAL_SCALES: Final = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}  # small ones are units, but `k`
+# Small ones are units, except for `k`, and `m` behind a currency.
+_CAPITAL_SCALES: Final = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12, "m": 10**6}
 
 
 def with_digits(text: str) -> str:
@@ -133,7 +136,7 @@ def _fraction_digits(match: re.Match[str]) -> str:
 # ------------------------------------------------------------------------------------------- characters
 
 _FOREIGN_DIGIT = re.compile(r"[^\x00-\x7f\D]")
-_SEPARATORS: Final = str.maketrans({"٫": ".", "٬": ",", "−": "-", "’": "'", "⋅": "×", "·": "×", "÷": "/"})
+_SEPARATORS: Final = str.maketrans({"٫": ".", "٬": ",", "−": "-", "’": "'", "⋅": "×", "·": "×", "÷": "/", "\u2044": "/", "\u2215": "/"})
 _POWER = re.compile(r"(?<=\d)\*\*(?=\d)")
 _EMPHASIS = re.compile(r"\*\*|__|`|(?<![\w)\s])\*(?=\S)|(?<=\S)\*(?![\w(\s])|^\*(?=\S)", re.MULTILINE)
 
@@ -143,7 +146,8 @@ def plain_numbers(raw: str) -> str:
     text = straight_quotes(canonical(superscripts_as_powers(raw))).translate(_SEPARATORS)
     text = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.digit(match[0])), text)
     text = without_latex(text)
-    text = with_digits(_ARTICLE_FOR_1.sub("one", _EMPHASIS.sub("", _POWER.sub("^", text))))
+    text = _HALF_BEHIND.sub(r" and a half \1", _ARTICLE_FOR_1.sub("one", _EMPHASIS.sub("", _POWER.sub("^", text))))
+    text = with_digits(_SPELLED_DIGITS.sub(lambda match: f".{with_digits(match[1]).replace(' ', '')}", text))
     text = "1/2" if text.strip(_ENDS).casefold() == "half" else text
     text = _SPELLED_FRACTION.sub(_fraction_digits, text)
     return _SPELLED_DECIMAL.sub(lambda match: f"{match[1]}.{match[2].replace(' ', '')}", text)
@@ -163,14 +167,15 @@ _GLUED_UNITS: Final = (
     "|MHz|GHz|px|pt|KB|MB|GB|TB|kB|kcal|cal|kJ|J|N|Pa|kPa|mph|kmh|km/h|m/s|dB|x|USD|EUR"
 )
 _AMOUNT = re.compile(
-    rf"(?<!{_LETTER})(?<![\d_])(?<!\d[.,':/])(?<!{_LETTER}[-‐])"
+    rf"(?<!{_LETTER})(?<![\d_^])(?<!\^[-{{])(?<!\d[.,':/])(?<!{_LETTER}[-‐])"
     rf"(?P<sign>(?:(?<![\d_)%])[-+–](?=[\d.$€£¥₹₩]|(?:US|[RAC]|HK)\$)|{_BEFORE}(?i:minus|negative)\s)?)"
-    r"(?:(?:(?:US|[RAC]|HK)?[$€£¥₹₩]|(?:USD|EUR|GBP|CHF|Rs\.?)[^\S\n])[^\S\n]?(?P<inner>[-–]?))?"
+    r"(?:(?P<currency>(?:US|[RAC]|HK)?[$€£¥₹₩]|(?:USD|EUR|GBP|CHF|Rs\.?)[^\S\n])[^\S\n]?(?P<inner>[-–]?))?"
     rf"(?:(?:(?P<whole>\d{{1,9}})[^\S\n])?(?P<top>\d{{1,15}})[^\S\n]?/[^\S\n]?(?P<bottom>\d{{1,15}})(?![.,]?\d)"
     rf"|(?P<digits>{_GROUPED}|\d++[.,]\d++|\d++|\.\d++)"
     r"(?P<exponent>[eE][-+]?\d{1,3}(?!\w)|(?:[^\S\n]?[×x*][^\S\n]?10)?\^\{?[-+]?\d{1,3}\}?)?)"
     r"(?![/:]\d|[^\S\n]/[^\S\n]\d|[.,']\d|_)"
-    rf"(?P<scale>(?:[^\S\n-]{{0,1}}-?(?i:{_WORDS})s?\b\.?|[百千万萬만亿億억])*|(?:[^\S\n]?[MB]|T)(?!\w|'))"
+    r"(?P<scale>(?:[^\S\n]?[MB]|T|(?(currency)m|(?!)))(?!\w|')"
+    rf"|(?:[^\S\n-]?-?(?i:{_WORDS})s?\b\.?|[百千万萬만亿億억])*)"
     rf"(?:[^\S\n]?(?:%|[$€£¥₹₩°](?!\d))|(?:{_GLUED_UNITS})[23]?(?![^\W_]))?"
     rf"(?!{_LETTER}|\d)"
 )
@@ -203,7 +208,7 @@ def amounts_in(text: str) -> list[Amount]:
 
 def _continues(before: Amount, amount: Amount, between: str) -> bool:
     """Return whether two numbers are one, as in `1 million 200 thousand`."""
-    joins = (" ", " and ", ", ") if amount.scale > 1 else (" ",)
+    joins = (" ", " and ", ", ") if amount.scale > 1 else (" ", " and ")
     return before.scale > max(amount.scale, amount.value) and amount.value > 0 and between in joins
 
 
@@ -280,7 +285,7 @@ _BOUNDARY = re.compile(
 _POINTER = re.compile(r"(?:\b(?:is|are|was|makes|gives|equals|ist|sind|est|è|es|это)|[=:≈])\s*+(?:[$€£¥]\s?)?\Z")
 _EQUALS = re.compile(r"=[\s$]*\Z")
 _LIST_MARK = re.compile(r"[.)][^\S\n]")
-_ENDS: Final = " \t*_\"'().,:;!$[]"
+_ENDS: Final = " \t*_\"'().,:;!$[]#>|"
 
 
 def read_number(reply: str) -> float | None:

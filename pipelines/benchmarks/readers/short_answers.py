@@ -36,7 +36,7 @@ _INITIALS = re.compile(
     r"(?<![^\W_])(?:[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2}(?![^\W_]))+|[^\W\d_](?:\.[ ][^\W\d_](?![^\W_]))+)\.?"
 )
 _SIGN = re.compile(r"[^\w\s]")
-_SIGNS_THAT_COUNT: Final = frozenset("+-#%&*/@^<>=~$°‰¢♭")  # and mathematical and currency signs beyond ASCII
+_SIGNS_THAT_COUNT: Final = frozenset("+-#%&*/@^<>=~$°‰¢♭′∶")  # and mathematical and currency signs beyond ASCII
 _STOP = re.compile(r"(?<=[^\W\d])[.]|[.](?!\d)")
 _BARE_DECIMAL = re.compile(r"(?<![\w.])[.](?=\d)")
 _DASHES: Final = str.maketrans({**dict.fromkeys("−‐‑‒–", "-"), **dict.fromkeys("—―", " "), "_": " "})
@@ -45,6 +45,7 @@ _PERCENT = re.compile(r"(?<=\d)\s*+(?:%|\bper\s?cent\b)")
 _SPACED_SIGN = re.compile(r"(?<=\d) (?=°)| ?([+=<>×÷/]) ?|(?<=\d) (-) (?=\d)|(?<=[$€£¥₹]) (?=\d)")
 _CURRENCY_BEHIND = re.compile(r"(?<![\d.,])(\d[\d.,]*+) ?([$€£¥₹])(?!\w)")
 _MARKUP: Final = " \t*_"
+_RATIO = re.compile(r"(?<=\d):(?=\d)")
 _LONE_SIGNS: Final = frozenset("-*#~^@")
 
 
@@ -85,6 +86,10 @@ def _plain(text: str) -> str:
     """Return a text without TeX and emphasis, its initials without stops."""
     text = _MATH.sub(lambda match: _SUBSCRIPT.sub(r"\1", match[1] or match[2] or ""), superscripts_as_powers(text))
     text = straight_quotes(unicodedata.normalize("NFKC", _BRACED_POWER.sub(r"^\1", without_latex(text))))
+    text = _RATIO.sub("∶", text)
+    for quote, prime in (("'", "′"), ('"', "′′")):
+        if text.count(quote) == 1:  # no pair: feet, minutes, inches or seconds
+            text = re.sub(rf"(?<=\d){quote}(?!\w)", prime, text)
     return _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), _EMPHASIS.sub(r"\2", text))
 
 
