@@ -15,7 +15,8 @@ _IS: Final = (
 _UNSPACED_IS: Final = "[:=]|应该是|應該是|是|为|為|は|은|는"
 LINK: Final = rf"\s*+(?:{_IS}|{_UNSPACED_IS})"
 _PREFIX: Final = (
-    r"[\s*_#>\"'(-]*+(?:(?:so|thus|therefore|hence|then|now|and|but|wait|also|actually|finally|overall|consequently|in conclusion|as a result|daher|donc|quindi),?\s++)*+"
+    r"[\s*_#>\"'(-]*+(?:(?:so|thus|therefore|hence|then|now|and|but|wait|also|actually|finally|overall|consequently"
+    r"|in conclusion|as a result|daher|donc|quindi),?\s++)*+"
     r"(?:(?:the|my|our|die|la|il|der|das)\s++|l')?+(?:(?:final|correct|right|best|richtige|endgültige|bonne|corretta)\s++)*+"
 )
 CUE = re.compile(
