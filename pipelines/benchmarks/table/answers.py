@@ -5,16 +5,14 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
-from pipelines.benchmarks.readers.option_letters import letter_reader, valid
+from pipelines.benchmarks.readers.amounts import is_exact_gold, is_within, read_number
+from pipelines.benchmarks.readers.option_letters import Choice, invalid, letter_reader, valid
 from pipelines.benchmarks.readers.short_answers import (
     TEN_ANSWERS,
     anls,
-    is_exact_gold,
-    is_within,
     normalized,
     phrase,
     read_label,
-    read_number,
     read_yes_no,
     vqa_accuracy,
 )
@@ -59,8 +57,19 @@ def _choice(_definition: TableDefinition, row: Row) -> Reading:
         choice = valid(equal[0], "R5")
     else:
         choice = letter_reader(len(texts)).read(row.output or "", options)
+        if choice.rule == "R5":  # by words alone, for which `5` is `-5`
+            choice = _named_option(row.output or "", options)
     correct = float(choice.letter == gold_letter(data, row.variant))
     return _reading(choice.letter, choice.rule or str(choice.invalid_reason), {"correct": correct})
+
+
+def _named_option(reply: str, options: Mapping[str, str]) -> Choice:
+    """Return the only option that a reply names, signs included."""
+    form, forms = normalized(phrase(reply)), {letter: normalized(text) for letter, text in options.items()}
+    named = [letter for letter, option in forms.items() if option == form] or [
+        letter for letter, option in forms.items() if option and f" {option} " in f" {form} "
+    ]
+    return valid(named[0], "R5") if len(named) == 1 else invalid("multiple" if named else "unparsed", "R5")
 
 
 def _yes_no(_definition: TableDefinition, row: Row) -> Reading:
@@ -92,7 +101,7 @@ def _number(definition: TableDefinition, row: Row) -> Reading:
     number = read_number(row.output or "")
     right = number is not None and is_within(number, gold, definition.tolerance, exact=is_exact_gold(gold))
     values = {"correct": float(right), "exact": float(number == gold)}
-    return _reading(None if number is None else f"{number:g}", "number", values)
+    return _reading(None if number is None else f"{number:.15g}", "number", values)
 
 
 def _open(_definition: TableDefinition, row: Row) -> Reading:
