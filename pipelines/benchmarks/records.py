@@ -279,16 +279,16 @@ class PairedTest:
     category: str = ""
     value: str  # name of the row's score, such as `correct`, or of the benchmark's metric, such as `pool_accuracy`
     n: int  # rows that both scored
-    clusters: int  # clips, pictures or scenes of these rows, which the test permutes
+    clusters: int  # clips, pictures or scenes of these rows, the units of the test
     mean_a: float
     mean_b: float
     ci_low: float | None
-    ci_high: float | None  # ends of the 95% interval of B minus A
-    p: float | None  # two-sided, by `test`; None where there is only one cluster
-    test: str = ""  # `exact permutation` or `permutation` of clusters
-    p_mcnemar: float | None = None  # McNemar's exact test; None unless rows are independent, and right or wrong
-    effect: float | None = None  # effect size; None where the clusters do not vary
-    effect_name: str = ""  # Cohen's `h` for shares, `d` over clusters for others
+    ci_high: float | None  # ends of the 95% interval of B minus A, which leaves out 0 if and only if p < 0.05
+    p: float | None  # two-sided; None with one cluster, or if it is not known how much clusters vary
+    standard_error: float | None = None  # of B minus A; None if the clusters do not vary
+    freedom: float = 0.0  # degrees of freedom of the standard error, by the sizes of the clusters
+    spread_freedom: float = 0.0  # the same by how much single clusters weigh in it
+    is_percent: bool = True  # whether the metric is a fraction
 
 
 class Source(Protocol):

@@ -8,13 +8,13 @@ from pipelines.benchmarks.records import RIGHT, PairedTest, Sample
 from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.metrics.paired import holm, smallest_p
+from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.report.scored_pair import ScoredPair
 from pipelines.storage.store import Store
 
-SIGNIFICANCE = 0.05  # a difference with a corrected p-value of at least this is within chance
+SIGNIFICANCE = 0.05  # a difference with a corrected p-value of at least this is not shown
 CANNOT_CONCLUDE = "cannot conclude"
 
 
@@ -34,12 +34,11 @@ class Difference(PairedTest):
 
     @property
     def verdict(self) -> str:
-        """`equal`, `differs`, `within chance`, or `cannot conclude` where so few clusters can show no difference."""
-        if not self.delta:
-            return "equal"
-        if self.p is None or smallest_p(self.clusters) >= SIGNIFICANCE:
+        """`differs`, `not shown`, or `cannot conclude` with one cluster or an unknown spread."""
+        p = self.p if self.p_holm is None else self.p_holm
+        if p is None:
             return CANNOT_CONCLUDE
-        return "differs" if (self.p if self.p_holm is None else self.p_holm) < SIGNIFICANCE else "within chance"
+        return "differs" if p < SIGNIFICANCE else "not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +157,10 @@ def _caveats(pair: ScoredPair) -> Iterator[str]:
 
 
 def _power(differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield which benchmarks have too few clusters for any test, or for one corrected for the number of tests."""
-    largest: dict[str, int] = {}
-    for row in differences:
-        largest[row.benchmark] = max(largest.get(row.benchmark, 0), row.clusters)
-    for name, clusters in sorted(largest.items()):
-        smallest = smallest_p(clusters)
-        if smallest >= SIGNIFICANCE:
-            reason = f"only {clusters} clips, pictures or scenes" if clusters > 1 else "only one clip, picture or scene"
-            yield f"{name}: {reason}: no p-value can be below {min(smallest, 1):.3g}, so no test is conclusive"
-        elif smallest * len(differences) >= SIGNIFICANCE:
-            yield (
-                f"{name}: with {clusters} clips, pictures or scenes no p-value can be below {smallest:.3g}, too much "
-                f"for Holm's correction over {len(differences):,} tests; compare fewer benchmarks or settings at a time"
-            )
+    """Yield which benchmarks have only one cluster, of which no test can conclude anything."""
+    for name in sorted({row.benchmark for row in differences}):
+        if max(row.clusters for row in differences if row.benchmark == name) < 2:
+            yield f"{name}: only one clip, picture or scene, so no difference can be tested"
 
 
 def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:

@@ -1,16 +1,14 @@
-"""Metrics of two models on the same rows, as columns whose sums `compare` swaps by cluster."""
+"""Metrics of two models on the same rows, as columns that `compare` sums by cluster."""
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import PairedTest
-from pipelines.metrics.agreement import mcnemar_exact
-from pipelines.metrics.intervals import DIFFERENCE, Term, interval, ratio
-from pipelines.metrics.paired import PairedSums, cohen_d, cohen_h, is_exact, permutation_p
+from pipelines.metrics.intervals import Term, ratio
+from pipelines.metrics.paired import PairedSums, difference_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,15 +35,11 @@ class PairedMetric:
         """Compare A with B; None where the metric of either is undefined on these rows."""
         pair = PairedSums.of(self.a, self.b)
         value_a, value_b = pair.values
-        p = permutation_p(pair)
-        if p is None:
-            return None
         is_share = all(term.is_share for term in (*self.a, *self.b))
         is_fraction = is_share or any(term.statistic is not ratio for term in self.a)
-        ends = interval(
-            [*self.b, *(replace(term, weight=-term.weight) for term in self.a)],
-            DIFFERENCE if is_fraction else (-math.inf, math.inf),
-        )
+        tested = difference_test(pair, is_fraction=is_fraction)
+        if tested is None:
+            return None
         has_row = [np.any([*a.columns.T, *b.columns.T], axis=0) for a, b in zip(self.a, self.b, strict=True)]
         return PairedTest(
             value=self.metric,
@@ -55,19 +49,28 @@ class PairedMetric:
             clusters=pair.clusters,
             mean_a=value_a,
             mean_b=value_b,
-            ci_low=None if ends is None else ends.low,
-            ci_high=None if ends is None else ends.high,
-            p=p if pair.clusters > 1 else None,
-            test="exact permutation" if is_exact(pair) else "permutation",
-            p_mcnemar=self._mcnemar(pair) if is_share else None,
-            effect=cohen_h(value_a, value_b) if is_share and len(self.a) == 1 else cohen_d(pair),
-            effect_name="h" if is_share and len(self.a) == 1 else "d",
+            ci_low=None if tested.ends is None else tested.ends.low,
+            ci_high=None if tested.ends is None else tested.ends.high,
+            p=tested.p,
+            standard_error=tested.error,
+            freedom=tested.freedom,
+            spread_freedom=tested.spread_freedom,
+            is_percent=is_fraction,
         )
 
-    def _mcnemar(self, pair: PairedSums) -> float | None:
-        """Return the p-value of McNemar's exact test; None unless rows are independent, and right or wrong."""
-        (a, *others), (b, *_) = self.a, self.b
-        counts_all = bool(a.columns[:, 1].all() and b.columns[:, 1].all())
-        if others or not counts_all or pair.clusters != len(a.clusters):
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows of both models have one value."""
+        return len(self.a) == 1 and all(
+            side[0].statistic is ratio
+            and len(np.unique(np.vstack([self.a[0].columns, self.b[0].columns]), axis=0)) == 1
+            for side in (self.a, self.b)
+        )
+
+    @property
+    def content(self) -> tuple[bytes, ...] | None:
+        """The rows' values of both models, which another name of the same score has too; None of what is no mean."""
+        if any(term.statistic is not ratio for term in self.a):
             return None
-        return mcnemar_exact(*([bool(value) for value in side.columns[:, 0]] for side in (a, b)))
+        pair = PairedSums.of(self.a, self.b)
+        return self.subset.encode(), self.category.encode(), pair.a.tobytes(), pair.b.tobytes()

@@ -75,14 +75,12 @@ def _comparison(at: Standing) -> str:
     rival = f"{second.model} {number(at, second.value or 0.0)}"
     if lead is None:
         return f" before {rival}, which could not be tested"
-    if lead.verdict == "equal":
-        return f" equals {rival}"
     gap = f"{number(at, abs(lead.delta))}{_gap_interval(at)}"
     if at.is_led:
         return f" leads {second.model} by {gap}"
     if lead.verdict == CANNOT_CONCLUDE:
         return f" before {rival} by {gap}: {lead.clusters:,} pictures, clips or scenes are too few to tell"
-    return f" before {rival} by {gap}, not significant"
+    return f" before {rival} by {gap}, not shown"
 
 
 def _gap_interval(at: Standing) -> str:
