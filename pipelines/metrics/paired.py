@@ -93,6 +93,11 @@ class PairedSums:
         return 1.0 / float(squared.sum() + shared.sum() ** 2 - (shared**2).sum())
 
 
+def _present(a: Term, b: Term) -> FloatArray:
+    """Return 1 for each row that the metric of A or B counts, (rows, 1)."""
+    return np.asarray(np.hstack([a.columns, b.columns]).any(axis=1), dtype=np.float64).reshape(-1, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Tested:
     """The difference of B from A: its p-value, and the interval that leaves out 0 if and only if p < 0.05."""
@@ -104,12 +109,12 @@ class Tested:
     spread_freedom: float  # the same, from how much single clusters weigh in the error: skewed or rare differences
 
 
-def difference_test(pair: PairedSums, *, is_fraction: bool) -> Tested | None:
+def difference_test(pair: PairedSums, *, is_fraction: bool, is_share: bool = False) -> Tested | None:
     """Test B minus A by Student's t of the clusters' contributions; None if the difference is undefined.
 
-    Each hypothetical difference is tested with the variance under it, as McNemar's test does: the error is taken
-    about the hypothesis, so t becomes t / sqrt(1 + t^2 / rows). Skewed contributions widen the interval on one side
-    by Hall's transformation (1992) of the skewness that exceeds half of its standard error.
+    Independent rows that are right or wrong (`is_share`, a row a cluster) are tested with the variance under the
+    hypothesis, as McNemar's test does: t becomes t / sqrt(1 + t^2 / rows). Other contributions widen the interval on
+    one side by Hall's transformation (1992) of the skewness that exceeds half of its standard error.
     """
     first, second = pair.values
     difference = second - first
@@ -125,16 +130,17 @@ def difference_test(pair: PairedSums, *, is_fraction: bool) -> Tested | None:
         return _without_spread(difference, pair.clusters, freedom, is_fraction=is_fraction)
     spread = float(((squares - squares.mean()) ** 2).sum()) / error**4
     spread_freedom = min(freedom, 2 / spread) if spread > _TINY else freedom
-    skew = _skewness(changes)
+    is_binary = is_share and pair.rows == pair.clusters
+    rows = pair.rows if is_binary else math.inf
+    skew = 0.0 if is_binary else _skewness(changes)
     root = math.sqrt(pair.clusters)
     t = difference / error
-    score = t / math.sqrt(1 + t**2 / pair.rows)
+    score = t / math.sqrt(1 + t**2 / rows)
     ps = [student_p(value, freedom) for value in (score, _hall(score, skew, root))]
     q = student_quantile(max(1, math.floor(freedom + 1e-9)))
-    lows, highs = zip(*((side * q, _hall_inverse(side * q, skew, root)) for side in (-1, 1)), strict=True)
+    least, most = (find(side * q, _hall_inverse(side * q, skew, root)) for find, side in ((min, -1), (max, 1)))
     limit = 1.0 if is_fraction else math.inf
-    low = difference - error * _unscored(max(highs), pair.rows)
-    high = difference - error * _unscored(min(lows), pair.rows)
+    low, high = (difference - error * _unscored(end, rows) for end in (most, least))
     return Tested(max(ps), Interval(max(low, -limit), min(high, limit)), error, freedom, spread_freedom)
 
 

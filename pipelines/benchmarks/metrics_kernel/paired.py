@@ -37,7 +37,7 @@ class PairedMetric:
         value_a, value_b = pair.values
         is_share = all(term.is_share for term in (*self.a, *self.b))
         is_fraction = is_share or any(term.statistic is not ratio for term in self.a)
-        tested = difference_test(pair, is_fraction=is_fraction)
+        tested = difference_test(pair, is_fraction=is_fraction, is_share=is_share)
         if tested is None:
             return None
         has_row = [np.any([*a.columns.T, *b.columns.T], axis=0) for a, b in zip(self.a, self.b, strict=True)]
