@@ -20,7 +20,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-hostile test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-intervals simulate-judges simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -64,14 +64,6 @@ test: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
 
-# The unit tests once more in a shell that breaks what reads it: no hub, Turkish, 40 columns, warnings as errors.
-# Left out are those of our own tools and benchmarks, of the shipped model's weights, and long ones of numbers alone (`once`);
-# of random inputs a tenth is tried.
-test-hostile: $(STAMP)
-	@$(BIN)/python -m tests.tools.hostile tests/unit --ignore tests/unit/bench --ignore tests/unit/tools \
-		--ignore tests/unit/support --ignore tests/unit/test_structure.py --ignore tests/unit/test_platforms.py \
-		--ignore tests/unit/jobs/demo/test_trained_model.py -m "not slow and not fuzz and not once" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-
 # Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
 # Only the files that hold such tests are imported; the largest, of the unit tests, run first, so that no worker ends alone.
 test-slow: $(STAMP)
@@ -113,21 +105,29 @@ bench-quick: $(STAMP)
 simulate: $(STAMP)
 	@$(BIN)/python -m tests.bench.paired_tests
 
-# Half an hour: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
+# Five minutes: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
 simulate-intervals: $(STAMP)
 	@$(BIN)/python -m tests.bench.intervals
+
+# One minute: releases whose true share is exactly a limit; its figures are in docs/how-to/gate.md.
+simulate-gate: $(STAMP)
+	@$(BIN)/python -m tests.bench.gate
+
+# Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
+simulate-items: $(STAMP)
+	@$(BIN)/python -m tests.bench.items
 
 # Ten minutes: 1,000 sweeps with `--until` for each form of a full set; its figures are in docs/how-to/until.md.
 simulate-until: $(STAMP)
 	@$(BIN)/python -m tests.bench.sequential
 
-# Ten minutes: 2,000 times each judge that errs, with labels on some answers; its figures are in docs/how-to/judges.md.
+# One minute: 2,000 times each judge that errs, and people who err, with labels on some answers; its figures are in docs/how-to/judges.md.
 simulate-judges: $(STAMP)
 	@$(BIN)/python -m tests.bench.judges
 
-# Five minutes: 400 times thirty nights with planted regressions; its figures are in docs/operations.md.
+# Five minutes: twenty histories of a year without a change, and planted changes; its figures are in docs/operations.md.
 simulate-nightly: $(STAMP)
-	@$(BIN)/python -m tests.bench.nightly_simulation --repetitions 400
+	@$(BIN)/python -m tests.bench.nightly_simulation --years 20 --repetitions 200
 
 # Builds the environment of a GPU machine (Python 3.12, torch 2.11, 5 GB) and runs tests/gpu and the benchmark in it, on the CPU.
 test-gpu-stack: $(STAMP)

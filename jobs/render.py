@@ -11,7 +11,7 @@ from pipelines.clean_text import one_line
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
-from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
+from pipelines.report.reproduction import count_verdicts, reproduced_rule, reproduction_line
 from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
 
@@ -82,7 +82,7 @@ def comparison_text(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> None:
+def show_reproduction(cells: Sequence[ReproductionCell], margin: float, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare --published`: one line per paper, then its cells."""
     papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
     lines = {name: reproduction_line(of_paper) for name, of_paper in papers.items()}
@@ -94,8 +94,8 @@ def show_reproduction(cells: Sequence[ReproductionCell], *, as_json: bool) -> No
     if cells:
         shown = [*(f"{name}: {line}" for name, line in lines.items()), ""]
         shown += [table(_CELL_HEADERS, [_cell_row(cell) for cell in cells], main=_MAIN_CELL_COLUMNS)]
-        shown += [f"{REPRODUCED_RULE} Fractions, or counts."]
-    print_result(as_json, {"papers": counts, "cells": [asdict(cell) for cell in cells]}, *shown)
+        shown += [f"{reproduced_rule(margin)} Fractions, or counts."]
+    print_result(as_json, {"margin": margin, "papers": counts, "cells": [asdict(cell) for cell in cells]}, *shown)
 
 
 def _cell_row(cell: ReproductionCell) -> list[Any]:

@@ -25,7 +25,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # The same examples every time: a red test is then red for everybody. `--hypothesis-profile default` explores.
 # Speed is measured by `make bench` alone, and a busy machine is no fault of a strategy.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("few", settings.get_profile("steady"), max_examples=10)
 settings.load_profile("steady")
 
 # A shell's background job ignores Ctrl-C, one of `nohup` a closed terminal, and so would all that is started here,

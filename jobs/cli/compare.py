@@ -9,6 +9,7 @@ def compare(
     out_b: str | None = None,
     models: str | None = None,
     published: bool = False,
+    margin: float | None = None,
     explained: bool = False,
     metric: str | None = None,
     benchmarks: str | None = None,
@@ -22,12 +23,13 @@ def compare(
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
     from jobs.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
-    from pipelines.report.reproduction import load_reproduction
+    from pipelines.report.reproduction import MARGIN, load_reproduction
     from pipelines.storage.store import Store
 
     if explained:
         if (out_b is None) != published:
             raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")
+        refuse({"margin": margin is not None}, "only with OUT --published")
         refuse({"models": models}, "--explain takes the models of outputs as OUT:MODEL")
         from jobs.decisions.explain import explain
         from pipelines.decisions.explain.create import Selection
@@ -47,8 +49,10 @@ def compare(
     flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
     refuse({**flags, "data": data, "from": tool}, "only with --explain; without it all that both scored is compared")
     if published and out_b is None:
-        show_reproduction(load_reproduction(Store(out_a), names(models)), as_json=json)
+        margin = MARGIN if margin is None else margin
+        show_reproduction(load_reproduction(Store(out_a), names(models), margin), margin, as_json=json)
         return
+    refuse({"margin": margin is not None}, "only with OUT --published")
     if published or (out_b is None and len(names(models)) != 2):
         raise UsageError("give two outputs, one output and --models A,B, or one output and --published")
     show_comparison(compared(Store(out_a), Store(out_b or out_a), names(models)), as_json=json)

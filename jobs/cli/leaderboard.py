@@ -27,7 +27,9 @@ def leaderboard(
     check_names("benchmark", chosen, benchmark_names())
     joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
     page, table = write_leaderboard(joined, Store(to))
-    origins = Counter(row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows)
+    origins = Counter(
+        row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows if row.origin != "chance"
+    )
     conflicts = [str(conflict) for conflict in joined.conflicts]
     rows = {name: origins[name] for name in ("measured", *OF_OTHERS)}
     result = {"page": page, "csv": table, "rows": rows, "conflicts": conflicts}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipelines.decisions.gate import GateResult
     from pipelines.nightly.budget import PlannedPair
     from pipelines.nightly.records import NightlyResult
+    from pipelines.nightly.regressions import Change
     from pipelines.plan.run_spec import RunSpec
 
 
@@ -143,7 +144,12 @@ def _to_json(night: NightlyResult) -> dict[str, Any]:
         "cost_usd": round(night.cost_usd, 6),
         "pairs": [{**asdict(pair), "parts": dict(pair.parts)} for pair in night.pairs],
         "report": night.report,
-        "changes": [{**asdict(change), "key": change.key._asdict()} for change in night.comparison.changes],
+        "changes": [_change(change) for change in night.comparison.changes],
+        "unconfirmed": [_change(change) for change in night.comparison.unconfirmed],
         "judge": [asdict(drift) for drift in night.drifts],
-        "moves": [{**asdict(shift), "whole": shift.whole} for shift in night.shifts],
+        "gone": [{**asdict(metric), "whole": metric.whole} for metric in night.gone],
     }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {**asdict(change), "key": change.key._asdict()}

@@ -50,7 +50,8 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
             "duplicates": None if report.not_searched else sum(bool(row.duplicate_of) for row in report.rows),
             "not_searched": report.not_searched,
             "compact": len(report.compact.places),
-            "compact_error": report.compact.largest_error,
+            "compact_error": report.compact.error,
+            "compact_is_random": report.compact.is_random,
         }
         for report in reports
     ]
@@ -58,7 +59,8 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
         f"{count['benchmark']} {count['task']} {count['setting']}: {count['items']:,} items, {count['models']} "
         f"models; {count['suspect']} suspect labels, {count['shortcut']} shortcuts, "
         f"{'no search for' if count['not_searched'] else count['duplicates']} duplicates; "
-        f"{count['compact']} samples stand for all to {count['compact_error']:.3f}"
+        f"{count['compact']} samples {'drawn at random ' if count['compact_is_random'] else ''}stand for all, with an "
+        f"error of {count['compact_error']:.3f} for new models"
         for count in counts
     ]
     problems = dict.fromkeys(report.not_searched for report in reports if report.not_searched)

@@ -24,7 +24,7 @@ from pipelines.sweep.result import SweepResult
 from pipelines.sweep.run import run_sweep
 
 MODEL = "tiny-qwen2.5-vl"
-BASELINE = "chance"
+BASELINE = "random"
 JUDGE = "coin-judge"
 CAPTIONER = "tiny-captioner"
 PIXELS = 420 * 280  # the size with which the model was trained

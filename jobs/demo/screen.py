@@ -56,7 +56,7 @@ def _standings(result: SweepResult, spec: RunSpec) -> Iterator[Standing]:
 def _row(at: Standing) -> list[Any]:
     best = at.ranked[0] if at.ranked else None
     value = "not measured" if best is None else format_value(best) if at.beats_chance else "guesses"
-    people = None if at.people is None else at.people.value
-    levels = ("-" if level is None else f"{100 * level:.1f}%" for level in (at.chance, people))
+    references = (at.chance.value if at.chance else None, at.people.value.value if at.people else None)
+    levels = ("-" if level is None else f"{100 * level:.1f}%" for level in references)
     headline = f"{at.task}, {at.setting}: {metric_label(at.metric)}"
     return [at.benchmark, headline, value, *levels, "-" if best is None else best.n]

@@ -18,6 +18,7 @@ from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.rendering.escaping import markdown
+from pipelines.report.measured import NUMBERS
 from pipelines.report.metrics_file import metric_row
 from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, iter_parts, safe_model
@@ -112,7 +113,7 @@ def _write_metrics(run: ExportedRun, folder: Path) -> bool:
     rows = [metric_row(number) for entry in run.entries for number in run.metrics_of(entry)]
     if not rows:
         return False
-    numbers = [(name, pa.float64()) for name in ("value", "ci_low", "ci_high")]
+    numbers = [(name, pa.float64()) for name in NUMBERS]
     counts = [(name, pa.int64()) for name in ("n", "n_failed")]
     schema = pa.schema([*((name, pa.string()) for name in _METRIC), *numbers, *counts])
     pq.write_table(pa.Table.from_pylist(rows, schema), folder / "data" / "metrics.parquet", compression="zstd")

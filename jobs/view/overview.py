@@ -8,11 +8,12 @@ from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import is_person
-from pipelines.benchmarks.results import Results
 from pipelines.leaderboard.create import format_value
-from pipelines.report.measured import Measured
+from pipelines.report.measured import TABLES, Measured
+from pipelines.report.references import References
 
 Column: TypeAlias = tuple[str, str]  # task and setting
+Origin: TypeAlias = Literal["ours", "baseline", "people", "chance", "published"]  # a baseline is a model that guesses
 _PEOPLE = ("Human", "Humans", "People")
 
 
@@ -32,8 +33,9 @@ class Row:
     """One line of a table."""
 
     model: str
-    out: str = ""
-    origin: Literal["ours", "people", "published"] = "ours"
+    out: str = ""  # the output; '' for what models are compared with
+    note: str = ""
+    origin: Origin = "ours"
     cells: dict[Column, Cell] = field(default_factory=dict)
 
 
@@ -74,8 +76,9 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
     for output, number in ours:
         if number.label == metric:
             key = (output.label, number.model)
-            origin: Literal["ours", "people"] = "people" if is_person(key[1]) else "ours"
-            row = rows.setdefault(key, Row(model=key[1], out=output.label, origin=origin))
+            origin = _origin(output, number.model)
+            note = "guesses" if origin == "baseline" else ""
+            row = rows.setdefault(key, Row(model=number.model, out=output.label, origin=origin, note=note))
             row.cells[number.task, number.setting] = metric_cell(number)
     columns = _ordered({column for row in rows.values() for column in row.cells}, definition)
     published = _published(definition, metric, columns)
@@ -85,7 +88,10 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
         metric=metric,
         metrics=metrics,
         columns=columns,
-        rows=[*rows.values(), *_people(definition, metric, columns)],
+        rows=[
+            *sorted(rows.values(), key=lambda row: row.origin == "baseline"),
+            *(row for output in outputs for row in _references(output, definition, metric, several=len(outputs) > 1)),
+        ],
         published=[row for row in published if row.model not in _PEOPLE],
         tasks=tuple(definition.tasks),
         main=definition.headline_cell(columns),
@@ -97,6 +103,8 @@ def category_rows(outputs: Sequence[Output], name: str, metric: str, column: Col
     rows: dict[tuple[str, str], Row] = {}
     for output in outputs:
         for number in output.metrics():
+            if _origin(output, number.model) == "baseline":
+                continue
             place = (number.benchmark, number.label, number.task, number.setting)
             if place == (name, metric, *column) and number.category and replace(number, category="").is_overall:
                 row = rows.setdefault((output.label, number.model), Row(model=number.model, out=output.label))
@@ -146,13 +154,31 @@ def _printed(definition: BenchmarkDefinition, metric: str) -> set[str]:
     return {metric, definition.printed_headline if metric == definition.headline else metric}
 
 
-def _people(definition: BenchmarkDefinition, metric: str, columns: Sequence[Column]) -> list[Row]:
-    """Return what people reach, as published: one line, in all settings with which it is compared."""
-    row = Row(model="People", origin="people")
-    for level in definition.human.reference_values(Results.of(definition.name, {}, definition.published)):
-        if level.metric not in _printed(definition, metric) or level.subset or level.category or level.value is None:
-            continue
-        for column in columns:
-            if column[0] == level.task and (not level.settings or column[1] in level.settings):
-                row.cells[column] = Cell(text=format_value(level.value, "fraction"), n=level.n, note=level.source)
-    return [row] if row.cells else []
+def _origin(output: Output, model: str) -> Origin:
+    return "people" if is_person(model) else "baseline" if model in output.run().baselines else "ours"
+
+
+def _references(output: Output, definition: BenchmarkDefinition, metric: str, *, several: bool) -> list[Row]:
+    """Return people as published and chance, on the rows of the best model of each task and setting."""
+    numbers = [row for row in output.metrics() if row.benchmark == definition.name and row.source == TABLES]
+    references = References(definition, numbers, output.run().baselines)
+    where = f", {output.label}" if several else ""
+    people = Row(model=f"People{where}", origin="people", note="as published")
+    chance = Row(model=f"Chance{where}", origin="chance")
+    for column, row in _best(output, definition, numbers, metric).items():
+        if (level := references.people(row)) is not None and level.is_published:
+            note = "as published" if level.rows == "same" else "as published, of other items than the models'"
+            people.cells[column] = Cell(text=format_value(level.value.value, "fraction"), n=level.value.n, note=note)
+        if (guess := references.chance(row)) is not None:
+            chance.cells[column] = Cell(text=format_value(guess.value, row.unit), note=str(guess) or "by arithmetic")
+    return [row for row in (people, chance) if row.cells]
+
+
+def _best(
+    output: Output, definition: BenchmarkDefinition, numbers: Iterable[Measured], metric: str
+) -> dict[Column, Measured]:
+    """Return the number of the best model in each task and setting; of one that guesses if there is no other."""
+    sign = -1 if metric in definition.lower_is_better else 1
+    ours = [row for row in numbers if row.metric == metric and row.is_whole and not is_person(row.model)]
+    ours.sort(key=lambda row: (_origin(output, row.model) == "ours", sign * (row.value or 0.0)))
+    return {(row.task, row.setting): row for row in ours}

@@ -16,7 +16,7 @@ from jobs.view.listing import Item, Samples
 from jobs.view.loading import Loader
 from jobs.view.media import MediaReader
 from jobs.view.outputs import Output, by_label
-from jobs.view.overview import benchmark_table, benchmark_tables, category_rows
+from jobs.view.overview import Row, benchmark_table, benchmark_tables, category_rows
 from jobs.view.prompts import SampleReader
 from jobs.view.report_files import ReportFile, report_file
 from pipelines.benchmarks.records import Sample
@@ -39,16 +39,23 @@ class Pages:
     def overview(self, request: Request) -> str:
         """Return the first page: the headline of every benchmark."""
         tables = benchmark_tables(self._outputs)
-        keys = dict.fromkeys((row.out, row.model) for table in tables for row in table.rows if row.origin == "ours")
-        matrix = [
-            (
-                out,
-                model,
-                [next((row for row in table.rows if (row.out, row.model) == (out, model)), None) for table in tables],
-            )
-            for out, model in keys
-        ]
-        return self._render(request, "overview.html.j2", tables=tables, matrix=matrix)
+        every = [row for table in tables for row in table.rows]
+
+        def across(out: str, model: str) -> list[Row | None]:
+            return [next((row for row in table.rows if (row.out, row.model) == (out, model)), None) for table in tables]
+
+        is_guess = {
+            (row.out, row.model): row.origin == "baseline" for row in every if row.origin in ("ours", "baseline")
+        }
+        ours = sorted(is_guess, key=is_guess.__getitem__)
+        compared = dict.fromkeys((row.model, row.note) for row in every if not row.out)
+        return self._render(
+            request,
+            "overview.html.j2",
+            tables=tables,
+            matrix=[(*key, across(*key)) for key in ours],
+            references=[(model, note, across("", model)) for model, note in sorted(compared, reverse=True)],
+        )
 
     def benchmark(self, request: Request) -> str:
         """Return the page of a benchmark: any of its metrics, by setting and by category."""

@@ -187,6 +187,8 @@ class BenchmarkDefinition:
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     corpus_metrics: tuple[str, ...] = ()  # metrics that are no mean over rows, such as F1
     lower_is_better: tuple[str, ...] = ()  # metrics of which less is better
+    chance: Mapping[str, float | str] = field(default_factory=dict)
+    """Metric -> what guessing scores, or the metric that holds it on the same rows; `human` may know more."""
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them

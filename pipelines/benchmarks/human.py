@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.records import Metric, Sample, person
+from pipelines.benchmarks.records import HUMAN_SPLIT, HUMAN_VERDICT, HUMAN_VOTES, Metric, Sample, person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
 
@@ -209,15 +209,20 @@ class HumanBaseline:
     def with_labels(self, scores: pd.DataFrame, files: Mapping[str, str], model: str, /) -> pd.DataFrame:
         """Return the scores of one model with people's labels of its answers as the column `human`.
 
-        Of several people the majority counts; a tie is no label. Without labels, those of the predictions remain.
+        Of several people the majority counts; a tie is no label. Without labels, those of the predictions remain. With
+        them go the number of people and the share of their pairs that disagree.
         """
-        votes = {key[1:]: fmean(by.values()) for key, by in self.output_labels(files).items() if key[0] == model}
+        votes = {key[1:]: [*by.values()] for key, by in self.output_labels(files).items() if key[0] == model}
         if not votes:
             return scores
-        majority = {key: float(share > _TIE) for key, share in votes.items() if share != _TIE}
+        shares = {key: fmean(of_row) for key, of_row in votes.items()}
+        majority = {key: float(share > _TIE) for key, share in shares.items() if share != _TIE}
         earlier = scores["human"] if "human" in scores else [None] * len(scores)
         human = [majority.get(key, old) for key, old in zip(output_keys(scores), earlier, strict=True)]
-        return scores.assign(human=human).astype({"human": "float64"})
+        counts = [float(len(votes[key])) if key in majority else None for key in output_keys(scores)]
+        split = [_split(votes.get(key, ())) for key in output_keys(scores)]
+        columns = {HUMAN_VERDICT: human, HUMAN_VOTES: counts, HUMAN_SPLIT: split}
+        return scores.assign(**columns).astype(dict.fromkeys(columns, "float64"))
 
     def metrics(self, _inputs: HumanInputs, /) -> list[Metric]:
         """Compare one model's scores with people's on the items that both answered."""
@@ -238,6 +243,13 @@ class HumanBaseline:
     ) -> tuple[Sequence[Table], Sequence[Figure]]:
         """Lay out tables and figures of the files; `_scores` maps models to their `annotation_scores`."""
         return (), ()
+
+
+def _split(votes: Sequence[float]) -> float | None:
+    """Return the share of pairs of people that disagree; None with fewer than two."""
+    pairs = len(votes) * (len(votes) - 1) / 2
+    accepted = sum(votes)
+    return accepted * (len(votes) - accepted) / pairs if pairs else None
 
 
 def output_keys(scores: pd.DataFrame) -> Iterator[tuple[str, str, str, str]]:

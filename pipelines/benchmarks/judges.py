@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.metrics_kernel.definitions import MetricDef
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import CORRECTED, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, Metric, Row
 
@@ -31,6 +32,7 @@ PADDED: Final = "padded"
 CHECKS: Final = (SWAPPED, PADDED)
 CHANGED: Final = "judge_changed"  # share of answers whose verdict a check turns; the check is the category
 SHIFT: Final = "judge_shift"  # by how much more often the judge accepts them
+SHIFT_P: Final = "judge_shift_p"  # p-value of no shift; in a report after Holm's correction over all of its shifts
 
 
 def verdict_value(judge: str) -> str:
@@ -164,4 +166,7 @@ def check_metrics(frame: pd.DataFrame, checks: Sequence[str] = CHECKS) -> list[M
                 .with_interval()
                 for name, (of_rows, unit) in values.items()
             ]
+            sides = (cell.floats("accepted"), cell.floats(column))
+            test = PairedMetric.mean(*sides, cell["cluster"], task=task, setting=setting, metric=SHIFT).test()
+            metrics.append(cell.metric(SHIFT_P, test.p if test else None, len(cell), unit="", n_failed=0))
     return metrics

@@ -16,6 +16,9 @@ CORRECTED: Final = "_corrected"  # ending of a judged metric that people's label
 JUDGE_SENSITIVITY: Final = "judge_sensitivity"
 JUDGE_SPECIFICITY: Final = "judge_specificity"
 JUDGE_LABELS: Final = "judge_labels"
+HUMAN_VERDICT: Final = "human"  # columns of scores: people's majority,
+HUMAN_VOTES: Final = "human_votes"  # how many people it is of,
+HUMAN_SPLIT: Final = "human_split"  # and the share of their pairs that disagree
 JUDGE_LABELS_NEEDED: Final = "judge_labels_needed"  # further ones, for the half width that is the category
 JUDGE_AGREEMENT: Final = "judge_agreement"
 """Share of people's labels that the judge's verdict equals; with `_of_people` another person's label."""
@@ -219,7 +222,9 @@ class Metric:
     category: str = ""
     ci_low: float | None = None
     ci_high: float | None = None
-    freedom: int = 0  # degrees of freedom of the interval; 0 without one, not part of the contract's row
+    ci_df: float | None = None  # degrees of freedom of the interval's t; None if it has the normal quantile, or none
+    set_ci_low: float | None = None  # what a run that stopped early says of the whole set of questions
+    set_ci_high: float | None = None
     note: str = ""  # why a value is None, or how to read it; shown in reports, not part of the contract's row
 
 
@@ -265,7 +270,8 @@ class Publication:
     captioners: Mapping[str, str] = field(default_factory=dict)  # setting -> catalog entry that describes pictures
     scorers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # metric -> kinds of its scorers, if named
     unnamed_scorers: tuple[str, ...] = ()  # metrics whose variant or scorer the paper does not name
-    other_prompts: tuple[str, ...] = ()  # versions of prompts that ask other things than the paper's
+    paper_prompts: tuple[str, ...] | None = None
+    """Versions of prompts in the paper's own words, besides those of the set `paper`; None where any is."""
 
 
 DOUBTFUL_NOTES: Final = ("suspect", "inconsistent", "misprint")  # first words of the notes of doubtful numbers

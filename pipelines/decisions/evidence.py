@@ -1,13 +1,16 @@
 """What an interval says about a limit: how far above it the number lies, on the scale on which the interval was made.
 
-A report keeps of a number its value and 95% interval. Both ends of Wilson's interval of a share solve one equation, as
-those of a logit interval do, and ends of a mean are equally far from it: so the scale is recognised from the ends.
+A report keeps of a number its value, 95% interval and degrees of freedom. Both ends of Wilson's interval of a share
+solve one equation, as those of a logit interval do, and ends of a mean are equally far from it: so the scale is
+recognised from the ends.
 """
 
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
+
+from pipelines.metrics.intervals import student_p, student_quantile
 
 NORMAL: Final = NormalDist()
 Z95: Final = NORMAL.inv_cdf(0.975)
@@ -23,27 +26,40 @@ class Evidence:
     low: float
     high: float
     n: int
+    freedom: float = math.inf  # of the t of the interval; infinitely many are normal
 
     def deviations_above(self, limit: float, *, continuous: bool = True) -> float:
         """Return by how many standard deviations the number lies above a limit; below 0 where it lies below.
 
-        Not continuous: a share lies half a row nearer, since it takes steps of a row (Yates 1934).
+        Not continuous: a share lies half an effective row nearer, since it takes steps of a row (Yates 1934).
         """
         if self.value == limit:
             return 0.0
         end = self.low if limit < self.value else self.high
         if width := self._wilson_width:
             spread = limit * (1 - limit)
-            distance = max(0.0, abs(self.value - limit) - (0.0 if continuous else 0.5 / self.n))
+            step = 0.0 if continuous else 0.5 * width / self._quantile**2
+            distance = max(0.0, abs(self.value - limit) - step)
             squared = distance**2 / spread / width if spread > 0 else math.inf
-            return math.copysign(Z95 * math.sqrt(squared), self.value - limit)
+            return math.copysign(self._quantile * math.sqrt(squared), self.value - limit)
         reach = abs(self.value - end)
-        return math.copysign(math.inf, self.value - limit) if reach == 0 else Z95 * (self.value - limit) / reach
+        if reach == 0:
+            return math.copysign(math.inf, self.value - limit)
+        return self._quantile * (self.value - limit) / reach
+
+    def chance_below(self, deviations: float) -> float:
+        """Return the chance of a number that lies no higher above the limit, if it is the true value."""
+        beyond = student_p(deviations, self.freedom) / 2
+        return beyond if deviations < 0 else 1 - beyond
 
     @property
     def standard_error(self) -> float:
-        """The standard error of a normal number whose interval is as wide."""
-        return (self.high - self.low) / 2 / Z95
+        """The standard error of a number whose interval is as wide to both sides."""
+        return (self.high - self.low) / 2 / self._quantile
+
+    @property
+    def _quantile(self) -> float:
+        return Z95 if math.isinf(self.freedom) else student_quantile(self.freedom)
 
     @property
     def _wilson_width(self) -> float | None:

@@ -65,14 +65,29 @@ class Claim:
     limit: float = 0.0
     sign: int = 1  # -1 where less is better
 
-    def deviations(self, *, continuous: bool = True) -> float | None:
-        """Return by how many standard deviations the line is kept; below 0 where it is not."""
+    def deviations(self, evidence: Evidence, *, continuous: bool = True) -> float:
+        """Return by how many standard deviations the line is kept; below 0 if it is not."""
+        bound = evidence.low if self.sign > 0 else evidence.high
+        if bound == evidence.value == self.limit:  # such as 0 of 30 and at least 0
+            return math.inf
+        return self.sign * evidence.deviations_above(self.limit, continuous=continuous)
+
+    @property
+    def p(self) -> float | None:
+        """The one-sided p-value that the line is kept; None without evidence."""
         if self.evidence is None:
             return None
-        bound = self.evidence.low if self.sign > 0 else self.evidence.high
-        if bound == self.evidence.value == self.limit:  # such as 0 of 30 and at least 0
-            return math.inf
-        return self.sign * self.evidence.deviations_above(self.limit, continuous=continuous)
+        return self.evidence.chance_below(self.deviations(self.evidence, continuous=False))
+
+    def holds(self, evidence: Evidence, alpha: float) -> bool:
+        """Return whether the line holds at its bound of the interval.
+
+        Wilson's bound is too near where many steps of a share lie beyond it: at least so much of a rare kind. There a
+        line holds by half an effective row.
+        """
+        is_rare = self.sign * (self.limit - 0.5) < 0
+        deviations = self.deviations(evidence, continuous=not is_rare)
+        return deviations > 0 and 2 * (1 - evidence.chance_below(deviations)) <= alpha + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +110,14 @@ def gate(out: Store, policy: Policy, baseline: Store | None = None) -> GateResul
 
 def decide(claims: Sequence[Claim], alpha: float) -> GateResult:
     """Decide from claims; each p-value is one-sided, and corrected by Holm for all of them."""
-    raw = [None if (z := claim.deviations(continuous=False)) is None else NORMAL.cdf(z) for claim in claims]
+    raw = [claim.p for claim in claims]
     tests = len(raw) - raw.count(None)
     lines: list[LineResult] = []
     for claim, p, p_holm in zip(claims, raw, holm(raw), strict=True):
-        line, deviations = replace(claim.line, p=p, p_holm=p_holm), claim.deviations()
-        if claim.evidence is not None and deviations is not None and p_holm is not None:
-            if deviations >= quantile(alpha) - _ROUNDING:
+        line = replace(claim.line, p=p, p_holm=p_holm)
+        if claim.evidence is not None and p_holm is not None:
+            deviations = claim.deviations(claim.evidence)
+            if claim.holds(claim.evidence, alpha):
                 line = replace(line, verdict="holds")
             elif p_holm < alpha:
                 line = replace(line, verdict="broken")
@@ -159,7 +175,7 @@ def _claim(line: Line, number: Measured, out: Store, baseline: Store | None, rea
         return Claim(result, gap, -sign * float(line.margin or 0.0), sign)
     if number.ci_low is None or number.ci_high is None:
         return Claim(replace(result, note=number.note or "it has no interval"))
-    evidence = Evidence(number.value, number.ci_low, number.ci_high, number.n)
+    evidence = Evidence(number.value, number.ci_low, number.ci_high, number.n, number.ci_df or math.inf)
     if line.at_least is not None:
         return Claim(result, evidence, line.at_least)
     return Claim(result, evidence, float(line.at_most or 0.0), -1)

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.judges import without_verdicts
-from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.decisions.evidence import Evidence
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Datasets
-from pipelines.metrics.intervals import student_quantile, wilson
+from pipelines.metrics.intervals import degrees_of_freedom, leave_one_out, student_quantile, wilson
 from pipelines.metrics.stats import SEED
 from pipelines.plan.context import EntryPlan, entry_plans
 from pipelines.plan.plan_store import PlanStore
@@ -30,6 +29,7 @@ from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.storage.store import Store
 
 GROUPS: Final = 40  # at most; with fewer clusters each is a group
+_TINY: Final = 1e-12  # rounding noise of a standard error
 KEY: Final = ["task", "setting", "sample_id", "variant"]
 
 
@@ -83,16 +83,18 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
         raise UsageError(f"{name}: it has no value on the {len(shared):,} rows that both outputs have")
     (value, n_new), (before, n_old) = numbers
     whole, n = value - before, min(n_new, n_old)
-    left = [_gap(new, old, key, frames, keep) for keep in _without_groups(frames[0])]
+    masks = [*_without_groups(frames[0])]
+    left = [_gap(new, old, key, frames, keep) for keep in masks]
     gaps = np.array([gap for gap in left if gap is not None])
     if len(gaps) < 2 or len(gaps) < len(left):
         raise UsageError(f"{name}: too few clips, pictures or scenes for an interval of a difference")
-    error = math.sqrt((len(gaps) - 1) / len(gaps) * float(((gaps - gaps.mean()) ** 2).sum()))
-    reach = student_quantile(len(gaps) - 1) * error
-    if not error:  # no row differs: as many may as Wilson's upper end of none says
-        questions = n * len(first_repeats(frames[0])) / len(shared)  # repeats are no further rows
-        reach = wilson(0.0, max(1.0, questions), student_quantile(len(gaps) - 1)).high
-    return Evidence(whole, whole - reach, whole + reach, n), float(before)
+    leverage = np.array([[1 - keep.mean() for keep in masks]])
+    freedom = degrees_of_freedom(np.ones(1), leverage)
+    error = math.sqrt(float((leave_one_out(gaps[None], leverage) ** 2).sum()))
+    reach = student_quantile(freedom) * error
+    if error <= _TINY:  # no row differs: as many clusters may as Wilson's upper end of none says
+        reach = wilson(0.0, len(np.unique(_clusters(frames[0]))), student_quantile(freedom)).high
+    return Evidence(whole, whole - reach, whole + reach, n, freedom), float(before)
 
 
 def _gap(
@@ -102,10 +104,13 @@ def _gap(
     return None if first is None or second is None else first - second
 
 
+def _clusters(frame: pd.DataFrame) -> NDArray[np.str_]:
+    return np.where(frame["cluster"].astype(bool), frame["cluster"], frame["sample_id"]).astype(str)
+
+
 def _without_groups(frame: pd.DataFrame) -> Iterator[NDArray[Any]]:
     """Yield masks of the rows without each group of clusters; groups are drawn by a fixed seed."""
-    clusters = np.where(frame["cluster"].astype(bool), frame["cluster"], frame["sample_id"]).astype(str)
-    names, numbers = np.unique(clusters, return_inverse=True)
+    names, numbers = np.unique(_clusters(frame), return_inverse=True)
     count = min(len(names), GROUPS)
     groups = np.random.default_rng([SEED, len(names)]).permutation(len(names)) % max(count, 1)
     for group in range(count):

@@ -10,6 +10,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import Conflict, conflict_notes, find_conflicts
+from pipelines.leaderboard.ranks import PairReader, rank_ranges
 from pipelines.leaderboard.reported import reported_rows
 from pipelines.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows
 from pipelines.plan.run_manifest import load_existing_runs
@@ -22,8 +23,8 @@ from pipelines.storage.store import Store
 PAGE: Final = "leaderboard.html"
 CSV_FILE: Final = "leaderboard.csv"
 COLUMNS: Final = (
-    *("benchmark", "metric", "task", "setting", "subset", "rank", "model", "value", "unit", "ci_low", "ci_high", "n"),
-    *("n_failed", "origin", "source", "revision", "notes"),
+    *("benchmark", "metric", "task", "setting", "subset", "rank", "rank_low", "rank_high", "model", "value"),
+    *("unit", "ci_low", "ci_high", "n", "n_failed", "origin", "source", "revision", "notes"),
 )
 
 
@@ -49,7 +50,8 @@ def join_outputs(
     uris = list(dict.fromkeys(uris))
     outs = [Store(uri) for uri in uris]
     runs = zip(outs, load_existing_runs(outs), short_labels(uris), strict=True)
-    measured = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    rows = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    measured = [row for row in rows if row.origin != "chance"]
     if not measured:
         raise UsageError(f"no headline metric in {', '.join(uris)}; a leaderboard needs the report of a run")
     conflicts = find_conflicts(measured)
@@ -64,7 +66,8 @@ def join_outputs(
         replace(row, notes=tuple(dict.fromkeys((*row.notes, *mark)))) for row, mark in zip(measured, marks, strict=True)
     ]
     ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
-    of_others = [*published_rows(measured), *reported_rows(reported, measured)]
+    chance = [row for row in rows if row.origin == "chance"]
+    of_others = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
     return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
 
 
@@ -87,16 +90,19 @@ def leaderboard_csv(rows: Iterable[LeaderboardRow]) -> str:
 
 def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> list[LeaderboardRow]:
     """Rank the models of each table, the best first; those of a table whose rows differ in conditions have no rank."""
-    values: dict[tuple[str, ...], list[float]] = {}
-    for row in rows:
+    boards: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(rows):
         if row.origin == "measured" and row.value is not None and row.board not in mixed:
-            values.setdefault(row.board, []).append(row.value)
-    return [
-        replace(row, rank=1 + sum(_loss(row.board, other) < _loss(row.board, row.value) for other in values[row.board]))
-        if row.origin == "measured" and row.value is not None and row.board in values
-        else row
-        for row in rows
-    ]
+            boards.setdefault(row.board, []).append(place)
+    ranked, pairs = list(rows), PairReader()
+    for board, places in boards.items():
+        ranked_rows = [rows[place] for place in places]
+        losses = [_loss(board, row.value) for row in ranked_rows if row.value is not None]
+        for place, loss, ends in zip(places, losses, rank_ranges(ranked_rows, pairs), strict=True):
+            rank = 1 + sum(other < loss for other in losses)
+            low, high = min(rank, ends[0]), max(rank, ends[1])
+            ranked[place] = replace(rows[place], rank=rank, rank_low=low, rank_high=high)
+    return ranked
 
 
 def _loss(board: tuple[str, ...], value: float) -> float:
@@ -176,11 +182,18 @@ def _line(row: LeaderboardRow, board: int) -> dict[str, Any]:
     return {
         "row": row,
         "board": str(board),
+        "rank": "" if row.rank is None else _rank_text(row),
         "value": value,
         "interval": f"{low}\N{EN DASH}{high}" if low and high else "",
         "revision": row.revision[:_REVISION_LENGTH],
         "percent": ["" if n is None else f"{100 * n:.2f}" for n in numbers] if is_share else None,
     }
+
+
+def _rank_text(row: LeaderboardRow) -> str:
+    """Return the ranks that a row may have, such as `1-4`."""
+    ends = dict.fromkeys((row.rank_low, row.rank_high))
+    return "\N{EN DASH}".join(map(str, ends))
 
 
 def format_value(value: float | None, unit: str) -> str:

@@ -10,14 +10,15 @@ from pipelines.benchmarks.records import is_person
 from pipelines.errors import UsageError
 from pipelines.leaderboard.conditions import conditions_of, notes_of
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
-from pipelines.report.measured import TABLES, Measured
+from pipelines.report.measured import TABLES, Measured, MetricKey
 from pipelines.report.metrics_file import load_metrics
+from pipelines.report.references import References
 from pipelines.storage.store import Store
 
 Board: TypeAlias = tuple[str, str, str, str, str]
 """Benchmark, metric, task, setting and subset: the rows that are compared with each other."""
-Origin: TypeAlias = Literal["measured", "baseline", "people", "published", "reported"]
-"""A baseline is measured, of a model that guesses; what others report is in files of theirs. Neither has a rank."""
+Origin: TypeAlias = Literal["measured", "baseline", "people", "chance", "published", "reported"]
+"""Only measured rows have a rank. Baselines are models that guess; chance is by arithmetic; others report in files."""
 
 OF_OTHERS: Final = ("published", "reported")
 _PUBLISHED_PEOPLE: Final = ("Human", "Humans")
@@ -40,6 +41,10 @@ class LeaderboardRow:
     revision: str = ""  # of the weights
     notes: tuple[str, ...] = ()
     rank: int | None = None  # among the measured rows of its board; None where these are not comparable
+    rank_low: int | None = None  # the best rank that simultaneous tests of all pairs allow
+    rank_high: int | None = None  # the worst
+    scored: tuple[Store, ManifestEntry] | None = field(default=None, repr=False, compare=False)
+    """Where its rows were scored; None for a number that several models make together."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """What the number was measured on and with, by kind; a kind that is unknown or irrelevant is absent."""
 
@@ -54,17 +59,43 @@ def measured_rows(out: Store, run: RunManifest, label: str, benchmarks: Sequence
     metrics = load_metrics(out)
     if metrics is None:
         raise UsageError(f"{out.uri}: no report/metrics.json yet; `vlmsweep report` writes it")
+    numbers = [number for number in metrics if number.source == TABLES]
     entries: dict[str, dict[str, ManifestEntry]] = {}
     for entry in run.entries:
         entries.setdefault(entry.benchmark, {})[entry.model] = entry
     rows = []
-    for number in metrics:
+    for number in numbers:
         name, of_benchmark = number.benchmark, entries.get(number.benchmark, {})
         if of_benchmark and name in (benchmarks or (name,)) and _is_shown(number, benchmark(name), of_benchmark):
             # Numbers that several models make together have no entry of their own; their members agree in conditions.
             entry = of_benchmark.get(number.model, next(iter(of_benchmark.values())))
             rows.append(_measured_row(number, entry, out, run, label))
-    return rows
+    return [*rows, *_chance_rows(rows, numbers, run, label)]
+
+
+def _chance_rows(
+    rows: Sequence[LeaderboardRow], numbers: Sequence[Measured], run: RunManifest, label: str
+) -> Iterator[LeaderboardRow]:
+    """Yield chance by arithmetic for each board of an output, on the rows of its best model."""
+    best: dict[Board, LeaderboardRow] = {}
+    for row in rows:
+        if row.origin == "measured" and row.value is not None:
+            sign = -1 if row.board[1] in benchmark(row.board[0]).lower_is_better else 1
+            held = best.setdefault(row.board, row)
+            if sign * (row.value - (held.value or 0.0)) > 0:
+                best[row.board] = row
+    of_benchmark = {
+        name: References(benchmark(name), [number for number in numbers if number.benchmark == name], run.baselines)
+        for name in {board[0] for board in best}
+    }
+    index = {(number.benchmark, number.model, number.key): number for number in numbers}
+    for (name, metric, task, setting, subset), row in best.items():
+        number = index[name, row.model, MetricKey(metric, task, setting, subset)]
+        chance = of_benchmark[name].chance(number)
+        if chance is not None and not chance.baseline:
+            yield LeaderboardRow(
+                board=row.board, model="Chance", value=chance.value, unit=row.unit, origin="chance", source=label
+            )
 
 
 def published_rows(measured: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
@@ -83,6 +114,7 @@ def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunMa
         origin="people" if is_person(number.model) else "baseline" if number.model in run.baselines else "measured",
         source=label,
         revision=str(entry.target.fingerprint.get("revision") or "") if entry.model == number.model else "",
+        scored=(out, entry) if entry.model == number.model else None,
         notes=tuple(notes_of(entry, board[2], board[3])),
         conditions=conditions_of(entry, out, run, metric=board[1], task=board[2], setting=board[3]),
     )
@@ -93,7 +125,7 @@ def _is_shown(number: Measured, definition: BenchmarkDefinition, models: Collect
     runs = [model for model in models if definition.is_ensemble_member(model)]
     if definition.ensemble_replaces_members and number.model in runs and len(runs) > 1:
         return False
-    if number.metric not in definition.main_metrics or number.category or number.source != TABLES:
+    if number.metric not in definition.main_metrics or number.category:
         return False
     return not number.subset or any(
         (value.metric, value.subset, value.category) == (number.metric, number.subset, "")

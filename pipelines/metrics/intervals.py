@@ -1,13 +1,14 @@
 """The 95% interval of every number of a report: of shares, means of scores, metrics of a corpus, and differences.
 
 A number is a weighted sum of statistics of sums over rows. Rows that share a clip, picture or scene are a cluster, the
-unit that repeats: with k clusters, ends are Student's t of k - 1 degrees of freedom away. The percentile bootstrap of
-clusters covers 21 to 88% instead of 95% where there are few clusters or shares near 0 and 1 (docs/intervals.md).
+unit that repeats. The variance between clusters has the leverage correction CR2, and ends are Student's t of
+Bell-McCaffrey degrees of freedom away, so that clusters of unequal size count for what they are worth
+(docs/intervals.md).
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -20,8 +21,12 @@ Statistic: TypeAlias = Callable[..., NDArray[Any]]  # sums, (N,) each -> N value
 LEVEL: Final = 0.95
 FRACTION: Final = (0.0, 1.0)
 DIFFERENCE: Final = (-1.0, 1.0)  # of fractions
+NORMAL: Final = 1.959963984540054  # 95% of a normal distribution lie within
 _TINY: Final = 1e-12  # rounding noise of standard errors
-_ROUNDING: Final = 1e-9  # of degrees of freedom, which are whole numbers for a single term
+_ROUNDING: Final = 1e-9  # relative, of degrees of freedom
+_DOUBT: Final = 0.8
+"""How much doubt each cluster with a row of the rarer kind leaves that clusters are right or wrong as a whole. Smaller
+values cover less if clips fail as a whole, larger ones are needlessly wide; chosen by simulation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Interval:
 
     low: float
     high: float
-    freedom: int = 0  # degrees of freedom of the t that its ends are away; 0 where it was made with another quantile
+    freedom: float = 0.0  # degrees of freedom of the t that its ends are away; 0 if the quantile is the normal one
 
 
 def ratio(total: FloatArray, size: FloatArray) -> FloatArray:
@@ -60,40 +65,49 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     """Return the 95% interval of a sum of terms within the ends that its value may have.
 
     - Shares, and means of shares: Wilson's score interval (1927) with the effective number of rows
-      n_eff = min(n, p (1 - p) / V), V the variance between clusters; n where no row differs.
-    - Means of scores, and differences: the jackknife that leaves out one cluster at a time.
+      n_eff = min(n, p (1 - p) / V), V the variance between clusters, nearer to the number of clusters the fewer of
+      them have a row of the rarer kind. Rows that are each their own cluster use z in place of t.
+    - Means of scores, and differences: t interval of the jackknife that leaves out one cluster at a time.
     - Other statistics that are fractions, such as F1 and BLEU: the same jackknife on the logit scale.
-    - Numbers that no row of theirs would change: Wilson's of all n rows for fractions; for a difference of 0, what so
-      many rows without a change allow; else None.
+    - Numbers that no row would change: Wilson's of as many rows as there are clusters for fractions; for a difference
+      of 0, what so many clusters without a change allow; else None.
 
-    None with fewer than two clusters with rows, or where leaving one out leaves the number undefined.
+    None with fewer than two clusters with rows, or if leaving one out leaves the number undefined.
     """
-    sums = sums_by_cluster(terms)
-    values = _without_each(terms, sums)
-    if len(sums[0]) < 2 or np.isnan(values).any():
+    parts = _Parts.of(terms)
+    if parts.clusters < 2 or not np.isfinite(parts.deviations).all():
         return None
-    freedom = _freedom(values[:, 1:], sums)
-    result = _interval(terms, sums, values, ends, student_quantile(freedom))
-    return None if result is None else replace(result, freedom=freedom)
+    is_share = ends == FRACTION and all(term.is_share and term.weight > 0 for term in terms)
+    freedom = 0.0 if is_share and parts.is_independent else parts.freedom
+    t = student_quantile(freedom) if freedom else NORMAL
+    result = _share_interval(parts, t) if is_share else _interval(terms, parts, ends, t)
+    return None if result is None else Interval(result.low, result.high, freedom)
 
 
-def _interval(
-    terms: Sequence[Term], sums: Sequence[FloatArray], values: FloatArray, ends: tuple[float, float], t: float
-) -> Interval | None:
-    value = float(values[:, 0].sum())
-    error = math.sqrt(_jackknife_variance(values[:, 1:].sum(axis=0)))
-    rows = _rows(terms)
+def _share_interval(parts: "_Parts", t: float) -> Interval:
+    value = min(max(parts.value, 0.0), 1.0)
+    clusters, spread, variance = parts.worth(parts.counts), value * (1 - value), parts.variance
+    if variance * parts.worth(parts.rows) <= spread * _TINY or spread <= _TINY:
+        return wilson(value, clusters, t)
+    n = min(parts.worth(parts.rows), spread / variance)
+    worth = min(clusters, parts.worth(1 / (parts.leverage**2).sum(axis=1)))  # Kish's number of clusters
+    if n > worth:
+        rarer = parts.clusters_with(is_right=value <= 1 / 2)
+        doubt = min(_DOUBT**rarer, abs(1 - 2 * value) ** clusters)
+        n = 1 / (doubt / worth + (1 - doubt) / n)
+    return wilson(value, n, t)
+
+
+def _interval(terms: Sequence[Term], parts: "_Parts", ends: tuple[float, float], t: float) -> Interval | None:
+    value, error = parts.value, math.sqrt(parts.variance)
     if ends == FRACTION and 0 <= value <= 1:
         spread = value * (1 - value)
-        if all(term.is_share and term.weight > 0 for term in terms):
-            variance = _variance(terms, sums)
-            return wilson(value, min(rows, spread / variance) if variance * rows > spread * _TINY else rows, t)
         if error <= _TINY or spread <= _TINY:
-            return wilson(value, rows, t)
+            return wilson(value, parts.worth(parts.counts), t)
         if any(term.statistic is not ratio for term in terms):
             return _logit_interval(value, t * error / spread)
     if error <= _TINY:
-        return _unchanged(value, terms, t) if ends == DIFFERENCE else None
+        return _unchanged(value, parts, t) if ends == DIFFERENCE else None
     return Interval(max(value - t * error, ends[0]), min(value + t * error, ends[1]))
 
 
@@ -112,39 +126,123 @@ def _logit_interval(value: float, reach: float) -> Interval:
     return Interval(low, high)
 
 
-def _unchanged(value: float, terms: Sequence[Term], t: float) -> Interval | None:
-    """Return what rows of which none differs allow: as many of them may differ as Wilson's upper end says."""
+def _unchanged(value: float, parts: "_Parts", t: float) -> Interval | None:
+    """Return what clusters of which none differs allow: as many of them may differ as Wilson's upper end says."""
     if abs(value) > _TINY:
         return None
-    sides = [[term for term in terms if term.weight * sign > 0] for sign in (1, -1)]
-    reach = wilson(0.0, min(_rows(side) for side in sides if side), t).high
+    sides = [parts.weights * sign > 0 for sign in (1, -1)]
+    reach = wilson(0.0, min(parts.worth(parts.counts, side) for side in sides if side.any()), t).high
     return Interval(-reach, reach)
 
 
-def _without_each(terms: Sequence[Term], sums: Sequence[FloatArray]) -> FloatArray:
-    """Return each term's value, and its value without each cluster, (terms, 1 + clusters)."""
-    values = []
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """The terms of a number by cluster: what each is worth, and how far each cluster moves it."""
+
+    sums: Sequence[FloatArray]  # of each term's columns, (clusters, K)
+    weights: FloatArray  # (terms,)
+    values: FloatArray  # (terms,), weighted
+    leverage: FloatArray  # (terms, clusters), the cluster's share of the term's rows
+    deviations: FloatArray  # (terms, clusters), whose squares add up to the variance of each term
+    counts: FloatArray  # (terms,), clusters with rows
+    rows: FloatArray  # (terms,)
+    is_independent: bool  # a single term, and every row is its own cluster
+
+    @classmethod
+    def of(cls, terms: Sequence[Term]) -> "_Parts":
+        """Sum the terms by cluster, and leave out one cluster at a time."""
+        rows_of = [Term(_row_of(term), term.clusters) for term in terms]
+        both = sums_by_cluster([*terms, *rows_of])
+        sums, rows = both[: len(terms)], np.array([of_term[:, 0] for of_term in both[len(terms) :]])
+        sizes = np.array(
+            [
+                by_cluster[:, 1] if term.statistic is ratio else number
+                for term, by_cluster, number in zip(terms, sums, rows, strict=True)
+            ]
+        )
+        weights = np.array([term.weight for term in terms])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            leverage = sizes / sizes.sum(axis=1, keepdims=True)
+            values = weights[:, None] * np.array(
+                [
+                    term.statistic(*np.vstack([total, total - by_cluster]).T)
+                    for term, by_cluster in zip(terms, sums, strict=True)
+                    for total in [by_cluster.sum(axis=0)]
+                ]
+            )
+        return cls(
+            sums=sums,
+            weights=weights,
+            values=values[:, 0],
+            leverage=leverage,
+            deviations=leave_one_out(values[:, 1:], leverage),
+            counts=np.count_nonzero(rows, axis=1).astype(np.float64),
+            rows=rows.sum(axis=1),
+            is_independent=len(terms) == 1 and bool((rows <= 1).all()),
+        )
+
+    @property
+    def clusters(self) -> int:
+        return len(self.sums[0])
+
+    @property
+    def value(self) -> float:
+        return float(self.values.sum())
+
+    @property
+    def variance(self) -> float:
+        return float((self.deviations.sum(axis=0) ** 2).sum())
+
+    @property
+    def freedom(self) -> float:
+        variances = (self.deviations**2).sum(axis=1)
+        if variances.sum() <= _TINY**2:
+            variances = self.weights**2 / self.counts
+        return degrees_of_freedom(variances, self.leverage)
+
+    def worth(self, numbers: FloatArray, chosen: NDArray[np.bool_] | None = None) -> float:
+        """Return how many units of one term give the variance of the sum, of numbers by term; clusters repeat once."""
+        terms = np.ones(len(numbers), np.bool_) if chosen is None else chosen
+        weights = np.abs(self.weights[terms])
+        whole = float(weights.sum()) ** 2 / float((weights**2 / numbers[terms]).sum())
+        return min(whole, float(self.clusters)) if numbers is self.counts else whole
+
+    def clusters_with(self, *, is_right: bool) -> int:
+        """Return how many clusters have a right row, or a wrong one, of shares."""
+        has_any = np.array([by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]).any(axis=0)
+        return int(np.count_nonzero(has_any))
+
+
+def leave_one_out(without: FloatArray, leverage: FloatArray) -> FloatArray:
+    """Return by how much each cluster moves each term, (terms, clusters); squares add up to the variance.
+
+    Args:
+        without: the values without each cluster, (terms, clusters).
+        leverage: each cluster's share of the term's rows, (terms, clusters). A ratio with residuals e is off by
+            e / (n (1 - h)) without a cluster; times (1 - h)^(1/2) that is CR2's residual (Bell and McCaffrey 2002).
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
-        for term, by_cluster in zip(terms, sums, strict=True):
-            total = by_cluster.sum(axis=0)
-            values.append(term.weight * term.statistic(*np.vstack([total, total - by_cluster]).T))
-    return np.array(values, dtype=np.float64)
+        left = 1 - leverage
+        center = (left * without).sum(axis=1, keepdims=True) / left.sum(axis=1, keepdims=True)
+        return np.asarray(np.sqrt(left) * (without - center))
 
 
-def _jackknife_variance(without: FloatArray) -> float:
-    clusters = len(without)
-    return (clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum())
+def degrees_of_freedom(variances: FloatArray, leverage: FloatArray) -> float:
+    """Return those of a variance of terms, (terms,) and (terms, clusters), if rows are independent.
+
+    Satterthwaite's tr(B)^2 / tr(B^2), B the covariance of CR2's residuals: the clusters less one if sizes are equal,
+    Welch's if terms have no cluster in common.
+    """
+    roots = leverage / np.sqrt(1 - leverage)
+    off_diagonal = (roots @ roots.T) ** 2 - roots**2 @ (roots**2).T
+    squares = float(((variances @ leverage) ** 2).sum() + variances @ off_diagonal @ variances)
+    freedom = float(variances.sum()) ** 2 / squares
+    return max(1.0, float(round(freedom)) if abs(freedom - round(freedom)) < _ROUNDING * freedom else freedom)
 
 
-def _freedom(without: FloatArray, sums: Sequence[FloatArray]) -> int:
-    """Return the degrees of freedom: the clusters less one, fewer where one term of few makes most variance (Welch)."""
-    most = len(sums[0]) - 1
-    variances = np.array([_jackknife_variance(row) for row in without])
-    freedoms = np.array([max(1, np.count_nonzero((by_cluster != 0).any(axis=1)) - 1) for by_cluster in sums])
-    if not variances.any():
-        return min(most, int(freedoms.min()))
-    welch = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
-    return max(1, min(most, math.floor(welch + _ROUNDING)))
+def _row_of(term: Term) -> FloatArray:
+    """Return 1 for each row of a term that has anything to count, (rows, 1)."""
+    return np.asarray(term.columns.any(axis=1, keepdims=True), dtype=np.float64)
 
 
 def sums_by_cluster(terms: Sequence[Term]) -> list[FloatArray]:
@@ -159,50 +257,54 @@ def sums_by_cluster(terms: Sequence[Term]) -> list[FloatArray]:
     return [by_cluster[has_rows] for by_cluster in sums]
 
 
-def _rows(terms: Sequence[Term]) -> float:
-    """Return the number of rows; of a mean of parts the number in one part that would give the same variance."""
-    sizes = [np.count_nonzero(term.columns.any(axis=1)) / term.repeats for term in terms]
-    weights = [abs(term.weight) for term in terms]
-    return sum(weights) ** 2 / sum(weight**2 / size for weight, size in zip(weights, sizes, strict=True))
-
-
 def variance_between(terms: Sequence[Term]) -> float:
-    """Return the variance of a weighted sum of ratios between clusters, linearised."""
-    return _variance(terms, sums_by_cluster(terms))
+    """Return the variance of a sum of terms between clusters."""
+    return _Parts.of(terms).variance
 
 
-def _variance(terms: Sequence[Term], sums: Sequence[FloatArray]) -> float:
-    """Return the variance of a weighted mean of ratios between clusters, linearised."""
-    deviations = np.zeros(len(sums[0]))
-    for term, by_cluster in zip(terms, sums, strict=True):
-        total, size = by_cluster.sum(axis=0)
-        deviations = deviations + term.weight * (by_cluster[:, 0] - total / size * by_cluster[:, 1]) / size
-    return (clusters := len(deviations)) / (clusters - 1) * float((deviations**2).sum())
+@lru_cache(maxsize=4096)
+def student_quantile(freedom: float) -> float:
+    """Return the t that 95% of Student's distribution lie within, for one degree of freedom or more.
 
-
-@lru_cache(maxsize=256)
-def student_quantile(freedom: int) -> float:
-    """Return the t that 95% of Student's distribution lie within, by bisection; importing scipy takes longer."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _student_within(angle, freedom) < LEVEL else (low, angle)
-    return math.sqrt(freedom) * math.tan((low + high) / 2)
+    Newton's steps on the angle whose tangent is t / sqrt(freedom): its distribution is concave, so steps from below
+    never pass the root. Importing scipy takes longer.
+    """
+    slope = 2 * math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    angle = step = LEVEL / slope
+    while step > _ROUNDING * angle:
+        step = (_student_beyond(angle, freedom) - 1 + LEVEL) / (slope * math.cos(angle) ** (freedom - 1))
+        angle += step
+    return math.sqrt(freedom) * math.tan(angle)
 
 
 def student_p(t: float, freedom: float) -> float:
-    """Return the two-sided p-value of a t of this many degrees of freedom, rounded down; infinitely many are normal."""
-    if math.isinf(freedom):
+    """Return the two-sided p-value of a t of this many degrees of freedom; infinitely many are normal."""
+    if math.isinf(freedom) or math.isinf(t):
         return math.erfc(abs(t) / math.sqrt(2))
-    whole = max(1, math.floor(freedom + _ROUNDING))
-    return max(0.0, 1.0 - _student_within(math.atan(abs(t) / math.sqrt(whole)), whole))
+    return _student_beyond(math.atan(abs(t) / math.sqrt(freedom)), freedom)
 
 
-def _student_within(angle: float, freedom: int) -> float:
-    """Return the share within sqrt(freedom) * tan(angle) of zero (Abramowitz and Stegun 1964, 26.7.3-4)."""
-    odd = freedom % 2
-    steps = np.arange(1 + odd, freedom - 1, 2, dtype=np.float64)  # factors 1/2, 3/4, ... or 2/3, 4/5, ...
-    terms = np.concatenate([[1.0], np.cumprod(steps / (steps + 1) * math.cos(angle) ** 2)])
-    if not odd:
-        return math.sin(angle) * float(terms.sum())
-    return 2 / math.pi * (angle + (math.sin(angle) * math.cos(angle) * float(terms.sum()) if freedom > 1 else 0.0))
+def _student_beyond(angle: float, freedom: float) -> float:
+    """Return the share beyond sqrt(freedom) * tan(angle) to either side: the incomplete beta of freedom / 2, 1/2."""
+    far, near = math.cos(angle) ** 2, math.sin(angle) ** 2
+    if near < 3 / (freedom + 5):
+        return 1 - _incomplete_beta(0.5, freedom / 2, near)
+    return _incomplete_beta(freedom / 2, 0.5, far)
+
+
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function by its continued fraction (DLMF 8.17.22, Lentz's method)."""
+    if x <= 0:
+        return 0.0
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    fraction, numerator, denominator, m = 1.0, 1.0, 0.0, 0
+    while True:
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        even = (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2))
+        for part in (odd, even):
+            denominator = 1 / (1 + part * denominator)
+            numerator = 1 + part / numerator
+            fraction *= numerator * denominator
+        if abs(numerator * denominator - 1) < 1e-15:
+            return math.exp(logs) / (a * fraction)
+        m += 1

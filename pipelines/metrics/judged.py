@@ -1,7 +1,9 @@
 """A share from a judge's verdicts on all rows, corrected by people's labels on some: prediction-powered inference.
 
 Angelopoulos, Duchi and Zrnic (2023, "PPI++", arXiv 2311.01453): the weighted mean of all verdicts, plus the mean of
-what labels are above the weighted verdicts of their rows. The weight is the one of least variance.
+what labels are above the weighted verdicts of their rows. The weight is the one of least variance. Where two people
+labelled the same rows, their disagreement says how often people err, which the value and its interval allow for: people
+count as equally good, and as independent.
 """
 
 import math
@@ -12,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.metrics.intervals import FloatArray, Term, ratio, student_quantile, variance_between
+from pipelines.metrics.people_labels import PSEUDO_WEIGHT, LabelDraw, PeopleErrors, Votes, sums_and_weights
 
 LEAST_LABELS: Final = 2  # of a stratum, for weights of strata; and clusters with labels, for an interval
 _PSEUDO: Final = np.array([(1.0, 1.0), (1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])  # label and verdict
-_PSEUDO_WEIGHT: Final = 0.65
-"""Of each pseudo row in the interval, as Agresti and Min (2005) add 0.5: few labels without an error prove no perfect
-judge. With 0.5 intervals of 30 labels cover 91% where most answers are accepted; this is by simulation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,14 +28,17 @@ class Corrected:
     weight: float  # of the verdicts; 0: the mean of the labels alone
     labels: int
     rows: int  # that were judged
-    terms: tuple[Term, ...]  # of the interval: verdicts, and errors of the labelled rows with the pseudo rows
+    terms: tuple[Term, ...]
+    """Of the interval: verdicts, errors of the labelled rows with the pseudo rows, and what people's errors add."""
+    draw: LabelDraw
+    people: PeopleErrors | None = None  # None where no two people labelled a row, or they agree as tossed coins do
 
     def labels_for(self, reach: float) -> int | None:
         """Return with about how many labels in all the 95% interval reaches this far to either side; None: with none.
 
         What labels cannot reduce is the variance of the verdicts between clusters.
         """
-        verdicts, errors = self.terms
+        verdicts, errors, *_ = self.terms
         total, of_labels = variance_between(self.terms), variance_between([errors])
         fixed = max(total - of_labels, 0.0)
         room = (reach / student_quantile(max(1, len(np.unique(verdicts.clusters)) - 1))) ** 2 - fixed
@@ -50,6 +53,7 @@ def corrected(
     *,
     judged: NDArray[np.bool_] | None = None,
     strata: NDArray[Any] | None = None,
+    votes: Votes | None = None,
 ) -> Corrected | None:
     """Correct the mean of verdicts, (rows,), by labels, (rows,), NaN where nobody labelled.
 
@@ -59,6 +63,7 @@ def corrected(
         clusters: what shares media or origin.
         judged: which rows a judge decided; None for all.
         strata: by which labels are weighted to the judged rows, where each stratum has at least two.
+        votes: the people behind each label; None for one each.
 
     Returns:
         None with fewer than two clusters with labels.
@@ -68,23 +73,25 @@ def corrected(
     if len(np.unique(clusters[labelled])) < LEAST_LABELS:
         return None
     of_labels, given = verdicts[labelled], labels[labelled]
+    people, slopes = None, np.zeros(len(given))
+    if votes and (people := PeopleErrors.of(np.where(is_judged, votes.split, np.nan), clusters)):
+        given, slopes = people.corrected(given, votes.counts[labelled])
     weights = np.ones(len(given)) if strata is None else _weights(strata[is_judged], strata[labelled])
     weight = _weight(verdicts[is_judged], of_labels, given)
-    first = Term(_columns(np.where(is_judged, weight * verdicts, verdicts), np.ones(len(verdicts))), clusters)
+    first = Term(sums_and_weights(np.where(is_judged, weight * verdicts, verdicts), np.ones(len(verdicts))), clusters)
     share = float(is_judged.mean())
-    errors = Term(_columns(given - weight * of_labels, weights), clusters[labelled].astype(str), weight=share)
-    pseudo = _columns(_PSEUDO[:, 0] - weight * _PSEUDO[:, 1], np.full(len(_PSEUDO), _PSEUDO_WEIGHT))
+    errors = Term(sums_and_weights(given - weight * of_labels, weights), clusters[labelled].astype(str), weight=share)
+    pseudo = sums_and_weights(_PSEUDO[:, 0] - weight * _PSEUDO[:, 1], np.full(len(_PSEUDO), PSEUDO_WEIGHT))
     names = np.resize(np.unique(errors.clusters), len(_PSEUDO))  # as clusters of their own they would add freedom
     padded = replace(
         errors, columns=np.vstack([errors.columns, pseudo]), clusters=np.concatenate([errors.clusters, names])
     )
+    of_people = people.term(share * float(np.average(slopes, weights=weights))) if people else None
     value = sum(term.weight * float(ratio(*term.columns.sum(axis=0))) for term in (first, errors))
-    terms = (replace(first, clusters=clusters.astype(str)), padded)
-    return Corrected(min(max(value, 0.0), 1.0), weight, len(given), int(is_judged.sum()), terms)
-
-
-def _columns(values: FloatArray, weights: FloatArray) -> FloatArray:
-    return np.stack([values * weights, weights], axis=1)
+    terms = (replace(first, clusters=clusters.astype(str)), padded, *([of_people] if of_people else []))
+    names = np.zeros(len(verdicts)) if strata is None else strata
+    draw = LabelDraw.of(verdicts[is_judged], labelled[is_judged], clusters[is_judged], names[is_judged])
+    return Corrected(min(max(value, 0.0), 1.0), weight, len(given), int(is_judged.sum()), terms, draw, people)
 
 
 def _weight(verdicts: FloatArray, of_labels: FloatArray, labels: FloatArray) -> float:

@@ -90,7 +90,10 @@ def check_paired(candidates: Sequence[str], references: References) -> None:
 
 
 def rouge_l(candidates: Sequence[str], references: References) -> list[float]:
-    """Compute ROUGE-L F1 (beta 1) on words, the best over the references (Lin 2004); equal to rouge-score's."""
+    """Compute ROUGE-L F1 (beta 1) on `words`, the best over the references (Lin 2004).
+
+    It equals rouge-score's with these tokens, words of any script; its own tokenizer keeps ASCII letters and digits.
+    """
     check_paired(candidates, references)
     return [
         max(_rouge_l_f1(tokens, words(reference)) for reference in group)

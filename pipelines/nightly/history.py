@@ -4,7 +4,7 @@ Layout under the history's URI:
     metrics/<night>.parquet     every metric measured that night
     items/<night>.parquet       scores by sample, of the nights that later ones are compared with
     changes/<night>.json        what changed that night, and what the next night is compared with
-    judged_again/<night>/       replies of the judge about answers that earlier nights judged
+    judged_again/<night>/       replies of the judge about answers that earlier nights judged, and `checks.parquet`
     pairs/<night>.parquet       every (model, benchmark) of that night's configuration; completes the night
     summaries/<night>.md
     index.html                  the last nights on one page
@@ -13,7 +13,7 @@ Layout under the history's URI:
 import hashlib
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -23,6 +23,7 @@ import pyarrow as pa
 from pipelines.errors import DamagedPartError
 from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.nightly.items import ITEMS, CellKey, Items, items_table, read_items
+from pipelines.nightly.judge_drift import CHECKS_PATH
 from pipelines.nightly.regressions import Change, Comparison, Level
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row, read_metric
@@ -46,7 +47,7 @@ METRICS = pa.schema(
         ("n_failed", pa.int64()),
         ("ci_low", pa.float64()),
         ("ci_high", pa.float64()),
-        ("freedom", pa.int64()),  # of the interval; nights of earlier versions have none
+        *((name, pa.float64()) for name in ("ci_df", "set_ci_low", "set_ci_high")),
     ]
 )
 
@@ -120,7 +121,13 @@ class History:
         """Return the metrics measured in one night; [] if there is no such night."""
         path = f"metrics/{night}.parquet"
         rows = self._rows(path, night) if night and self.store.exists(path) else []
-        return [replace(read_metric(row), freedom=row.get("freedom") or 0) for row in rows]
+        return [read_metric(row) for row in rows]
+
+    def judge_checks(self) -> list[list[dict[str, Any]]]:
+        """Return the answers judged again by night, the oldest first, of the last `MAX_NIGHTS` nights."""
+        nights = self.nights()[-MAX_NIGHTS:]
+        paths = (f"judged_again/{night}/{CHECKS_PATH}" for night in nights)
+        return [read_part(self.store, path).to_pylist() for path in paths if self.store.exists(path)]
 
     def check(self) -> list[str]:
         """Read what the next night is compared with; return what is missing of it, a sentence each.
@@ -130,7 +137,7 @@ class History:
         last = max(self.nights(), default="")
         compared = {f"metrics/{pair.measured}.parquet" for pair in self.pairs(last) if pair.measured} if last else set()
         compared |= {f"changes/{last}.json"} if last else set()
-        for night in {name for level in self.levels() for name in (level.night, level.before)}:
+        for night in {name for level in self.levels() for name in (level.night, level.before, level.latest)}:
             if self.items(night) or self._changes(night).get("items_sha256", _NO_ITEMS) != _NO_ITEMS:
                 compared.add(f"items/{night}.parquet")
         files = {info.path for kind in ("changes", "items", "metrics") for info in self.store.list(kind)}
@@ -162,7 +169,7 @@ class History:
         """Record a night; pairs are written last, which completes it. Scores that no level names are deleted then."""
         comparison = comparison or Comparison()
         changes, levels = comparison.changes, comparison.levels
-        rows = [{"night": night, **metric_row(row), "freedom": row.freedom} for row in metrics]
+        rows = [{"night": night, **metric_row(row)} for row in metrics]
         self.store.put(f"metrics/{night}.parquet", to_parquet(rows, METRICS))
         items = to_parquet(items_table(comparison.items), ITEMS) if comparison.items else b""
         if items:
@@ -177,7 +184,7 @@ class History:
         self.store.put(f"summaries/{night}.md", summary.encode("utf-8", "replace"))
         records = [{**asdict(pair), "parts": list(pair.parts.items())} for pair in pairs]
         self.store.put(f"pairs/{night}.parquet", to_parquet(records, PAIRS))
-        used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before)}
+        used = {f"items/{name}.parquet" for level in levels for name in (level.night, level.before, level.latest)}
         self.store.delete_all("items", used)
 
     def _items(self, night: str) -> Items:

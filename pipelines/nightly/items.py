@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.metrics.intervals import FloatArray
+from pipelines.nightly.accumulated import Accumulated
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
@@ -23,8 +24,8 @@ class CellKey(NamedTuple):
 
     model: str
     benchmark: str
-    task: str
-    setting: str  # '' for all settings of the task together, which shows smaller changes
+    task: str  # '' for all tasks and settings together, which shows smaller changes
+    setting: str  # '' for all settings of the task together
     score: str
 
 
@@ -32,32 +33,44 @@ class CellKey(NamedTuple):
 class ItemScores:
     """A score by sample: sums over the sample's rows, and how many rows have it."""
 
-    samples: NDArray[np.str_]  # (samples,), sorted, each once
+    samples: NDArray[Any]  # (samples,), sorted, each once
     totals: FloatArray  # (samples,)
     rows: FloatArray  # (samples,), at least 1
+    clusters: NDArray[Any]  # (samples,), what shares media or origin
+    accumulated: Accumulated | None = None  # over the nights of the level up to this one
 
     @classmethod
-    def of(cls, samples: NDArray[np.str_], values: FloatArray) -> Self:
-        """Sum rows, (rows,) each, by sample."""
-        names, inverse = np.unique(samples, return_inverse=True)
+    def of(cls, samples: NDArray[Any], values: FloatArray, clusters: NDArray[Any] | None = None) -> Self:
+        """Sum rows, (rows,) each, by sample; each sample is a cluster of its own unless `clusters` are given."""
+        names, first, inverse = np.unique(samples, return_index=True, return_inverse=True)
         totals, rows = np.zeros(len(names)), np.zeros(len(names))
         np.add.at(totals, inverse.reshape(-1), values)
         np.add.at(rows, inverse.reshape(-1), 1.0)
-        return cls(names, totals, rows)
+        return cls(names, totals, rows, names if clusters is None else clusters[first])
 
     @property
     def mean(self) -> float:
         """The mean over rows."""
         return float(self.totals.sum() / self.rows.sum())
 
+    def begun(self) -> Accumulated:
+        """Return these scores as the first night of a level."""
+        return Accumulated.start(self.samples, self.clusters, self.rows, self.totals / self.rows)
+
 
 Items = Mapping[CellKey, ItemScores]
 
+_ACCUMULATED: Final = ("nights_before", "nights_after", "up", "down", "noise")
 ITEMS: Final = pa.schema(
     [
         *((name, pa.string()) for name in (*CellKey._fields, "sample_id")),
         ("total", pa.float64()),
-        ("rows", pa.float64()),
+        ("rows", pa.float64()),  # 0 of a sample that this night lacks
+        ("cluster", pa.string()),  # of this and the following columns earlier versions have none
+        ("weight", pa.float64()),  # null of a sample that the first night of the level lacks, as are the following
+        ("before", pa.float64()),
+        ("after", pa.float64()),
+        *((name, pa.int64() if name.startswith("nights") else pa.float64()) for name in _ACCUMULATED),
     ]
 )
 
@@ -67,42 +80,64 @@ def entry_items(out: Store, entry: ManifestEntry) -> dict[CellKey, ItemScores]:
     rows = ScoreRows.read(out, entry)
     skipped = {*benchmark(entry.benchmark).descriptive_values}
     tasks, settings = rows.texts["task"].astype(str), rows.texts["setting"].astype(str)
-    samples = rows.texts["sample_id"].astype(str)
+    samples, clusters = (rows.texts[name].astype(str) for name in ("sample_id", "cluster"))
     items: dict[CellKey, ItemScores] = {}
     for name, values in sorted(rows.values.items()):
         if name in skipped or is_verdict_value(name):
             continue
         for task, setting in _cells(tasks, settings):
-            chosen = ~np.isnan(values) & (tasks == task) & ((settings == setting) if setting else True)
+            chosen = ~np.isnan(values)
+            for part, names in ((task, tasks), (setting, settings)):
+                chosen &= names == part if part else True
             if chosen.any():
                 key = CellKey(entry.model, entry.benchmark, task, setting, name)
-                items[key] = ItemScores.of(samples[chosen], values[chosen])
+                items[key] = ItemScores.of(samples[chosen], values[chosen], clusters[chosen])
     return items
 
 
 def _cells(tasks: NDArray[np.str_], settings: NDArray[np.str_]) -> list[tuple[str, str]]:
-    """Return tasks with their settings; '' stands for all settings of a task that has several."""
+    """Return tasks with their settings; '' stands for all settings of a task, or all tasks, if there are several."""
     cells = sorted({*zip(tasks.tolist(), settings.tolist(), strict=True)})
     counts = Counter(task for task, _ in cells)
-    return [*cells, *((task, "") for task, count in counts.items() if count > 1)]
+    pooled = [(task, "") for task, count in counts.items() if count > 1]
+    return [*cells, *pooled, *([("", "")] if len(counts) > 1 else [])]
 
 
 def items_table(items: Items) -> pa.Table:
     """Return scores by sample as the columns of ITEMS."""
-    tables = [
-        pa.table(
-            {
-                **{name: pa.array([text]).take(pa.array(np.zeros(len(scores.samples), dtype=np.int64)))
-                   for name, text in zip(CellKey._fields, key, strict=True)},
-                "sample_id": pa.array(scores.samples.tolist(), pa.string()),
-                "total": scores.totals,
-                "rows": scores.rows,
-            },
-            schema=ITEMS,
-        )
-        for key, scores in items.items()
-    ]  # fmt: skip
+    tables = [_cell_table(key, scores) for key, scores in items.items()]
     return pa.concat_tables(tables) if tables else ITEMS.empty_table()
+
+
+def _cell_table(key: CellKey, scores: ItemScores) -> pa.Table:
+    state = scores.accumulated
+    samples = np.union1d(scores.samples, state.samples) if state else scores.samples
+    columns = {"total": scores.totals, "rows": scores.rows}
+    filled = {name: _at(samples, scores.samples, column, 0.0) for name, column in columns.items()}
+    clusters = np.empty(len(samples), dtype=object)
+    if state:
+        clusters[np.searchsorted(samples, state.samples)] = state.clusters
+        columns = {"weight": state.weights, "before": state.before, "after": state.after}
+        filled |= {name: _at(samples, state.samples, column, np.nan) for name, column in columns.items()}
+    clusters[np.searchsorted(samples, scores.samples)] = scores.clusters
+    constant = {**key._asdict(), **{name: getattr(state, name, None) for name in _ACCUMULATED}}
+    repeated = np.zeros(len(samples), dtype=np.int64)
+    arrays = {
+        **{
+            name: pa.array([value], ITEMS.field(name).type).take(pa.array(repeated)) for name, value in constant.items()
+        },
+        "sample_id": pa.array(samples.astype(str).tolist(), pa.string()),
+        "cluster": pa.array(clusters.astype(str).tolist(), pa.string()),
+        **{name: pa.array(column, from_pandas=True) for name, column in filled.items()},
+    }
+    return pa.table({name: arrays.get(name, pa.nulls(len(samples), ITEMS.field(name).type)) for name in ITEMS.names})
+
+
+def _at(samples: NDArray[Any], names: NDArray[Any], values: FloatArray, missing: float) -> FloatArray:
+    """Return values of the samples with these names at their places among all samples."""
+    column = np.full(len(samples), missing)
+    column[np.searchsorted(samples, names)] = values
+    return column
 
 
 def read_items(table: pa.Table) -> dict[CellKey, ItemScores]:
@@ -112,8 +147,35 @@ def read_items(table: pa.Table) -> dict[CellKey, ItemScores]:
 
 def _read_cells(table: pa.Table) -> Iterator[tuple[CellKey, ItemScores]]:
     keys = list(zip(*(table[name].to_pylist() for name in CellKey._fields), strict=True))
-    samples = np.array(table["sample_id"].to_pylist(), dtype=str)
-    totals, rows = (table[name].to_numpy() for name in ("total", "rows"))
+    texts = {
+        name: np.array(table[name].to_pylist(), dtype=str)
+        for name in ("sample_id", "cluster")
+        if name in table.column_names
+    }
+    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in {*CellKey._fields, *texts}}
     starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
     for start, stop in pairwise([*starts, len(keys)]):
-        yield CellKey(*keys[start]), ItemScores(samples[start:stop], totals[start:stop], rows[start:stop])
+        samples, clusters = (texts.get(name, texts["sample_id"])[start:stop] for name in ("sample_id", "cluster"))
+        columns = {name: column[start:stop] for name, column in numbers.items()}
+        has = columns["rows"] > 0
+        scores = ItemScores(samples[has], columns["total"][has], columns["rows"][has], clusters[has])
+        yield CellKey(*keys[start]), replace(scores, accumulated=_accumulated(samples, clusters, columns))
+
+
+def _accumulated(
+    samples: NDArray[Any], clusters: NDArray[Any], columns: Mapping[str, NDArray[Any]]
+) -> Accumulated | None:
+    if "weight" not in columns or np.isnan(columns["weight"].astype(np.float64)).all():
+        return None
+    has = ~np.isnan(columns["weight"].astype(np.float64))
+    weights, before, after = (columns[name][has].astype(np.float64) for name in ("weight", "before", "after"))
+    return Accumulated(
+        samples=samples[has],
+        clusters=clusters[has],
+        weights=weights,
+        before=before,
+        after=after,
+        nights_before=int(columns["nights_before"][0]),
+        nights_after=int(columns["nights_after"][0]),
+        **{name: float(columns[name][0]) for name in ("up", "down", "noise")},
+    )

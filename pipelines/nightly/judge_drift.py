@@ -1,23 +1,26 @@
 """Drift of a judge between nights: answers that an earlier night judged are put to tonight's judge once more.
 
-An endpoint may answer differently under an unchanged name, and stored verdicts would hide it. Which answers are asked
-again is a pure function of the night, so that each night looks at others.
+An endpoint may answer differently under an unchanged name, and stored verdicts would hide it. Each night asks about the
+answers that were asked about least, so that nights add up. One that comes again is compared with its last verdict.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from pipelines.benchmarks.judges import CHANGED, check_metrics, check_value
 from pipelines.benchmarks.records import JudgeRequest, Row, is_person
+from pipelines.clean_text import counted
 from pipelines.hashing import stable_id
 from pipelines.nightly.cost import usage
 from pipelines.nightly.items import CellKey, ItemScores
-from pipelines.nightly.regressions import ALPHA, Change, change_p
+from pipelines.nightly.judge_evidence import JudgeEvidence
+from pipelines.nightly.regressions import Change, change_p
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec
@@ -27,12 +30,20 @@ from pipelines.score.judge import JudgeReplies
 from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows, scoring_context
 from pipelines.storage.lock import run_lock
-from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.session import Sweep
 
 AGAIN: Final = "again"
 _COLUMNS: Final = ["request_id", "verdict_state", "values"]
+CHECKS_PATH: Final = "checks.parquet"
+CHECKS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("benchmark", "task", "request_id", "question", "sample_id", "cluster")),
+        ("accepted", pa.float64()),  # 1 or 0, by the stored verdict
+        ("again", pa.float64()),  # by tonight's
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +63,11 @@ class JudgeDrift:
     """Share accepted then."""
     now: float
     p: float
-    """Bound of the two-sided p-value that the judge accepts as often as before, over clusters."""
+    """Bound of the two-sided p-value that the judge accepts as often as before, over clusters, of this night alone."""
+    nights: int
+    """Nights of checks that are added up, this one among them."""
+    rate: float
+    """How often a night, by chance alone, as much evidence of all of them comes."""
     is_alarm: bool
 
     @property
@@ -62,7 +77,8 @@ class JudgeDrift:
         return (
             f"judge {self.judge} on {self.benchmark} {self.task}: of {self.answers:,} answers judged again, "
             f"{self.changed:.1%} have another verdict{ends}; accepted were {self.before:.1%}, now {self.now:.1%}, "
-            f"p {self.p:.2g}" + ("; the judge has drifted" if self.is_alarm else "")
+            f"p {self.p:.2g} tonight; the evidence of {counted(self.nights, 'night')} comes by chance once in "
+            f"{counted(round(1 / self.rate), 'night')}" + ("; the judge has drifted" if self.is_alarm else "")
         )
 
     def change(self, since: str) -> Change:
@@ -73,37 +89,48 @@ class JudgeDrift:
             before=self.before,
             now=self.now,
             n=self.clusters,
-            p=self.p,
-            test="paired",
+            p=self.rate,
+            test="nights",
             since=since,
         )
 
 
-def measure_drift(sweep: Sweep, night: str, to: Store) -> list[JudgeDrift]:
-    """Ask the first judge again about `judge_checks` answers of each model; its replies are stored in `to`.
+def measure_drift(
+    sweep: Sweep, night: str, to: Store, earlier: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[JudgeDrift]:
+    """Ask the first judge again about `judge_checks` answers of each model; replies and `CHECKS` are stored in `to`.
 
-    The alarms of all tasks together are wrong in at most `ALPHA` of the nights. Raises ModelUnavailableError.
+    `earlier` are the checks of earlier nights, the oldest first. The alarms of all tasks together are wrong in at most
+    `ALPHA` of the nights. Raises ModelUnavailableError.
     """
-    context, cells = sweep.context, defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    context, checks = sweep.context, list[dict[str, Any]]()
     name, spec = context.spec.judges[0]
+    counts = Counter(row["request_id"] for rows in earlier for row in rows)
 
     def run(title: str, jobs: Mapping[str, Job], _: object) -> dict[str, str]:
         run_job(f"{title.format(name)}, again", jobs[name], sweep.cluster, context.progress, sweep.costs)
         return {}
 
+    current = set[str]()
     with run_lock(to) as token:
         elsewhere = replace(context, out=to, lock_token=token)
         entries = [entry for of_benchmark in judged_entries(context.spec).values() for entry in of_benchmark]
-        chosen = {(entry.benchmark, entry.model): [*_chosen(context, entry, night)] for entry in entries}
+        judge = JudgeReplies(name=name, spec=spec)
+        pools = {(entry.benchmark, entry.model): [*_judged_rows(context, entry, judge)] for entry in entries}
+        current |= {question for pool in pools.values() for _, question, _ in pool}
+        chosen = {key: _least_asked(pool, counts, night, context.spec.judge_checks) for key, pool in pools.items()}
         replies, _ = judge_rounds(
-            elsewhere, {name: spec}, entries, run, lambda _, e, __: (row for row, _ in chosen[e.benchmark, e.model])
+            elsewhere, {name: spec}, entries, run, lambda _, e, __: (row for row, *_ in chosen[e.benchmark, e.model])
         )
         for entry in entries:
             scoring = scoring_context(entry, to)
-            for row, accepted in chosen[entry.benchmark, entry.model]:
+            for row, question, accepted in chosen[entry.benchmark, entry.model]:
                 if (again := _verdict(replies[entry.benchmark][0], row, scoring)) is not None:
-                    cells[entry.benchmark, row.task].append(_columns(row, accepted, again))
-    return [_drift(name, *cell, rows, ALPHA / len(cells)) for cell, rows in cells.items()]
+                    checks.append(_check(entry.benchmark, row, question, accepted, again))
+        to.put(CHECKS_PATH, to_parquet(checks, CHECKS))
+    cells = dict.fromkeys((check["benchmark"], check["task"]) for check in checks)
+    nights = [[row for row in rows if row["question"] in current] for rows in (*earlier, checks)]
+    return [_drift(name, cell, nights, len(cells)) for cell in cells]
 
 
 def judged_entries(spec: RunSpec) -> dict[str, list[ManifestEntry]]:
@@ -115,8 +142,8 @@ def judged_entries(spec: RunSpec) -> dict[str, list[ManifestEntry]]:
     return dict(entries)
 
 
-def _chosen(context: SweepContext, entry: ManifestEntry, night: str) -> Iterator[tuple[Row, float]]:
-    """Yield so many rows that the judge was asked about, each with whether it accepted the answer."""
+def _judged_rows(context: SweepContext, entry: ManifestEntry, judge: JudgeReplies) -> Iterator[tuple[Row, str, float]]:
+    """Yield the rows that the judge was asked about, with the id of the question and whether it accepted the answer."""
     folder = part_folder("scores", entry.benchmark, entry.model)
     scores = (row for _, part in iter_parts(context.out, folder, _COLUMNS) for row in part.to_pylist())
     verdicts = {
@@ -124,14 +151,21 @@ def _chosen(context: SweepContext, entry: ManifestEntry, night: str) -> Iterator
         for row in scores
         if row["verdict_state"] == "ok" and "accepted" in (values := dict(row["values"] or ()))
     }
-    scoring, number = scoring_context(entry, context.out), context.spec.judge_checks
-    rows = (
-        row
-        for row in planned_rows(context, entry, scoring)
-        if row.request_id in verdicts and not row.repeat and _question(row, scoring) is not None
+    scoring = scoring_context(entry, context.out)
+    for row in planned_rows(context, entry, scoring):
+        if row.request_id in verdicts and not row.repeat and (request := _question(row, scoring)) is not None:
+            yield row, judge.question(request, 0).request_id, verdicts[row.request_id]
+
+
+def _least_asked(
+    pool: Iterable[tuple[Row, str, float]], counts: Mapping[str, int], night: str, number: int
+) -> list[tuple[Row, str, float]]:
+    """Return so many rows that earlier nights asked about least, equal ones in an order of the night's."""
+    return nsmallest(
+        number,
+        pool,
+        key=lambda each: (counts[each[0].request_id], stable_id({"again": each[0].request_id, "night": night})),
     )
-    for row in nsmallest(number, rows, key=lambda row: stable_id({"again": row.request_id, "night": night})):
-        yield row, verdicts[row.request_id]
 
 
 def _question(row: Row, scoring: ScoringContext) -> JudgeRequest | None:
@@ -149,33 +183,38 @@ def _verdict(replies: JudgeReplies, row: Row, scoring: ScoringContext) -> float 
     return float(bool(verdict.accepted)) if verdict.state == "ok" else None
 
 
-def _columns(row: Row, accepted: float, again: float) -> dict[str, Any]:
+def _check(benchmark: str, row: Row, question: str, accepted: float, again: float) -> dict[str, Any]:
     sample = row.sample
     return {
+        "benchmark": benchmark,
+        "task": row.task,
+        "request_id": row.request_id,
+        "question": question,
         "sample_id": sample.sample_id,
         "cluster": sample.cluster or sample.sample_id,
-        "task": row.task,
-        "setting": "",  # all together show smaller changes
-        "status": row.status,
         "accepted": accepted,
-        check_value(AGAIN): again,
+        "again": again,
     }
 
 
-def _drift(judge: str, benchmark: str, task: str, rows: Sequence[Mapping[str, Any]], threshold: float) -> JudgeDrift:
+def _drift(
+    judge: str, cell: tuple[str, str], nights: Sequence[Sequence[Mapping[str, Any]]], numbers: int
+) -> JudgeDrift:
+    """Return what the checks of nights, tonight's last, say of a benchmark and task."""
     import pandas as pd
 
-    frame = pd.DataFrame(rows)
+    of_cell = [[row for row in rows if (row["benchmark"], row["task"]) == cell] for rows in nights]
+    frame = pd.DataFrame(of_cell[-1]).rename(columns={AGAIN: check_value(AGAIN)}).assign(setting="", status="ok")
     changed = next(metric for metric in check_metrics(frame, [AGAIN]) if metric.metric == CHANGED)
     clusters = frame["cluster"].to_numpy().astype(str)
     before, now = (
         ItemScores.of(clusters, frame[name].to_numpy(np.float64)) for name in ("accepted", check_value(AGAIN))
     )
-    p = change_p(now, before)
+    evidence = _evidence(of_cell, numbers)
     return JudgeDrift(
         judge=judge,
-        benchmark=benchmark,
-        task=task,
+        benchmark=cell[0],
+        task=cell[1],
         answers=len(frame),
         clusters=len(now.samples),
         changed=changed.value or 0.0,
@@ -183,9 +222,20 @@ def _drift(judge: str, benchmark: str, task: str, rows: Sequence[Mapping[str, An
         ci_high=changed.ci_high,
         before=before.mean,
         now=now.mean,
-        p=p,
-        is_alarm=p < threshold,
+        p=change_p(now, before),
+        nights=evidence.nights,
+        rate=evidence.rate,
+        is_alarm=evidence.is_alarm,
     )
+
+
+def _evidence(nights: Sequence[Sequence[Mapping[str, Any]]], numbers: int) -> JudgeEvidence:
+    evidence, last = JudgeEvidence(numbers=numbers), dict[str, float]()
+    for rows in filter(None, nights):
+        differences = np.array([row["again"] - last.get(row["question"], row["accepted"]) for row in rows])
+        last |= {row["question"]: row["again"] for row in rows}
+        evidence = evidence.add(differences, np.array([row["cluster"] for row in rows]))
+    return evidence
 
 
 def planned_questions(spec: RunSpec) -> list[str]:

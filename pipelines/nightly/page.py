@@ -140,11 +140,11 @@ def _cell_order(name: str, cells: Iterable[_CellName]) -> Callable[[_CellName], 
 
 def _describe(change: Change) -> str:
     key = change.key
-    score = f"{key.score} of {key.task} {key.setting or 'in all settings'}"
+    score = f"{key.score} of {key.task or 'all tasks'} {key.setting or 'in all settings'}"
     if change.now is None:
         return f"{score} is gone: {change.before:.3f} on {change.n:,} samples before"
     values = f"{change.before:.3f} to {change.now:.3f}"
-    samples = f"{change.n:,} paired samples" if change.test == "paired" else f"{change.n:,} samples, unpaired"
+    samples = f"{change.n:,} paired samples" if change.test != "intervals" else f"{change.n:,} samples, unpaired"
     return f"{score} {change.direction}: {values} on {samples}, p {change.p:.1g} by {change.test}"
 
 
@@ -153,7 +153,7 @@ def _cell(
 ) -> dict[str, Any]:
     """Return one metric of a pair under a task and setting over the nights."""
     task, setting, metric = name
-    marked = {night for night, *cell in alarms if cell in ([task, setting], [task, ""])}
+    marked = {night for night, *cell in alarms if cell in ([task, setting], [task, ""], ["", ""])}
     return {
         "name": f"{metric_label(metric)}, {task} {setting}",
         "latest": values[-1].text,

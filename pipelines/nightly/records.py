@@ -35,13 +35,11 @@ class PairStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricShift:
-    """A number that left its previous interval, or disappeared."""
+class GoneMetric:
+    """A number of the last measurement that tonight's lacks."""
 
     key: tuple[str, ...]  # benchmark, task, model, setting, subset, category, metric
     before: float
-    now: float | None
-    interval: tuple[float, float]
     since: str  # the night of the earlier number
 
     @property
@@ -51,8 +49,8 @@ class MetricShift:
 
     @property
     def is_alarm(self) -> bool:
-        """Return whether it is a number over a whole benchmark that is gone: others leave their intervals by chance."""
-        return self.whole and self.now is None
+        """Return whether it is over a whole benchmark: a category may have lost its last row."""
+        return self.whole
 
 
 @dataclass(slots=True)
@@ -62,7 +60,7 @@ class NightlyResult:
     name: str
     pairs: list[Pair] = field(default_factory=list)
     metrics: list[Measured] = field(default_factory=list)  # measured tonight
-    shifts: list[MetricShift] = field(default_factory=list)
+    gone: list[GoneMetric] = field(default_factory=list)
     comparison: Comparison = field(default_factory=Comparison)
     drifts: list[JudgeDrift] = field(default_factory=list)
     judging_usd: float = 0.0  # of the answers that were judged again
@@ -79,7 +77,7 @@ class NightlyResult:
     @property
     def has_alarm(self) -> bool:
         """Return whether a score changed, a number is gone, a model failed, or too many rows failed."""
-        is_gone = any(shift.is_alarm for shift in self.shifts)
+        is_gone = any(metric.is_alarm for metric in self.gone)
         return bool(self.pairs_in("failed") or self.over_budget or self.comparison.alarms or is_gone)
 
     @property

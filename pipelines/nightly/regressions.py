@@ -1,30 +1,34 @@
 """Which scores changed between nights: paired by sample, with a bound on false alarms, each change reported once.
 
-Two nights of an unchanged system differ by the noise of single answers alone, so that the scores of a sample on both
-nights may be swapped. Sums of such symmetric differences have a tail of at most 3.18 times the normal one (Bentkus and
-Dzindzalieta 2015, Bernoulli 21:2), whatever the scores are: no approximation, and as small as a night's thousands of
-tests need. Bonferroni's correction over the tests of a night bounds the chance of any false alarm in it by `ALPHA`.
+Two nights of an unchanged system differ by the noise of answers alone, so that the scores of a cluster of samples that
+share media may be swapped between the nights. Sums of such symmetric differences have a tail of at most 3.18 times the
+normal one (Bentkus and Dzindzalieta 2015, Bernoulli 21:2), whatever the scores are. Bonferroni's correction over the
+tests of a night bounds the chance of a false alarm in it by `ALPHA`. What is too small for one night is added up over
+nights (`pipelines/nightly/accumulated.py`).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
+from pipelines.metrics.cluster_shift import LEAST_CLUSTERS, shift_p, sums_by
+from pipelines.metrics.intervals import NORMAL, FloatArray, student_p, student_quantile
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.report.measured import Measured
 
-ALPHA: Final = 0.005
-"""The most that the chance of any false alarm in one night may be."""
+ALPHA: Final = 1 / 365 / 3
+"""False alarms a night of each of three kinds of tests, of one night, of nights added up, and of judges: one a year."""
 RETURN_LEVELS: Final = (0.001, 0.05)
 """A score has returned if its p-value against the changed level is below the first, and against the one before above
 the second."""
+UNCONFIRMED_P: Final = 0.05
+_FAR: Final = 0.2  # of the range of a score
 _TAIL: Final = 3.1787  # of sums of symmetric variables, in units of the normal tail
-_NORMAL_95: Final = 1.959964
 
 PairName: TypeAlias = tuple[str, str]
 """Model and benchmark."""
@@ -40,6 +44,7 @@ class Level:
     night: str
     basis: str = ""  # hash of the data, the prompts and the selection: samples of another basis are no pairs
     before: str = ""  # while a change is open: the night of the level before it
+    latest: str = ""  # the last night that measured the pair, with what nights add up to; '' in earlier versions
     is_new: bool = False  # that night reported the change: chosen for being extreme, the next measurement replaces it
 
     @property
@@ -58,7 +63,7 @@ class Change:
     now: float | None  # None: there is no such score any more
     n: int  # samples; of a paired test those of both nights
     p: float  # before the correction
-    test: Literal["paired", "intervals"]
+    test: Literal["paired", "nights", "intervals"]
     since: str  # the night of the earlier level
 
     @property
@@ -74,18 +79,31 @@ class PairedScores:
     now: FloatArray  # (samples,)
     before: FloatArray  # (samples,)
     rows: FloatArray  # (samples,)
+    clusters: NDArray[Any]  # (samples,)
 
     @classmethod
     def of(cls, now: ItemScores, before: ItemScores) -> Self:
         """Pair a score of tonight with that of an earlier night."""
         here, there = _common(now, before)
         rows = np.minimum(now.rows[here], before.rows[there])
-        return cls(now.totals[here] / now.rows[here], before.totals[there] / before.rows[there], rows)
+        return cls(
+            now.totals[here] / now.rows[here], before.totals[there] / before.rows[there], rows, now.clusters[here]
+        )
 
     @property
     def differences(self) -> FloatArray:
         """By how much each sample rose, weighted by its rows."""
         return (self.now - self.before) * self.rows
+
+    @property
+    def has_collapsed(self) -> bool:
+        """Whether each of few clusters moved the same way, and far, which noise that media share does not do."""
+        if not 1 < len(np.unique(self.clusters)) < LEAST_CLUSTERS:
+            return False
+        moves = sums_by(self.clusters, self.differences) / sums_by(self.clusters, self.rows)
+        scores = np.concatenate([self.now, self.before])
+        far = max(_FAR * float(scores.max() - scores.min()), 1e-12)
+        return bool((moves >= far).all() or (moves <= -far).all())
 
     @property
     def means(self) -> tuple[float, float]:
@@ -94,12 +112,13 @@ class PairedScores:
 
 
 def change_p(now: ItemScores, before: ItemScores) -> float:
-    """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any."""
-    differences = PairedScores.of(now, before).differences
-    size = math.sqrt(float(np.square(differences).sum()))
-    if size <= 1e-12 * len(differences):
-        return 1.0
-    return min(1.0, _TAIL * math.erfc(abs(float(differences.sum())) / size / math.sqrt(2)))
+    """Return a bound of the two-sided p-value that a score changed, on the samples of both nights; 1 without any.
+
+    Few clusters cannot show by their signs that every answer is wrong: if all have moved far, samples count.
+    """
+    paired = PairedScores.of(now, before)
+    p = shift_p(paired.differences, paired.clusters, _TAIL)
+    return shift_p(paired.differences, np.arange(len(paired.rows)), _TAIL) if paired.has_collapsed else p
 
 
 def _common(now: ItemScores, before: ItemScores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -117,6 +136,7 @@ class Comparison:
     items: Items = field(default_factory=dict)  # tonight's scores
     changes: Sequence[Change] = ()
     levels: Sequence[Level] = ()  # what the next night is compared with
+    unconfirmed: Sequence[Change] = ()  # without an alarm: of p below `UNCONFIRMED_P`, as one in twenty has by chance
 
     @property
     def alarms(self) -> list[Change]:
@@ -154,54 +174,89 @@ def compare_nights(
         bases: Basis of each pair that ran. Where it is another than that of a level, tonight is the new level.
         metrics: Those of the pairs with another basis, which are compared by their intervals.
     """
-    pairs = [
-        _PairScores(level, _of_pair(now, level), _of_pair(items_of(level.night), level), items_of)
-        for level in levels
-        if bases.get(level.pair) == level.basis
-    ]
+    pairs = [_PairScores(level, now, items_of) for level in levels if bases.get(level.pair) == level.basis]
     threshold = ALPHA / max(1, sum(len(pair.present) for pair in pairs) + len(metrics))
     changes = [change for pair in metrics if (change := _interval_change(pair, threshold))]
     current = {pair: Level(model=pair[0], benchmark=pair[1], night=night, basis=basis) for pair, basis in bases.items()}
     current |= {level.pair: level for level in levels if level.pair not in bases}
+    items = {key: replace(scores, accumulated=scores.begun()) for key, scores in now.items()}
+    unconfirmed = list[Change]()
     for pair in pairs:
-        of_pair, current[pair.level.pair] = pair.compare(night, threshold)
+        of_pair, level = pair.compare(night, threshold)
         changes += of_pair
-    return Comparison(items=now, changes=changes, levels=list(current.values()))
+        unconfirmed += pair.unconfirmed({change.key for change in of_pair})
+        current[level.pair] = level
+        if level.night == pair.level.night:
+            items |= pair.added
+    levels = [replace(level, latest=night) if level.pair in bases else level for level in current.values()]
+    return Comparison(items=items, changes=changes, levels=levels, unconfirmed=unconfirmed)
 
 
 def _of_pair(items: Items, level: Level) -> Items:
     return {key: scores for key, scores in items.items() if (key.model, key.benchmark) == level.pair}
 
 
-@dataclass(frozen=True, slots=True)
 class _PairScores:
     """The scores of a pair tonight and at its level, which changes as a whole: no other score repeats a change."""
 
-    level: Level
-    now: Items
-    present: Items
-    items_of: Callable[[str], Items]
+    def __init__(self, level: Level, now: Items, items_of: Callable[[str], Items]) -> None:
+        self.level, self.items_of = level, items_of
+        self.now, self.present = _of_pair(now, level), _of_pair(items_of(level.night), level)
+        latest = items_of(level.latest)
+        self.added: dict[CellKey, ItemScores] = {}
+        """Tonight's scores with what the nights of the level add up to."""
+        for key, scores in self.now.items():
+            if old := self.present.get(key):
+                earlier = latest.get(key, old).accumulated or old.begun()
+                added = earlier.add(scores.samples, scores.totals / scores.rows)
+                self.added[key] = replace(scores, accumulated=added)
 
     def compare(self, night: str, threshold: float) -> tuple[list[Change], Level]:
-        """Return what changed, and the level from now on."""
+        """Return what changed, and the level from now on; a threshold is `ALPHA` over the night's tests."""
         level = self.level
-        p_values = {key: change_p(self.now[key], old) for key, old in self.present.items() if key in self.now}
-        if returned := self._returned(p_values):
+        p_values = {key: change_p(self.now[key], self.present[key]) for key in self.added}
+        added_up = {change.key: change for change in self._added_up(threshold)}
+        if returned := self._returned(p_values, added_up):
             return returned, replace(level, night=level.before, before="", is_new=False)
-        changes = [self._change(key, p) for key, p in p_values.items() if p < threshold]
+        changes = [self._change(key, p) for key, p in p_values.items() if p < threshold] or [*added_up.values()]
         changes += [self._gone(key) for key in self.present if key not in self.now]
         if changes:
             return changes, replace(level, night=night, before=level.before or level.night, is_new=True)
         has_new_scores = any(key not in self.present for key in self.now)
         return [], replace(level, night=night, is_new=False) if level.is_new or has_new_scores else level
 
-    def _returned(self, p_values: Mapping[CellKey, float]) -> list[Change]:
-        """Return the scores that are as before the open change."""
+    def _added_up(self, threshold: float) -> Iterator[Change]:
+        """Yield the scores that changed by less than one night shows."""
+        for key, scores in self.added.items():
+            state = scores.accumulated
+            if state and (p := state.p(threshold)) is not None:
+                before, now = state.means
+                yield Change(
+                    key=key,
+                    direction="fell" if now < before else "rose",
+                    before=before,
+                    now=now,
+                    n=len(state.samples),
+                    p=p,
+                    test="nights",
+                    since=self.level.night,
+                )
+
+    def unconfirmed(self, reported: AbstractSet[CellKey]) -> Iterator[Change]:
+        """Yield the scores that differ from their level as one in twenty does by chance."""
+        for key in sorted(self.added.keys() - reported):
+            paired = PairedScores.of(self.now[key], self.present[key])
+            if (p := shift_p(paired.differences, paired.clusters)) < UNCONFIRMED_P:
+                yield self._change(key, p)
+
+    def _returned(self, p_values: Mapping[CellKey, float], added_up: Collection[CellKey]) -> list[Change]:
+        """Return the scores that left the level of the open change, by one night or several, and are as before it."""
         before = self.items_of(self.level.before) if self.level.before else {}
         return [
             self._change(key, p, "returned")
             for key, p in p_values.items()
-            if p < RETURN_LEVELS[0] and key in before and change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
+            if (p < RETURN_LEVELS[0] or key in added_up) and key in before
+            if change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
         ]
 
     def _change(self, key: CellKey, p: float, direction: Direction | None = None) -> Change:
@@ -230,7 +285,7 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
     before, now = pair.before, pair.now
     if before.value is None or now.value is None:
         return None
-    variances = [(_standard_error(row) ** 2, row.freedom or math.inf) for row in (before, now)]
+    variances = [(_standard_error(row) ** 2, row.ci_df or math.inf) for row in (before, now)]
     total = sum(variance for variance, _ in variances)
     by_freedom = sum(variance**2 / freedom for variance, freedom in variances)
     t = (now.value - before.value) / math.sqrt(total) if total else 0.0
@@ -250,9 +305,9 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
 
 
 def _standard_error(row: Measured) -> float:
-    """Return it with a floor: all right, or all wrong, is no certainty. Earlier versions kept no degrees of freedom."""
+    """Return it with a floor: all right, or all wrong, is no certainty."""
     assert row.ci_high is not None
     assert row.ci_low is not None
-    quantile = student_quantile(row.freedom) if row.freedom else _NORMAL_95
+    quantile = student_quantile(row.ci_df) if row.ci_df else NORMAL
     error = (row.ci_high - row.ci_low) / (2 * quantile)
     return max(error, 1.0 / max(1, row.n) if row.unit == "fraction" else 0.0)

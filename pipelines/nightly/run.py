@@ -27,11 +27,11 @@ from pipelines.nightly.history import PAGE, History, night_name
 from pipelines.nightly.items import CellKey, Items, ItemScores
 from pipelines.nightly.joint import JointOutput
 from pipelines.nightly.judge_drift import judged_entries, measure_drift
+from pipelines.nightly.metric_pairs import gone_metrics, metric_pairs
 from pipelines.nightly.page import PAGE_MARK, history_page
 from pipelines.nightly.pairs import failed_pair, ran_pair, requests_of, unchanged_pair, waiting_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
 from pipelines.nightly.regressions import compare_nights
-from pipelines.nightly.shifts import metric_pairs, metric_shifts
 from pipelines.nightly.summary import row_notes, summary
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
@@ -155,7 +155,7 @@ class _Night:
         try:
             with open_sweep(spec, (Stage.SCORE,), benchmarks=(), progress=self.progress) as sweep:
                 to = self.history.store.sub(f"judged_again/{self.result.name}")
-                self.result.drifts = measure_drift(sweep, self.result.name, to)
+                self.result.drifts = measure_drift(sweep, self.result.name, to, self.history.judge_checks())
                 self.result.judging_usd = sweep.costs.total
         except _ERRORS_OF_ONE_MODEL as error:
             self.result.warnings.append(f"the judge was not checked: {error}")
@@ -225,7 +225,7 @@ class _Night:
         levels = history.levels()
         pairs = metric_pairs(night, statuses, history, {level.pair: level.basis for level in levels})
         night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
-        night.shifts = list(metric_shifts(night, statuses, history))
+        night.gone = list(gone_metrics(night, statuses, history))
         since = max((status.before.measured for status in statuses if status.before), default="")
         drifts = [drift.change(since) for drift in night.drifts if drift.is_alarm]
         night.comparison = replace(night.comparison, changes=[*night.comparison.changes, *drifts])

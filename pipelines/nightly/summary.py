@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING
 
 from pipelines.benchmarks import benchmark
 from pipelines.clean_text import counted, one_line
-from pipelines.nightly.regressions import ALPHA
+from pipelines.nightly.regressions import UNCONFIRMED_P
 from pipelines.report.measured import Measured
 
 if TYPE_CHECKING:
     from pipelines.nightly.history import Pair
-    from pipelines.nightly.records import MetricShift, NightlyResult
+    from pipelines.nightly.records import GoneMetric, NightlyResult
     from pipelines.nightly.regressions import Change
 
 _RULE = (
-    "A score moved if its samples differ from the level that it had since its last move; each move is reported once, "
-    "with the means over the paired samples, those of both nights. "
-    f"At most {ALPHA:.1%} of the nights report a move where nothing changed."
+    "A score moved if its samples differ from the level that it had since its last move, tonight or over nights added "
+    "up; samples that share media count as one. Each move is reported once, with the means over the paired samples. "
+    "While nothing changes, a history reports at most one move a year."
 )
-MAX_SHIFTS = 40  # rows of the table; the Parquet file has all
+MAX_UNCONFIRMED = 40  # rows of the table; the Parquet file has all
 
 
 def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     """Return the summary of a night; `free_models` cost nothing."""
     ran, failed, unchanged, waiting = (night.pairs_in(state) for state in ("ran", "failed", "unchanged", "waiting"))
-    gone = [shift for shift in night.shifts if shift.is_alarm]
-    other_shifts = [shift for shift in night.shifts if not shift.is_alarm]
+    gone, parts_gone = ([metric for metric in night.gone if metric.is_alarm is whole] for whole in (True, False))
+    unconfirmed = night.comparison.unconfirmed
     returned = [change for change in night.comparison.changes if not change.is_alarm]
     lines = [f"# Nightly {_day(night.name)}: {_verdict(night, gone)}", ""]
     counts = f"{counted(len(ran), 'pair')} run, {len(unchanged)} unchanged and not run, {len(failed)} failed"
@@ -37,7 +37,7 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
     if night.comparison.alarms or gone:
         lines += ["## Moved", ""]
         lines += [*_changes_table(night, night.comparison.alarms), ""] if night.comparison.alarms else []
-        lines += [*_shifts_table(gone), ""] if gone else []
+        lines += [*_gone_table(gone), ""] if gone else []
     if returned:
         lines += ["## Returned", "", *_changes_table(night, returned), ""]
     if failed or night.over_budget:
@@ -46,11 +46,15 @@ def summary(night: NightlyResult, free_models: Collection[str]) -> str:
         lines += ["## Run", "", *_pairs_table(night, ran, free_models), ""]
     if waiting:
         lines += ["## Waiting", "", *(f"- {_pair(pair)}: {_safe(pair.why)}" for pair in waiting), ""]
-    if other_shifts:
-        lines += [
-            f"<details><summary>Outside their earlier interval: {len(other_shifts)}; of so many, some are by chance"
-        ]
-        lines += ["</summary>", "", *_shifts_table(other_shifts[:MAX_SHIFTS]), "", "</details>", ""]
+    if unconfirmed:
+        head = (
+            f"{counted(len(unconfirmed), 'score')} of {len(night.comparison.items):,} differ at p < {UNCONFIRMED_P:g}"
+        )
+        lines += [f"<details><summary>{head} from their level, as about one in twenty does by chance</summary>", ""]
+        lines += [*_changes_table(night, unconfirmed[:MAX_UNCONFIRMED]), "", "</details>", ""]
+    if parts_gone:
+        lines += [f"<details><summary>Parts without a number tonight: {len(parts_gone)}</summary>", ""]
+        lines += [*_gone_table(parts_gone[:MAX_UNCONFIRMED]), "", "</details>", ""]
     if night.drifts:
         lines += ["## Judges", "", *(f"- {_safe(drift.text)}" for drift in night.drifts), ""]
     if night.warnings:
@@ -75,7 +79,7 @@ def row_notes(night: NightlyResult, left_out: Collection[tuple[str, str]], other
     return [*notes, *(f"measured on {_day(day)}: {', '.join(names)}" for day, names in sorted(days.items()))]
 
 
-def _verdict(night: NightlyResult, gone: Sequence[MetricShift]) -> str:
+def _verdict(night: NightlyResult, gone: Sequence[GoneMetric]) -> str:
     verdicts = []
     if moved := len(night.comparison.alarms) + len(gone):
         verdicts.append(f"{counted(moved, 'number')} moved")
@@ -91,24 +95,22 @@ def _changes_table(night: NightlyResult, changes: Iterable[Change]) -> list[str]
     rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for change in changes:
         key = change.key
-        names = (_safe(name) for name in (key.benchmark, key.model, key.task, key.setting or "all", key.score))
+        names = (_safe(name) for name in (key.benchmark, key.model, key.task or "all", key.setting or "all", key.score))
         now = "gone" if change.now is None else f"**{change.now:.3f}** {change.direction}"
         p = f"{change.p:.1g} by {change.test}"
         why = _safe(reasons.get((key.model, key.benchmark), ""))
-        n = f"{change.n:,}" + (" paired" if change.test == "paired" and change.now is not None else "")
+        n = f"{change.n:,}" + (" paired" if change.test != "intervals" and change.now is not None else "")
         cells = (*names, f"{change.before:.3f}", now, n, p, _day(change.since), why)
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 
 
-def _shifts_table(shifts: Iterable[MetricShift]) -> list[str]:
-    rows = ["| benchmark | model | task | setting | part | metric | was | interval | is |", "|" + "---|" * 9]
-    for shift in shifts:
-        bench, task, model, setting, subset, category, metric = (_safe(part) for part in shift.key)
+def _gone_table(metrics: Iterable[GoneMetric]) -> list[str]:
+    rows = ["| benchmark | model | task | setting | part | metric | was | is |", "|" + "---|" * 8]
+    for gone in metrics:
+        bench, task, model, setting, subset, category, metric = (_safe(part) for part in gone.key)
         part = " ".join(name for name in (subset, category) if name) or "all"
-        low, high = shift.interval
-        now = "gone" if shift.now is None else f"**{shift.now:.3f}**"
-        cells = (bench, model, task, setting, part, metric, f"{shift.before:.3f}", f"{low:.3f} to {high:.3f}", now)
+        cells = (bench, model, task, setting, part, metric, f"{gone.before:.3f}", "gone")
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 

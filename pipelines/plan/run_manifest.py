@@ -264,7 +264,7 @@ class RunManifest:
             *(f"model {name}: {text}" for name, texts in self.engine_warnings.items() for text in texts),
             *(
                 f"{entry.model} on {entry.benchmark}: stopped by {stop.until} after {stop.reached:,} of "
-                f"{stop.clusters:,} clips, pictures or scenes; the headline's interval holds at every stop"
+                f"{stop.clusters:,} clips, pictures or scenes. {stop.whole_set}"
                 for entry in self.entries
                 if (stop := entry.stop) and stop.reached < stop.clusters
             ),

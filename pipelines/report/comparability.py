@@ -72,11 +72,13 @@ class Conditions:
     def _wording(self, task: str, setting: str) -> Iterator[str]:
         definition, target = self.entry.definition, self.entry.target
         publication = definition.publication
-        names = {*target.prompts.prompt_versions.values()}.difference(definition.prompt_sets.get("paper", {}).values())
-        if names := names.union(target.prompts.wording):
+        in_print = {*(publication.paper_prompts or ()), *definition.prompt_sets.get("paper", {}).values()}
+        names = {*target.prompts.prompt_versions.values()} - in_print | {*target.prompts.wording}
+        if publication.paper_prompts is not None:
+            cells = self._cells(task, setting)
+            names |= {version for *cell, version in self.prompts if tuple(cell) in cells} - in_print
+        if names:
             yield f"other prompt wording: {', '.join(sorted(names))}"
-        versions = {version for *cell, version in self.prompts if tuple(cell) in self._cells(task, setting)}
-        yield from (f"other prompt wording: {name}" for name in sorted(versions & {*publication.other_prompts}))
         if target.generation:
             settings = ", ".join(f"{name} {value}" for name, value in sorted(target.generation.items()))
             yield f"other generation settings: {settings}"
@@ -95,6 +97,9 @@ class Conditions:
         ours = str(self.spec.get("revision") or "")
         if revisions and ours not in {*revisions, "", "main"}:
             yield f"other revision: {ours} for {' or '.join(sorted(revisions))}"
+        endpoints = {entry.base_url for entry in same_weights if entry.base_url}
+        if endpoints and self.spec.get("base_url") not in endpoints:
+            yield f"other endpoint: {self.spec.get('base_url') or 'none'} for {' or '.join(sorted(endpoints))}"
 
     def _helpers(self, printed: PublishedValue, setting: str) -> Iterator[str]:
         definition = self.entry.definition

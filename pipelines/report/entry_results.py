@@ -17,7 +17,7 @@ from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import ComparedVerdicts
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.tables.repeats import VarianceRow
-from pipelines.report.token_efficiency import Efficiency
+from pipelines.report.tables.token_efficiency import Efficiency
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 

@@ -1,9 +1,9 @@
 """Models compared with humans, published models and chance over all benchmarks, by their `HumanLevel`s."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
 from pipelines.benchmarks.human import SAME_ITEMS, HumanLevel, gap_metric, human_metric
@@ -12,9 +12,9 @@ from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.measured import Measured, MetricKey
+from pipelines.report.references import NumberIndex, chance_on_rows
 from pipelines.report.tables.worded import worded
 
-_Index: TypeAlias = Mapping[tuple[str, MetricKey], Measured]  # by model and what it measures
 _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}
 
@@ -144,7 +144,7 @@ def _matches(level: HumanLevel, row: Measured) -> bool:
     return row.key == key and is_comparable and not is_person(row.model)
 
 
-def _own_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
+def _own_line(level: HumanLevel, row: Measured, index: NumberIndex) -> _Line:
     value, human = _measured(row), TableValue(value=level.value, n=level.n)
     return _Line(
         model=row.model,
@@ -152,19 +152,19 @@ def _own_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
         level=level,
         value=value,
         human=human,
-        chance=_chance(level, row, index),
+        chance=chance_on_rows(row, [level], index),
         gap=value.minus(None if row.unit == "count" else level.value),
     )
 
 
-def _has_paired_human(level: HumanLevel, row: Measured, index: _Index) -> bool:
+def _has_paired_human(level: HumanLevel, row: Measured, index: NumberIndex) -> bool:
     """Return whether a row is a value of a level's measure on the items of the human files."""
     if (row.task, row.metric, row.subset) != (level.task, level.metric, SAME_ITEMS):
         return False
     return _related_row(row, human_metric(level.metric), index) is not None
 
 
-def _paired_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
+def _paired_line(level: HumanLevel, row: Measured, index: NumberIndex) -> _Line:
     human, gap = (_related_row(row, name, index) for name in (human_metric(level.metric), gap_metric(level.metric)))
     same_items = HumanLevel(
         task=level.task,
@@ -181,18 +181,13 @@ def _paired_line(level: HumanLevel, row: Measured, index: _Index) -> _Line:
         level=same_items,
         value=_measured(row),
         human=_measured(human) if human else TableValue(value=None),
-        chance=level.chance,
+        chance=chance_on_rows(row, [level], index),
         gap=_measured(gap) if gap else TableValue(value=None),
     )
 
 
-def _related_row(row: Measured, metric: str, index: _Index) -> Measured | None:
+def _related_row(row: Measured, metric: str, index: NumberIndex) -> Measured | None:
     return index.get((row.model, row.key._replace(metric=metric)))
-
-
-def _chance(level: HumanLevel, row: Measured, index: _Index) -> float | None:
-    chance = _related_row(row, level.chance_metric, index) if level.chance_metric else None
-    return chance.value if chance else level.chance
 
 
 def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:

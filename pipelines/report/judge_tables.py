@@ -7,7 +7,7 @@ from typing import Any, Final
 from models.families import families_named
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import gap_metric, human_metric
-from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, UNREAD_COUNT, pair_name
+from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, SHIFT_P, UNREAD_COUNT, pair_name
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.people.comparison import MARGIN, may_replace
 from pipelines.benchmarks.records import (
@@ -21,6 +21,8 @@ from pipelines.benchmarks.records import (
 from pipelines.benchmarks.results import Key, Results, count_of, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
+from pipelines.metrics.paired import holm
+from pipelines.report.measured import Measured
 from pipelines.report.tables.worded import worded
 
 _REACH: Final = 0.02  # half width for which the table has the labels needed
@@ -31,6 +33,13 @@ _SAME_FAMILY: Final = "the judge is of the model's family"
 def families_of(name: str, spec: Mapping[str, Any]) -> frozenset[str]:
     """Return the families of a model, by its name at its maker where the spec has one; none where it only guesses."""
     return frozenset() if spec.get("engine") == "random" else families_named(str(spec.get("model") or name))
+
+
+def with_corrected_shifts(rows: Sequence[Measured]) -> list[Measured]:
+    """Correct the p-values of a judge's shifts over all models, settings and changed questions of a report, by Holm."""
+    places = [place for place, row in enumerate(rows) if row.metric == SHIFT_P]
+    corrected = dict(zip(places, holm([rows[place].value for place in places]), strict=True))
+    return [replace(row, value=corrected[place]) if place in corrected else row for place, row in enumerate(rows)]
 
 
 def judge_tables(
@@ -80,7 +89,7 @@ def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
             _NOT_EVEN if (more := count_of(results.find(needed))) is None else more,
         )
         group = ", ".join(filter(None, (key.setting, key.subset, key.category)))
-        rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells)))
+        rows.append(TableRow(label=key.model, cells=(MetricName(name), group, *cells), note=number.note))
     return worded("judge_corrected", rows, name=results.benchmark, points=100 * _REACH)
 
 
@@ -101,7 +110,9 @@ def _checks(results: Results) -> Table:
     rows = []
     for key, number in results.ours.items():
         if key.metric == CHANGED:
-            cells = (key.setting, key.category, *map(with_interval, (number, results.find(key._replace(metric=SHIFT)))))
+            shift = with_interval(results.find(key._replace(metric=SHIFT)))
+            p = results.find(key._replace(metric=SHIFT_P))
+            cells = (key.setting, key.category, with_interval(number), shift, p.value if p else None)
             rows.append(TableRow(label=key.model, cells=cells))
     return worded("judge_checks", rows, name=results.benchmark)
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.tables import TableValue
 
-NUMBERS: Final = ("value", "ci_low", "ci_high")
+NUMBERS: Final = ("value", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high")
 
 
 def number_or_none(value: object) -> float | None:

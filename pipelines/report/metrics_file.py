@@ -15,6 +15,7 @@ from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 
 PATH: Final = "report/metrics.json"
+_LATER: Final = ("ci_df", "set_ci_low", "set_ci_high")  # absent in files of version 0.1
 _IDENTITY: Final = ("benchmark", "task", "model", "setting", "subset", "category", "metric")
 _SUBSET: Final = re.compile(r"(.*?)(?:(?:^|, )prompt:(.*?))?(?:(?:^|, )captioner:(.*))?", re.DOTALL)
 
@@ -33,9 +34,9 @@ def metric_row(number: Measured) -> dict[str, Any]:
 
 def read_metric(row: Mapping[str, Any]) -> Measured:
     """Read a row of the file, which may have more keys; MalformedError for anything else."""
-    if missing := [key for key in METRIC_KEYS if key not in row]:
+    if missing := [key for key in METRIC_KEYS if key not in (*row, *_LATER)]:
         raise MalformedError(f"a metric without {missing[0]!r}")
-    number = read_record(Measured, {key: row[key] for key in METRIC_KEYS})
+    number = read_record(Measured, {key: row[key] for key in METRIC_KEYS if key in row})
     metric, _, judge = number.metric.partition("@")
     match = _SUBSET.fullmatch(number.subset)
     assert match is not None

@@ -12,15 +12,15 @@ from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 from pipelines.report.stress.changes import StressedCell
-from pipelines.report.token_efficiency import Efficiency
+from pipelines.report.tables.token_efficiency import Efficiency
 
 METRIC_KEYS = (
     *("benchmark", "task", "model", "setting", "subset", "category", "metric"),
-    *("value", "unit", "n", "n_failed", "ci_low", "ci_high"),
+    *("value", "unit", "n", "n_failed", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high"),
 )  # keys of a row of `metrics.json`, in order
 
 
-Verdict: TypeAlias = Literal["reproduced", "differs", "not comparable"]
+Verdict: TypeAlias = Literal["reproduced", "consistent", "different", "not comparable"]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 
 
@@ -60,11 +60,13 @@ class ReproductionCell:
     ci_low: float | None
     ci_high: float | None
     n: int
+    unit: str  # as of the metric
     published: float
+    rounding: float  # half of the last digit that the paper prints
     difference: float | None  # ours minus published
     verdict: Verdict
     reasons: tuple[str, ...]  # why it is not comparable, each `kind: in what`
-    own_rows: tuple[str, ...] = ()  # of one that differs: what our own rows could explain of it
+    own_rows: tuple[str, ...] = ()  # of a different one: what our own rows could explain of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.stress.changes import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
-from pipelines.report.token_efficiency import Efficiency, measure_efficiency, media_key
+from pipelines.report.tables.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -202,10 +202,10 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
 
 
 def with_stop(metrics: Sequence[Metric], stop: Stop) -> list[Metric]:
-    """Return the metrics, the headlines with the intervals that hold although the answers decided when to stop."""
+    """Return the metrics, the headlines with the intervals of the whole set, which hold whenever a run stops."""
     ends = {(number.metric, number.task, number.setting): number for number in stop.numbers}
     return [
-        replace(metric, ci_low=end.low, ci_high=end.high, freedom=0)
+        replace(metric, set_ci_low=end.low, set_ci_high=end.high)
         if (end := ends.get((metric.metric, metric.task, metric.setting))) and not (metric.subset or metric.category)
         else metric
         for metric in metrics

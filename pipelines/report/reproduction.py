@@ -1,12 +1,15 @@
 """Our numbers next to the published ones of the same models, cell by cell, with a verdict by a fixed rule.
 
-A cell is `reproduced` where the published value lies within our 95% interval, or equals ours within its rounding;
-else it `differs`. It is `not comparable` where the run differs from the paper in what `comparability` lists.
+- `reproduced`: our whole 95% interval lies within a margin of the published value.
+- `consistent`: the published value lies in our interval, which is wider; without an interval, both are equal within
+  the paper's rounding.
+- `different`: neither.
+- `not comparable`: the run differs from the paper in what `comparability` lists, or our number was not measured.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,10 +29,8 @@ from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 
 PATH: Final = "report/reproduction.json"
-REPRODUCED_RULE: Final = (
-    "Reproduced: the published value lies within our 95% interval, or equals ours within its rounding. "
-    "Differs: neither."
-)
+MARGIN: Final = 0.03
+"""Greatest distance of a reproduced value from the published one: of a share, of a count in shares of its rows."""
 _EPSILON: Final = 1e-9  # sums of floats in another order
 
 _Index: TypeAlias = Mapping[tuple[str, str, MetricKey], Measured]  # by benchmark, model and what it measures
@@ -107,31 +108,50 @@ def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index
 
 def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_step: float) -> ReproductionCell:
     assert printed.value is not None
-    value, low, high = row.value, row.ci_low, row.ci_high
     reasons = list(conditions.reasons(printed, row.setting))
-    verdict: Verdict = "not comparable"
-    if value is None:
+    if row.value is None:
         reasons.append(f"not measured: {row.note or 'no reason was given'}")
-    else:
-        difference = float(value) - printed.value
-        is_within = low is not None and high is not None and low - _EPSILON <= printed.value <= high + _EPSILON
-        is_equal = abs(difference) <= half_step + _EPSILON
-        verdict = "not comparable" if reasons else "reproduced" if is_within or is_equal else "differs"
-    return ReproductionCell(
+    cell = ReproductionCell(
         benchmark=conditions.entry.benchmark,
         model=row.model,
         published_model=printed.model,
         setting=row.setting,
         published_setting=printed.setting,
         **{name: getattr(printed, name) for name in ("table", "task", "subset", "category", "metric")},
-        ours=value,
-        ci_low=low,
-        ci_high=high,
+        ours=row.value,
+        ci_low=row.ci_low,
+        ci_high=row.ci_high,
         n=row.n,
+        unit=row.unit,
         published=printed.value,
-        difference=None if value is None else float(value) - printed.value,
-        verdict=verdict,
+        rounding=half_step,
+        difference=None if row.value is None else float(row.value) - printed.value,
+        verdict="not comparable",
         reasons=tuple(reasons),
+    )
+    return replace(cell, verdict=verdict_within(cell, MARGIN))
+
+
+def verdict_within(cell: ReproductionCell, margin: float) -> Verdict:
+    """Return the verdict on a cell by a margin around the published value."""
+    if cell.reasons or cell.difference is None:
+        return "not comparable"
+    is_equal = abs(cell.difference) <= cell.rounding + _EPSILON
+    if cell.ci_low is None or cell.ci_high is None:
+        return "consistent" if is_equal else "different"
+    reach = (margin * cell.n if cell.unit == "count" else margin) + _EPSILON
+    if cell.published - reach <= cell.ci_low and cell.ci_high <= cell.published + reach:
+        return "reproduced"
+    is_inside = cell.ci_low - _EPSILON <= cell.published <= cell.ci_high + _EPSILON
+    return "consistent" if is_inside or is_equal else "different"
+
+
+def reproduced_rule(margin: float = MARGIN) -> str:
+    """Return what the verdicts mean, for readers."""
+    return (
+        f"Reproduced: our whole 95% interval lies within {margin:g} of the published value (of a count: of its rows). "
+        "Consistent: the published value lies in our interval, which is wider. Different: neither. Items are known by "
+        "their number only."
     )
 
 
@@ -141,9 +161,11 @@ def count_verdicts(cells: Iterable[ReproductionCell]) -> Counter[Verdict]:
 
 
 def reproduction_line(cells: Sequence[ReproductionCell]) -> str:
-    """Return `31 of 48 cells reproduced`; cells that are not comparable are counted apart, by the kind of reason."""
+    """Return `31 of 48 cells reproduced, 10 consistent, 7 different`, and why others are not comparable."""
     counts = count_verdicts(cells)
-    line = f"{counts['reproduced']} of {counts['reproduced'] + counts['differs']} cells reproduced"
+    comparable = counts.total() - counts["not comparable"]
+    line = f"{counts['reproduced']} of {comparable} cells reproduced"
+    line += "".join(f", {counts[verdict]} {verdict}" for verdict in ("consistent", "different") if counts[verdict])
     kinds = Counter(
         kind
         for cell in cells
@@ -160,8 +182,8 @@ def reproduction_json(cells: Iterable[ReproductionCell]) -> bytes:
     return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 
 
-def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[ReproductionCell]:
-    """Load the cells of an output's report, of some models or of all.
+def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MARGIN) -> list[ReproductionCell]:
+    """Load the cells of an output's report, of some models or of all, with the verdicts by a margin.
 
     Raises UsageError where there is no report of this version or no such model, StoreError for a damaged file.
     """
@@ -181,4 +203,5 @@ def load_reproduction(out: Store, models: Sequence[str] = ()) -> list[Reproducti
         raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again")
     for model in models:
         check_names("model with published numbers", [model], sorted({cell.model for cell in cells}))
-    return [cell for cell in cells if not models or cell.model in models]
+    chosen = [cell for cell in cells if not models or cell.model in models]
+    return [replace(cell, verdict=verdict_within(cell, margin)) for cell in chosen]

@@ -20,7 +20,7 @@ from pipelines.report.comparability import judge_name
 from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
-from pipelines.report.judge_tables import judge_tables
+from pipelines.report.judge_tables import judge_tables, with_corrected_shifts
 from pipelines.report.landing.build import build_standings
 from pipelines.report.landing.judges import judgings_of
 from pipelines.report.landing.tables import cost_table
@@ -30,7 +30,7 @@ from pipelines.report.portable import portable, portable_text
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
-from pipelines.report.stress.changes import StressedCell, stressed_cells
+from pipelines.report.stress.changes import StressedCell, stressed_cells, with_holm
 from pipelines.report.stress.tables import stress_section
 from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
@@ -131,7 +131,7 @@ def publish(
     `explain` adds to cells that differ from a paper's what our own rows could explain; `costs` are those of this run,
     which `run.json` has later.
     """
-    rows = [row for results in reduced for row in results.metrics]
+    rows = with_corrected_shifts([row for results in reduced for row in results.metrics])
     names = sorted({row.benchmark for row in rows})
     replaced = frozenset(model for results in reduced for model in results.replaced)
     shown = [row for row in rows if row.model not in replaced]
@@ -151,7 +151,7 @@ def publish(
     leaders = {at.benchmark: at.leader for at in standings}
     spending = (*run.spending, *([costs.record()] if costs else []))
     reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
-    stressed = [cell for name in names for cell in _stressed(name, reduced, baselines)]
+    stressed = with_holm([cell for name in names for cell in _stressed(name, reduced, baselines)])
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else "", out.uri), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),

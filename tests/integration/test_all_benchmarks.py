@@ -72,7 +72,7 @@ def test_sweep_runs_all_benchmarks(inline_cli: Cli, data: Path, tmp_path: Path) 
     metrics = json.loads((out / "report" / "metrics.json").read_text())
     keys = {"benchmark", "task", "model", "setting", "subset", "category", "metric", "value", "unit", "n", "n_failed"}
     assert {row["benchmark"] for row in metrics} == set(names)
-    assert all(set(row) == keys | {"ci_low", "ci_high"} for row in metrics)
+    assert all(set(row) == keys | {"ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high"} for row in metrics)
     assert {row["unit"] for row in metrics} == {"fraction", "count", "score", "words"}
     page = (out / "report" / "index.html").read_text()
     for title in ("MAIA", "MATE", "UNPIE", "VAGUE", "V-FLUTE"):

@@ -62,9 +62,10 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
     third = night(random, "{engine: random, seed: 7}", code=1)
     assert [third[name]["state"] for name in ("steady", "other")] == ["unchanged", "ran"]
     assert third["other"]["why"] == "changed: model"
-    moves = third["detail"]["moves"]
-    assert {move["key"][2] for move in moves} == {"other"}
-    assert any(move["whole"] and move["key"][6] == "statement_accuracy" for move in moves)
+    changes = third["detail"]["changes"]
+    assert {change["key"]["model"] for change in changes} == {"other"}
+    assert any((change["key"]["score"], change["direction"]) == ("correct", "rose") for change in changes)
+    assert third["detail"]["gone"] == []
     assert "## Moved" in summary.read_text()
     # Night 4: one cannot be had; the other runs, and nothing of the first is forgotten.
     fourth = night("{engine: random, seed: 5}", "{engine: transformers, model: no/such-hub-id}", code=1)

@@ -7,19 +7,46 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import fractional_matrix_power
+from scipy.stats import norm
 from scipy.stats import t as student
 
+DOUBT = 0.8
 
-def share_ends(values: Sequence[float], clusters: Sequence[Any]) -> tuple[float, float]:
-    """Return Wilson's interval of a share with Student's t and the effective number of rows."""
+
+def share_ends(values: Sequence[float], clusters: list[Any]) -> tuple[float, float]:
+    """Return Wilson's interval of a share with Student's t, or z of independent rows, and the effective rows."""
     n, names = len(values), sorted(set(clusters))
     k, p = len(names), sum(values) / n
-    sums = [sum(x - p for x, name in zip(values, clusters, strict=True) if name == cluster) for cluster in names]
-    variance = k / (k - 1) * sum(total**2 for total in sums) / n**2
-    rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else n
-    z = float(student.ppf(0.975, k - 1))
+    z = float(norm.ppf(0.975)) if k == n else float(student.ppf(0.975, freedom(clusters)))
+    variance = float(((_adjusted(clusters) @ np.array(values)) ** 2).sum())
+    rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
+    worth = min(k, n**2 / sum(clusters.count(name) ** 2 for name in names))  # Kish's number of clusters
+    if variance > 1e-15 and rows > worth:
+        rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
+        doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
+        rows = 1 / (doubt / worth + (1 - doubt) / rows)
     center, reach = p + z**2 / (2 * rows), z * math.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     return (center - reach) / (1 + z**2 / rows), (center + reach) / (1 + z**2 / rows)
+
+
+def freedom(clusters: Sequence[Any]) -> float:
+    """Return Bell and McCaffrey's degrees of freedom (2002) of the variance of a mean of rows."""
+    rows = _adjusted(clusters)
+    covariance = rows @ rows.T
+    return float(np.trace(covariance) ** 2 / np.trace(covariance @ covariance))
+
+
+def _adjusted(clusters: Sequence[Any]) -> NDArray[Any]:
+    """Return the matrix that takes rows to the terms of the mean's CR2 variance, (clusters, rows)."""
+    n, parts = len(clusters), []
+    residual = np.eye(n) - np.ones((n, n)) / n
+    for name in sorted(set(clusters)):
+        here = np.flatnonzero([cluster == name for cluster in clusters])
+        correction = fractional_matrix_power(residual[np.ix_(here, here)], -0.5).real
+        parts.append(np.ones(len(here)) @ correction @ residual[here] / n)
+    return np.array(parts)
 
 
 def jackknife_ends(
@@ -28,10 +55,10 @@ def jackknife_ends(
     """Return the t interval of a statistic of rows, given by their indices, from leaving out one cluster at a time."""
     names, rows = sorted(set(clusters)), range(len(clusters))
     value = statistic(list(rows))
-    without = [statistic([row for row in rows if clusters[row] != name]) for name in names]
-    k = len(names)
-    error = math.sqrt((k - 1) / k * float(np.sum((np.array(without) - np.mean(without)) ** 2)))
-    z = float(student.ppf(0.975, k - 1))
+    without = np.array([statistic([row for row in rows if clusters[row] != name]) for name in names])
+    left = np.array([sum(clusters[row] != name for row in rows) for name in names]) / len(rows)
+    error = math.sqrt(float(np.sum(left * (without - np.average(without, weights=left)) ** 2)))
+    z = float(student.ppf(0.975, freedom(clusters)))
     if not logit:
         return value - z * error, value + z * error
     center, reach = math.log(value / (1 - value)), z * error / (value * (1 - value))

@@ -1,7 +1,7 @@
 """Simulated numbers of a report whose true values are known, by clusters of rows, and how often intervals hold them.
 
 A row is right where a normal draw of its cluster and one of the row together are above a threshold; `correlation` is
-that of these sums between rows of one cluster.
+that of these sums between rows of one cluster; with 1 clusters are right or wrong as a whole.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from scipy.special import ndtr
 
 from pipelines.metrics.bleu import bleu_of_sums
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
+from pipelines.metrics.intervals import FRACTION, FloatArray, Interval, Term, interval
 
 Draw: TypeAlias = "Callable[[np.random.Generator, Case], tuple[list[Term], float]]"  # terms, and the true value
 
-SHARES: Final = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-SCORES: Final = SHARES[1:-1]  # of numbers that are no shares
-CORRELATIONS: Final = (0.0, 0.1, 0.3)
-SIZES: Final = ("1", "4", "24", "1 to 15")  # rows a cluster
+SHARES: Final = (0.02, 0.3, 0.9)
+SCORES: Final = (0.1, 0.5)  # of numbers that are no shares
+CORRELATIONS: Final = (0.0, 0.1, 0.6, 1.0)
+CORRELATIONS_OF_SCORES: Final = (0.0, 0.3)
+SIZES: Final = ("1", "24", "lognormal", "one half")  # rows a cluster; one has half of all rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +43,47 @@ class Case:
 
 def cases(clusters: Sequence[int]) -> Iterator[Case]:
     """Yield the grid; single rows correlate with no other, and a group of two needs two clusters."""
-    for kind, k, size, correlation in product(KINDS, clusters, SIZES, CORRELATIONS):
-        if (size != "1" or not correlation) and (kind != "mean of two groups" or k >= 6):
-            values = SHARES if kind in ("share", "mean of two groups") else SCORES
-            yield from (Case(kind, k, size, value, correlation) for value in values)
+    for kind, k, size in product(KINDS, clusters, SIZES):
+        is_share = kind == "share"
+        if is_share or 6 <= k <= 50:
+            correlations = CORRELATIONS if is_share else CORRELATIONS_OF_SCORES
+            for correlation, value in product(correlations if size != "1" else (0.0,), SHARES if is_share else SCORES):
+                yield Case(kind, k, size, value, correlation)
 
 
 def coverage(case: Case, repetitions: int, seed: int) -> float:
     """Return the share of intervals that hold the true value."""
+    return sum(ends.low <= truth <= ends.high for ends, truth, _ in intervals(case, repetitions, seed)) / repetitions
+
+
+def intervals(case: Case, repetitions: int, seed: int) -> Iterator[tuple[Interval, float, list[Term]]]:
+    """Yield intervals, the true value, and the terms."""
     name = f"{case.kind}/{case.clusters}/{case.size}/{case.value}/{case.correlation}"
     generator = np.random.default_rng([seed, *name.encode()])
-    held = 0
     for _ in range(repetitions):
         terms, truth = KINDS[case.kind](generator, case)
         ends = interval(terms, FRACTION)
         assert ends is not None, case
-        held += ends.low <= truth <= ends.high
-    return held / repetitions
+        yield ends, truth, terms
 
 
 def _clusters(generator: np.random.Generator, case: Case) -> NDArray[np.intp]:
     """Return the cluster of each row."""
-    sizes = generator.integers(1, 16, case.clusters) if " " in case.size else np.full(case.clusters, int(case.size))
-    return np.repeat(np.arange(case.clusters), sizes)
+    k = case.clusters
+    if case.size == "lognormal":
+        sizes = np.maximum(1, np.rint(np.exp(generator.normal(2, 1, k)))).astype(int)
+    elif case.size == "one half":
+        sizes = np.array([4 * (k - 1), *[4] * (k - 1)])
+    else:
+        sizes = np.full(k, int(case.size))
+    return np.repeat(np.arange(k), sizes)
 
 
 def _rates(generator: np.random.Generator, case: Case, clusters: NDArray[np.intp], value: float) -> FloatArray:
     """Return the share of each row's cluster, (rows,); their mean is `value`."""
     shared = generator.normal(0, math.sqrt(case.correlation), case.clusters)
     threshold = NormalDist().inv_cdf(value)
-    rates: FloatArray = ndtr((threshold - shared) / math.sqrt(1 - case.correlation))
+    rates: FloatArray = ndtr((threshold - shared) / math.sqrt(max(1 - case.correlation, 1e-12)))
     return rates[clusters]
 
 

@@ -123,7 +123,7 @@ class Estimate:
         ends = interval(self.terms, self._ends()) if self.terms else None
         if ends is None:
             return self.metric
-        return replace(self.metric, ci_low=ends.low, ci_high=ends.high, freedom=ends.freedom)
+        return replace(self.metric, ci_low=ends.low, ci_high=ends.high, ci_df=ends.freedom or None)
 
     def _ends(self) -> tuple[float, float]:
         """Return the ends of the values that the metric may have."""

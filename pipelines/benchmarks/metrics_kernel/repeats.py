@@ -100,13 +100,14 @@ def _mean(metrics: Sequence[Metric], estimates: Sequence[Estimate], repeats: int
     varies = any(other != values[0] for other in values) or values[0] not in (0.0, 1.0)
     if varies and len(estimates) == len(metrics) == repeats and all(estimate.terms for estimate in estimates):
         joint = mean_of(estimates).with_interval()
-        return replace(mean, ci_low=joint.ci_low, ci_high=joint.ci_high, freedom=joint.freedom)
+        return replace(mean, ci_low=joint.ci_low, ci_high=joint.ci_high, ci_df=joint.ci_df)
     # Means of ends are wider than need be; where no row differs repeats are no further rows.
     lows = [metric.ci_low for metric in metrics if metric.ci_low is not None]
     highs = [metric.ci_high for metric in metrics if metric.ci_high is not None]
     if min(len(lows), len(highs)) < repeats:
-        return replace(mean, ci_low=None, ci_high=None, freedom=0)
-    return replace(mean, ci_low=fmean(lows), ci_high=fmean(highs), freedom=min(metric.freedom for metric in metrics))
+        return replace(mean, ci_low=None, ci_high=None, ci_df=None)
+    freedoms = [metric.ci_df for metric in metrics if metric.ci_df is not None]
+    return replace(mean, ci_low=fmean(lows), ci_high=fmean(highs), ci_df=min(freedoms, default=None))
 
 
 @dataclass(slots=True)

@@ -149,7 +149,7 @@ class ScoredRows:
         columns = np.stack([chosen, np.ones(len(self))], axis=1).astype(np.float64)[self.ok]
         n = len(columns)
         if n and (ends := interval([Term(columns, self["cluster"][self.ok])], FRACTION)):
-            fields |= {"ci_low": n * ends.low, "ci_high": n * ends.high, "freedom": ends.freedom}
+            fields |= {"ci_low": n * ends.low, "ci_high": n * ends.high, "ci_df": ends.freedom or None}
         return self.count(name, int(columns[:, 0].sum()) if n else None, n, **fields)
 
 

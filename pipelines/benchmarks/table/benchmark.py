@@ -153,6 +153,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         measure=facts.measure,
         secondary_metrics=tuple(name for name in (facts.headline, *facts.secondary) if name != headline),
         lower_is_better=("unreadable",),
+        chance={"accuracy": "chance"},
         explicit_settings=tuple(name for name in settings(definition) if name in (NO_IMAGE, CIRCULAR)),
         prompt_texts=prompt_texts(definition),
         descriptive_values=("said_yes", "is_yes"),

@@ -2,6 +2,7 @@
 
 - `accuracy` of every kind but `open`: answered requests whose answer is right; one that cannot be read is wrong. Also
   by category and by subset, and `accuracy_macro`, the mean over categories. Failed requests are counted beside it.
+- `chance`: of `accuracy` on the same rows, by arithmetic, where a question has options, labels, or yes and no.
 - `unreadable`: answered requests in which nothing could be read.
 - `choice`: `letter_share` of each letter among read answers; `circular_accuracy`: questions right in all rotations.
 - `yes-no`: `precision`, `recall` and `f1` of yes, `yes_share` of answered requests.
@@ -11,6 +12,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Final
 
@@ -64,6 +66,7 @@ def _all_turns(rows: ScoredRows) -> FloatArray:
 
 
 _ACCURACY: Final = MetricDef(name="accuracy", value="correct")
+_CHANCE: Final = MetricDef(name="chance", value="chance", is_exact=True)
 _UNREADABLE: Final = MetricDef(name="unreadable", value=lambda rows: rows.flagged("unreadable"))
 _ALL_TURNS: Final = MetricDef(name="circular_accuracy", value=_all_turns, form="both")
 _YES_NO: Final = (
@@ -150,20 +153,31 @@ _OF_KIND: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterab
 }
 
 
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+def _chance(rows: ScoredRows, samples: Mapping[str, Sample], labels: int) -> FloatArray | None:
+    """Return the probability that a guess is right, by row; None if it is unknown for one of them."""
+    if rows.task == "choice" and {*rows["sample_id"]} <= samples.keys():
+        return np.array([1 / len(samples[name].data["options"]) for name in rows["sample_id"]])
+    guesses = {"yes-no": 2, "label": labels}.get(rows.task, 0)
+    return np.full(len(rows), 1 / guesses) if guesses else None
+
+
+def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> Iterator[Measure]:
     every = ScoredRows.of(scores)
     for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
         chosen = every.where(task=task, setting=setting)
         rows = chosen.named(task=str(task), setting=str(setting), note=coverage_note(chosen))
         if task != "open":
             yield from _by_group(_ACCURACY, rows, MACRO)
+        if (chance := _chance(rows, samples, labels)) is not None:
+            for measure in _by_group(_CHANCE, rows.with_columns(chance=chance)):
+                yield replace(measure, compared=False)
         yield from _OF_KIND[str(task)](rows, samples)
         yield Measure(definition=_UNREADABLE, parts=(rows,))
 
 
-def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-    """Compute all metrics of one model; `scores` as of `Reporter.reduce`."""
-    return [*with_intervals(estimates(_measures(scores, samples))), *_unreadable_verdicts(scores)]
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> list[Metric]:
+    """Compute all metrics of one model; `scores` as of `Reporter.reduce`, `labels` the size of a closed set."""
+    return [*with_intervals(estimates(_measures(scores, samples, labels))), *_unreadable_verdicts(scores)]
 
 
 def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:

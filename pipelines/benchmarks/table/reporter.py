@@ -29,7 +29,7 @@ class TableReporter:
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
         """Return all metrics of one model."""
-        return reduce_scores(scores, samples)
+        return reduce_scores(scores, samples, len(self._definition.labels))
 
     def tables(self, results: Results, /) -> Sequence[Table]:
         """Lay out a table of each setting, and of the headline by category, by subset and by letter."""

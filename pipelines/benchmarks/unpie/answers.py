@@ -39,7 +39,7 @@ class ExactMatch:
     """Whether an answer is the pun's phrase."""
 
     normalised: bool  # after both went through `read_grounding`: the headline
-    strict: bool  # as generated, except for blanks at the ends
+    strict: bool  # as it stands, except for blanks at the ends
 
 
 @dataclass(frozen=True, slots=True)

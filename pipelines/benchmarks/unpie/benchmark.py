@@ -157,7 +157,7 @@ def _read_grounding(row: Row) -> Reading:
         answer=reading.text or None,
         rule="phrase" if reading.text else "empty",
         flags=(*reading.flags, *_truncated(row)),
-        values={"correct": float(match.normalised), "strict": float(match.strict)},
+        values={"correct": float(match.normalised), "strict": float(match.strict and not row.dropped)},
     )
 
 

@@ -138,14 +138,14 @@ def key_of(cell: ReproductionCell) -> MetricKey:
 
 
 def with_own_rows(out: Store, run: RunManifest, cells: Sequence[ReproductionCell]) -> list[ReproductionCell]:
-    """Return the cells of a report; those that differ with what our own rows could explain of it."""
+    """Return the cells of a report; different ones with what our own rows could explain of it."""
     sides: dict[tuple[str, str], Side | None] = {}
     entries = {(entry.benchmark, entry.model): entry for entry in run.entries}
     with ExitStack() as stack:
         store = stack.enter_context(PlanStore.reading(out))
         return [
             replace(cell, own_rows=tuple(_sentences(sides, entries, cell, out, store)))
-            if cell.verdict == "differs" and (cell.benchmark, cell.model) in entries
+            if cell.verdict == "different" and (cell.benchmark, cell.model) in entries
             else cell
             for cell in cells
         ]

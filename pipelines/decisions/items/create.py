@@ -13,6 +13,9 @@ from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.benchmarks.records import RIGHT, is_person, split_variant
 from pipelines.clean_text import one_line
 from pipelines.decisions.items import statistics
+from pipelines.decisions.items.compact import Compact, compact_subset
+from pipelines.decisions.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p, shrunk
+from pipelines.decisions.items.response_model import Rasch
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.context import entry_plans
@@ -28,6 +31,7 @@ from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
 MIN_MODELS: Final = 5  # fewer say nothing about an item: a share of four has an interval of half the scale
+MIN_RASCH_MODELS: Final = 20
 SHOWN: Final = 50
 Item: TypeAlias = tuple[str, str]  # sample and variant
 BLIND: Final = ("no-image", "lm", "black-video", "black-1-frame", "unimodal")  # their models see no medium
@@ -44,7 +48,14 @@ class ItemRow:
     variant: str
     models: int  # with a score
     difficulty: float | None  # share of models that are wrong
-    discrimination: float | None
+    rasch_difficulty: float | None = None  # in logits, 0 for the mean item; from 20 models on
+    rasch_error: float | None = None  # its standard error
+    discrimination: float | None  # correlation with the rest, shrunk to the mean of all items
+    discrimination_low: float | None = None
+    discrimination_high: float | None = None
+    reversed: bool = False  # strong models get it wrong and weak ones right
+    reversed_p: float | None = None
+    reversed_q: float | None = None
     blind_models: int = 0  # with a score in a setting without the medium
     blind_share: float | None = None  # of them right
     medium_share: float | None = None  # of what is not solved without the medium, solved with it; below 0: it misleads
@@ -52,7 +63,9 @@ class ItemRow:
     suspect: bool = False
     agreed_answer: str = ""  # the wrong answer with most weight
     agreed_models: int = 0
-    log_odds: float | None = None
+    log_odds: float | None = None  # that this answer is right and the label is not
+    p: float | None = None  # of these odds if the label is right
+    q: float | None = None  # after Benjamini and Hochberg's correction for all items
     duplicate_of: str = ""  # the first item that asks the same about the same media
 
 
@@ -90,7 +103,7 @@ class ItemReport:
     matrix: AnswerMatrix
     rows: tuple[ItemRow, ...]
     samples: tuple[str, ...]
-    compact: statistics.Compact
+    compact: Compact
     not_searched: str = ""  # why duplicates were not looked for
 
 
@@ -121,13 +134,14 @@ def _report(
         if other.is_blind and (other.benchmark, other.task) == (matrix.benchmark, matrix.task) and other is not matrix
     ]
     without = np.concatenate(blind) if blind else np.empty((0, len(matrix.items)))
-    wrong, strength = 1 - statistics.shares_right(matrix.right), statistics.discrimination(matrix.right)
+    wrong = 1 - statistics.shares_right(matrix.right)
     counts, blind_counts = (np.sum(~np.isnan(right), axis=0) for right in (matrix.right, without))
     blind_shares = statistics.shares_right(without)
     solved = 1 - wrong / np.where(blind_shares < 1, 1 - blind_shares, np.nan)  # right = blind + (1 - blind) x solved
     solved[np.minimum(counts, blind_counts) < MIN_MODELS] = np.nan
-    rows, suspected = [], statistics.suspicions(matrix.right, matrix.answers)
-    for place, (item, suspicion) in enumerate(zip(matrix.items, suspected, strict=True)):
+    measures = zip(_discriminations(matrix.right, counts), _suspicions(matrix), _rasch(matrix.right), strict=True)
+    rows = []
+    for place, (item, fields_of_item) in enumerate(zip(matrix.items, measures, strict=True)):
         share, n_blind = number_or_none(blind_shares[place]), int(blind_counts[place])
         rows.append(
             ItemRow(
@@ -138,20 +152,58 @@ def _report(
                 variant=item[1],
                 models=int(counts[place]),
                 difficulty=number_or_none(wrong[place]),
-                discrimination=number_or_none(strength[place]),
                 blind_models=n_blind,
                 blind_share=share,
                 medium_share=number_or_none(solved[place]),
                 shortcut=n_blind >= MIN_MODELS and share is not None and share > statistics.SHORTCUT_SHARE,
-                suspect=suspicion is not None and suspicion.odds >= statistics.SUSPECT_ODDS,
-                agreed_answer=suspicion.answer if suspicion else "",
-                agreed_models=suspicion.models if suspicion else 0,
-                log_odds=suspicion.odds if suspicion else None,
                 duplicate_of=firsts.get((matrix.task, matrix.setting, *item), ""),
+                **{name: value for measured in fields_of_item for name, value in measured.items()},
             )
         )
     samples, shares = statistics.sample_shares(matrix.right, [sample for sample, _ in matrix.items])
-    return ItemReport(matrix, tuple(rows), samples, statistics.compact_subset(shares), not_searched)
+    return ItemReport(matrix, tuple(rows), samples, compact_subset(shares), not_searched)
+
+
+def _discriminations(right: NDArray[np.float64], counts: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    """Yield each item's shrunk discrimination with its interval, and the test for a negative one."""
+    ends = shrunk(statistics.discrimination(right), counts)
+    p_values = reversed_p(right, statistics.rest_shares(right))
+    for value, low, high, p, q in zip(*ends, p_values, benjamini_hochberg(p_values), strict=True):
+        yield {
+            "discrimination": number_or_none(value),
+            "discrimination_low": number_or_none(low),
+            "discrimination_high": number_or_none(high),
+            "reversed": q is not None and q < LISTED_Q,
+            "reversed_p": p,
+            "reversed_q": q,
+        }
+
+
+def _suspicions(matrix: AnswerMatrix) -> Iterator[dict[str, Any]]:
+    """Yield each item's answer that models agree on against the label, and the test of the label."""
+    suspected = statistics.suspicions(matrix.right, matrix.answers)
+    q_values = benjamini_hochberg([None if suspicion is None else suspicion.p for suspicion in suspected])
+    for suspicion, q in zip(suspected, q_values, strict=True):
+        if suspicion is None:
+            yield {}
+            continue
+        yield {
+            "suspect": q is not None and q < LISTED_Q,
+            "agreed_answer": suspicion.answer,
+            "agreed_models": suspicion.models,
+            "log_odds": suspicion.odds,
+            "p": suspicion.p,
+            "q": q,
+        }
+
+
+def _rasch(right: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
+    """Yield each item's difficulty by a Rasch model with its standard error; nothing below 20 models."""
+    if len(right) < MIN_RASCH_MODELS:
+        yield from ({} for _ in range(right.shape[1]))
+        return
+    for value, error in zip(*Rasch.fit(right).difficulties(right), strict=True):
+        yield {"rasch_difficulty": float(value), "rasch_error": float(error)}
 
 
 def _duplicates(uris: Sequence[str], name: str) -> tuple[dict[tuple[str, ...], str], str]:
@@ -191,11 +243,11 @@ def write_items(reports: Sequence[ItemReport], to: Store) -> list[str]:
 
 def _compact_text(report: ItemReport) -> str:
     matrix, compact = report.matrix, report.compact
+    choice = "a random draw, since choosing by difficulty did no better" if compact.is_random else "by difficulty"
     head = (
         f"# {matrix.benchmark} {matrix.task} {matrix.setting}: {len(compact.places):,} of {len(report.samples):,} "
-        f"samples, from {len(matrix.models)} models; the mean over them differs from that over all by "
-        f"{100 * compact.mean_error:.1f} points for a model without a part in the choice, "
-        f"by {100 * compact.largest_error:.1f} at most\n"
+        f"samples, {choice}; the mean over them differs from that over all by {100 * compact.error:.1f} points (root "
+        f"mean square) for a new model, cross-validated over {len(matrix.models)} models\n"
     )
     return head + "".join(f"{one_line(report.samples[place])}\n" for place in compact.places)
 
@@ -228,16 +280,14 @@ def _two_parts(rows: Sequence[ItemRow]) -> str:
 def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
     """Yield the lists of `lists.yaml` with their rows."""
     rows = report.rows
-    of_kind = {
-        "suspects": sorted((row for row in rows if row.suspect), key=lambda row: -(row.log_odds or 0.0)),
+    rows_by_kind = {
+        "suspects": sorted((row for row in rows if row.suspect), key=lambda row: row.p or 0.0),
         "shortcuts": [row for row in rows if row.shortcut],
         "duplicates": [row for row in rows if row.duplicate_of],
-        "reversed": sorted(
-            (row for row in rows if (row.discrimination or 0.0) < -0.2), key=lambda row: row.discrimination or 0.0
-        ),
+        "reversed": sorted((row for row in rows if row.reversed), key=lambda row: row.reversed_p or 0.0),
     }
     words = {
-        "odds": statistics.SUSPECT_ODDS,
+        "q": LISTED_Q,
         "models": MIN_MODELS,
         "shown": SHOWN,
         "benchmark": report.matrix.benchmark,
@@ -246,7 +296,14 @@ def _lists(report: ItemReport) -> Iterator[dict[str, Any]]:
         filled = {name: text.format(**words) if isinstance(text, str) else text for name, text in texts.items()}
         is_counted = kind != "duplicates" or not report.not_searched
         note = filled["note"] if is_counted else f"Not looked for: {report.not_searched}."
-        yield {"command": "", **filled, "note": note, "rows": of_kind[kind], "is_counted": is_counted}
+        yield {
+            "kind": kind,
+            "command": "",
+            **filled,
+            "note": note,
+            "rows": rows_by_kind[kind],
+            "is_counted": is_counted,
+        }
 
 
 def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[AnswerMatrix]:

@@ -48,7 +48,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedNumber:
-    """A headline when a run stopped, with the interval that holds whenever it stops."""
+    """A headline when a run stopped, with the interval of the whole set, which holds whenever it stops."""
 
     task: str
     setting: str
@@ -67,6 +67,16 @@ class Stop:
     clusters: int
     numbers: tuple[StoppedNumber, ...] = ()  # of the entry's model; none where all clusters were asked
     order: str = "clusters by sha256 of 'SEED BENCHMARK CLUSTER', ascending"
+
+    @property
+    def whole_set(self) -> str:
+        """What the numbers say of the whole set, in sentences."""
+        ends = "; ".join(
+            f"{number.metric} of {number.task} {number.setting} {100 * number.low:.1f} to {100 * number.high:.1f}%"
+            for number in self.numbers
+        )
+        whole = f" The value of all {self.clusters:,} lies, with 95% at every stop, within: {ends}." if ends else ""
+        return f"Intervals in tables are those of questions like these.{whole}"
 
 
 def ordered_clusters(samples: Iterable[Sample], benchmark: str, seed: int) -> list[Cluster]:

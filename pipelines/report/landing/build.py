@@ -11,7 +11,7 @@ from pipelines.report.compare import Difference, compare_headline
 from pipelines.report.landing.standing import Standing, standing_of, with_leads
 from pipelines.report.landing.tables import cost_of
 from pipelines.report.measured import TABLES, Measured
-from pipelines.report.token_efficiency import Efficiency
+from pipelines.report.tables.token_efficiency import Efficiency
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

@@ -39,15 +39,30 @@ class Verdict:
 def verdict_of(at: Standing) -> Verdict:
     """Return the line of a benchmark."""
     facts = []
-    if at.people is not None and at.people.value is not None:
-        facts.append(f"people {number(at, at.people.value)}")
+    if people := people_words(at):
+        facts.append(people)
     if at.chance is not None:
-        facts.append(f"chance {number(at, at.chance)}")
+        facts.append(" ".join(filter(None, (f"chance {number(at, at.chance.value)}", str(at.chance)))))
     if at.dollars is not None:
         facts.append(dollars(at.dollars))
     return Verdict(
         benchmark=at.benchmark, title=at.title, claim=_claim(at), facts=tuple(facts), measure=at.where, is_led=at.is_led
     )
+
+
+def people_words(at: Standing) -> str:
+    """Return people's value, with the rows that it is of if the first model's are others; '' if there is none."""
+    people = at.people
+    if people is None or people.value.value is None:
+        return ""
+    value = f"people {number(at, people.value.value)}"
+    if people.rows == "same":
+        return value
+    if people.rows == "other" or people.model is None or people.model.value is None:
+        return f"{value} on other items"
+    count = "" if people.value.n is None else f"{people.value.n:,} "
+    rows = f"{count}items that people answered" if people.annotators == 1 else f"items of {count}answers of people"
+    return f"on the {rows}: {at.ranked[0].model} {number(at, people.model.value)}, {value}"
 
 
 def number(at: Standing, value: float) -> str:
@@ -109,6 +124,7 @@ def doubts(
         *_unreadable(titles, numbers),
         *_guesses(standings),
         *_few(standings),
+        *_stopped(standings),
     ]
 
 
@@ -154,3 +170,18 @@ def _few(standings: Iterable[Standing]) -> Iterator[str]:
     if few:
         rows = ", ".join(f"{title} {n:,}" for title, n in few.items())
         yield f"Few rows, so wide intervals: {rows}"
+
+
+def _stopped(standings: Iterable[Standing]) -> Iterator[str]:
+    """Yield what runs that stopped early say of the whole set; printed intervals are of questions like these."""
+    for at in standings:
+        parts = [
+            f"{row.model}{_interval(at, row.set_ci_low, row.set_ci_high)}"
+            for row in at.ranked
+            if row.set_ci_low is not None and row.set_ci_high is not None
+        ]
+        if parts:
+            yield (
+                f"{at.title} stopped early; all its questions together would give, with 95% at every stop: "
+                f"{', '.join(parts)}. Other intervals are of questions like these"
+            )

@@ -1,22 +1,24 @@
 """How models stand on the headline of a benchmark: ranked, beside people, chance and the best published model."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pipelines.benchmarks.base import BenchmarkDefinition
-from pipelines.benchmarks.human import POOLED, HumanLevel
+from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.records import is_person
-from pipelines.benchmarks.results import Results
-from pipelines.benchmarks.tables import TableValue
+from pipelines.metrics.intervals import NORMAL, student_p, student_quantile
 from pipelines.metrics.paired import holm
 from pipelines.report.compare import Difference
 from pipelines.report.human_comparison import published_values
 from pipelines.report.measured import Measured
+from pipelines.report.references import Chance, People, References
 
 PEOPLE_IN_PRINT: Final = ("Human", "Humans", "People")
 NO_MODELS: Final = (*PEOPLE_IN_PRINT, "Random")
+_LEVEL: Final = 0.05
 PairTest: TypeAlias = Callable[[Measured, Measured], Difference | None]
 """Compares the headline of two models of an output; the difference is the second minus the first."""
 
@@ -42,8 +44,8 @@ class Standing:
     ranked: tuple[Measured, ...] = ()  # with a value, the best first; no person and no baseline
     unmeasured: tuple[Measured, ...] = ()
     baselines: tuple[Measured, ...] = ()  # models that guess
-    people: TableValue | None = None
-    chance: float | None = None
+    people: People | None = None
+    chance: Chance | None = None
     published: Published | None = None
     lead: Difference | None = None
     """The second of the ranking against the first, corrected for the number of benchmarks."""
@@ -70,11 +72,19 @@ class Standing:
 
     @property
     def beats_chance(self) -> bool | None:
-        """Whether the interval of the best lies on the better side of chance; None where either is unknown."""
-        end = (self.ranked[0].ci_high if self.is_lower_better else self.ranked[0].ci_low) if self.ranked else None
-        if end is None or self.chance is None:
+        """Whether the best is better than chance, as the best of so many models; None if either is unknown."""
+        best = self.ranked[0] if self.ranked else None
+        if best is None or best.value is None or self.chance is None:
             return None
-        return end < self.chance if self.is_lower_better else end > self.chance
+        end = best.ci_high if self.is_lower_better else best.ci_low
+        if end is None:
+            return None
+        sign = -1 if self.is_lower_better else 1
+        gap, reach = sign * (best.value - self.chance.value), sign * (best.value - end)
+        if gap <= 0 or reach <= 0:
+            return gap > 0
+        deviations = student_quantile(best.ci_df) if best.ci_df else NORMAL
+        return student_p(deviations * gap / reach, best.ci_df or math.inf) < _LEVEL / len(self.ranked)
 
     @property
     def is_percent(self) -> bool:
@@ -103,12 +113,15 @@ def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], ba
         baselines=tuple(row for row in here if row.model in baselines),
         is_lower_better=is_lower_better,
     )
-    levels = _levels(definition, at, numbers)
+    references = References(definition, numbers, baselines)
+    of = next(iter((*at.ranked, *models, *here)), None)  # the best stands for the rows of all
+    if of is None:
+        return at
     return replace(
         at,
-        people=_people(here, levels),
-        chance=_chance(at, levels, numbers),
-        published=_best_published(definition, levels, task, setting),
+        people=references.people(of),
+        chance=references.chance(of),
+        published=_best_published(definition, references.levels(of), task, setting),
     )
 
 
@@ -119,39 +132,6 @@ def with_leads(standings: Iterable[Standing], test: PairTest) -> tuple[Standing,
     return tuple(
         replace(at, lead=at.lead and replace(at.lead, p_holm=p)) for at, p in zip(tested, corrected, strict=True)
     )
-
-
-def _levels(definition: BenchmarkDefinition, at: Standing, numbers: Sequence[Measured]) -> list[HumanLevel]:
-    """Return what is known of people and chance in the task and setting, of the whole first."""
-    by_model: dict[str, list[Measured]] = {}
-    for row in numbers:
-        by_model.setdefault(row.model, []).append(row)
-    results = Results.of(definition.name, by_model, definition.published)
-    names = {definition.headline, definition.printed_headline}
-    levels = (
-        level
-        for level in definition.human.reference_values(results)
-        if level.task == at.task and level.metric in names and (not level.settings or at.setting in level.settings)
-    )
-    return sorted(levels, key=lambda level: (bool(level.subset), bool(level.category)))
-
-
-def _people(rows: Sequence[Measured], levels: Sequence[HumanLevel]) -> TableValue | None:
-    """Return the value of people who answered in this run, all together or the only one; else the published one."""
-    persons = [row for row in rows if is_person(row.model) and row.value is not None]
-    for row in [row for row in persons if row.model == POOLED] or (persons if len(persons) == 1 else []):
-        return row.cell
-    return next((TableValue(value=level.value, n=level.n) for level in levels if level.value is not None), None)
-
-
-def _chance(at: Standing, levels: Sequence[HumanLevel], numbers: Sequence[Measured]) -> float | None:
-    """Return chance on the same rows, else by the benchmark's rule, else as a model that guesses has it."""
-    values: Mapping[tuple[str, ...], float | None] = {tuple(row.key[:5]): row.value for row in numbers}
-    of_levels = (
-        values.get((level.chance_metric, at.task, at.setting, level.subset, level.category), level.chance)
-        for level in levels
-    )
-    return next((chance for chance in (*of_levels, *(row.value for row in at.baselines)) if chance is not None), None)
 
 
 def _best_published(

@@ -11,10 +11,10 @@ from pipelines.benchmarks.figures import Bars, Series
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow
 from pipelines.plan.run_manifest import Spending
-from pipelines.report.landing.sentences import dollars
+from pipelines.report.landing.sentences import dollars, people_words
 from pipelines.report.landing.standing import Standing
+from pipelines.report.tables.token_efficiency import Efficiency
 from pipelines.report.tables.worded import worded_if_any
-from pipelines.report.token_efficiency import Efficiency
 
 MOST_DRAWN: Final = 8  # models in the picture
 _REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": "the best published model"}
@@ -46,8 +46,8 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
         for model in ranked_models(standings)
     ]
     references: dict[str, tuple[TableCell, ...]] = {
-        "People": tuple(at.people and replace(at.people, n=None, n_failed=None) for at in standings),
-        "Chance": tuple(at.chance for at in standings),
+        "People": tuple(replace(at.people.value, n=None, n_failed=None) if at.people else None for at in standings),
+        "Chance": tuple(at.chance.value if at.chance else None for at in standings),
         "Best published": tuple(at.published.value if at.published else None for at in standings),
     }
     compared = [
@@ -71,8 +71,14 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
         rows=(*rows, *heading, *compared),
         style="percent1",
         styles=(*(style_of(at) for at in standings), *(style_of(None) for _ in further)),
-        notes=(_MATRIX_NOTE, *([f"Best published: {published}."] if published else [])),
+        notes=(_MATRIX_NOTE, *_people_notes(standings), *([f"Best published: {published}."] if published else [])),
     )
+
+
+def _people_notes(standings: Sequence[Standing]) -> list[str]:
+    """Return on which rows people's values are, where these are not the models'."""
+    notes = [f"{at.title}: {people_words(at)}" for at in standings if at.people and at.people.rows != "same"]
+    return [f"People did not answer the same items. {'; '.join(notes)}."] if notes else []
 
 
 def _beside(labels: Sequence[str]) -> str:
@@ -156,10 +162,10 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
     values = {
         model: [next((row.cell for row in at.ranked if row.model == model), None) for at in drawn] for model in shown
     }
-    people = tuple(at.people.value if at.people else None for at in drawn)
+    people = tuple(at.people.value.value if at.people else None for at in drawn)
     published = tuple(at.published.value if at.published else None for at in drawn)
     every = (
-        Series(label="Chance", values=tuple(at.chance for at in drawn), baseline=True),
+        Series(label="Chance", values=tuple(at.chance.value if at.chance else None for at in drawn), baseline=True),
         Series(label="People", values=people, origin="human", baseline=True),
         Series(label="Best published", values=published, origin="published"),
     )
@@ -173,5 +179,8 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
         y_label="Headline of each benchmark",
         horizontal=True,
         dots=True,
-        notes=(f"The {MOST_DRAWN} best models; the matrix has {more} more.",) if more else (),
+        notes=(
+            *_people_notes(drawn),
+            *([f"The {MOST_DRAWN} best models; the matrix has {more} more."] if more else []),
+        ),
     )

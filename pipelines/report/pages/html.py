@@ -18,7 +18,7 @@ from pipelines.report.landing.summary import summary_of
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.tables import overview
 from pipelines.report.tables.reproduction import cells_table, own_rows_table
-from pipelines.report.token_efficiency import cost_table, efficiency_table
+from pipelines.report.tables.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"
 SHOWN_DOUBTS: Final = 5  # of the landing page, unfolded

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -47,7 +47,7 @@ class Estimate:
     ci_low: float | None = None
     ci_high: float | None = None
     p: float | None = None
-    """By permutation of clusters; after Holm's correction where several pairs are tested; None of one cluster."""
+    """By permutation of clusters; `with_holm` corrects it over all that a report lists; None of one cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,14 @@ class PairChange:
     before: Estimate
     after: Estimate
     shift: Estimate  # after minus before
-    outcome: Outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """Which of both differences are significant."""
+        was, is_now = (e.p is not None and e.p < SIGNIFICANCE for e in (self.before, self.after))
+        if was and is_now:
+            return "kept" if self.before.value * self.after.value > 0 else "reversed"
+        return "lost" if was else "gained" if is_now else "none"
 
     @property
     def is_swapped(self) -> bool:
@@ -240,8 +247,7 @@ def _estimate(test: PairedTest) -> Estimate:
 
 
 def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:
-    """Yield the pairs of models, the better one as B; p-values are corrected over the pairs."""
-    pairs = []
+    """Yield the pairs of models, the better one as B."""
     for (name_b, b), (name_a, a) in combinations(models.items(), 2):
         rows = a[[*_KEY, "cluster", "before", "after"]].merge(
             b[[*_KEY, "before", "after"]], on=_KEY, suffixes=("_a", "_b")
@@ -257,18 +263,27 @@ def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:
             _tested(after_a, after_b, clusters),
             _tested(after_a - before_a, after_b - before_b, clusters),
         )
-        pairs.append((name_a, name_b, len(rows), tuple(map(_estimate, tests))))
-    corrected = [_holm([estimates[which] for *_, estimates in pairs]) for which in range(3)]
-    for (name_a, name_b, n, _), before, after, shift in zip(pairs, *corrected, strict=True):
-        yield PairChange(
-            model_a=name_a,
-            model_b=name_b,
-            n=n,
-            before=before,
-            after=after,
-            shift=shift,
-            outcome=_outcome(before, after),
+        before, after, shift = map(_estimate, tests)
+        yield PairChange(model_a=name_a, model_b=name_b, n=len(rows), before=before, after=after, shift=shift)
+
+
+def with_holm(cells: Sequence[StressedCell]) -> list[StressedCell]:
+    """Correct the p-values of all cells: those of models, of their means, and each kind of those of pairs."""
+    means = _holm([cell.change for cell in cells])
+    changes = iter(_holm([row.change for cell in cells for row in cell.models]))
+    every = [pair for cell in cells for pair in cell.pairs]
+    of_pairs = iter(
+        zip(*(_holm([getattr(pair, kind) for pair in every]) for kind in ("before", "after", "shift")), strict=True)
+    )
+    corrected = []
+    for cell, mean in zip(cells, means, strict=True):
+        models = tuple(replace(row, change=next(changes)) for row in cell.models)
+        pairs = tuple(
+            replace(pair, before=before, after=after, shift=shift)
+            for pair, (before, after, shift) in zip(cell.pairs, islice(of_pairs, len(cell.pairs)), strict=True)
         )
+        corrected.append(replace(cell, change=mean, models=models, pairs=pairs))
+    return corrected
 
 
 def _holm(estimates: Sequence[Estimate]) -> list[Estimate]:
@@ -276,16 +291,14 @@ def _holm(estimates: Sequence[Estimate]) -> list[Estimate]:
     return [replace(estimate, p=p) for estimate, p in zip(estimates, corrected, strict=True)]
 
 
-def _outcome(before: Estimate, after: Estimate) -> Outcome:
-    was, is_now = (e.p is not None and e.p < SIGNIFICANCE for e in (before, after))
-    if was and is_now:
-        return "kept" if before.value * after.value > 0 else "reversed"
-    return "lost" if was else "gained" if is_now else "none"
-
-
 def stress_json(cells: Sequence[StressedCell]) -> bytes:
     """Return the file of `load_stress`."""
-    return dump_checked({"cells": [{**asdict(cell), "conclusion": cell.conclusion} for cell in cells]})
+    return dump_checked({"cells": [_cell_json(cell) for cell in cells]})
+
+
+def _cell_json(cell: StressedCell) -> dict[str, Any]:
+    pairs = [{**asdict(pair), "outcome": pair.outcome} for pair in cell.pairs]
+    return {**asdict(cell), "pairs": pairs, "conclusion": cell.conclusion}
 
 
 def load_stress(out: Store) -> list[dict[str, Any]]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.report.model import ReproductionCell
-from pipelines.report.reproduction import REPRODUCED_RULE, count_verdicts, reproduction_line
+from pipelines.report.model import VERDICTS, ReproductionCell
+from pipelines.report.reproduction import count_verdicts, reproduced_rule, reproduction_line
 from pipelines.report.tables.worded import worded_if_any
 
 
@@ -13,17 +13,15 @@ def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mappi
     rows = []
     for name, of_paper in cells.items():
         counts = count_verdicts(of_paper)
-        comparable = counts["reproduced"] + counts["differs"]
-        models = len({cell.model for cell in of_paper})
-        numbers = (models, counts["reproduced"], comparable, counts["differs"], counts["not comparable"])
+        numbers = (len({cell.model for cell in of_paper}), *(counts[verdict] for verdict in VERDICTS))
         rows.append(TableRow(label=titles[name], cells=(reproduction_line(of_paper), *numbers)))
-    return worded_if_any("reproduction", rows, rule=REPRODUCED_RULE)
+    return worded_if_any("reproduction", rows, rule=reproduced_rule())
 
 
 def cells_table(name: str, title: str, cells: Sequence[ReproductionCell]) -> Table | None:
     """Return one row per cell; None where there are none."""
     rows, line = [TableRow(label=cell.model, cells=_cells(cell)) for cell in cells], reproduction_line(cells)
-    return worded_if_any("reproduction_cells", rows, name=name, title=title, line=line, rule=REPRODUCED_RULE)
+    return worded_if_any("reproduction_cells", rows, name=name, title=title, line=line, rule=reproduced_rule())
 
 
 def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
@@ -36,7 +34,7 @@ def _cells(cell: ReproductionCell) -> tuple[TableCell, ...]:
 
 
 def own_rows_table(name: str, title: str, cells: Sequence[ReproductionCell]) -> Table | None:
-    """Return what our own rows could explain of the cells that differ, a row each; None where nothing differs."""
+    """Return what our own rows could explain of the different cells, a row each; None if there are none."""
     rows = []
     for cell in cells:
         number = " ".join(filter(None, (cell.metric, cell.task, cell.setting, cell.subset, cell.category)))

@@ -22,8 +22,6 @@ from cluster.scheduling.gpu_scheduler import (
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
 
-pytestmark = pytest.mark.once
-
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
     return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, max_replicas=most)

@@ -11,8 +11,6 @@ from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule, esti
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
 
-pytestmark = pytest.mark.once
-
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:
     return ModelWorkload(name=name, gpus=gpus, load_s=load, units=units, max_replicas=most)

@@ -15,8 +15,8 @@ from pipelines.storage.store import Store
 
 CELL = ReproductionCell(
     benchmark="vague", model="gpt-4o", published_model="GPT-4o", table="Table 1", task="mcq", setting="vlm",
-    published_setting="vlm", subset="VCR", category="", metric="accuracy", ours=0.651, ci_low=0.62, ci_high=0.68,
-    n=1144, published=0.66, difference=-0.009, verdict="reproduced", reasons=(),
+    published_setting="vlm", subset="VCR", category="", metric="accuracy", ours=0.651, ci_low=0.635, ci_high=0.68,
+    n=1144, unit="fraction", published=0.66, rounding=0.0005, difference=-0.009, verdict="reproduced", reasons=(),
 )  # fmt: skip
 OTHER = replace(CELL, subset="Ego4D", verdict="not comparable", reasons=("other items: --limit 8",))
 
@@ -33,7 +33,7 @@ def test_a_line_a_paper_stands_above_the_cells(out: str, capsys: pytest.CaptureF
     assert first == "vague: 1 of 1 cells reproduced; 1 not comparable (other items 1)"
     row = next(line for line in rest if "mcq vlm VCR accuracy" in line)
     assert row.split() == [
-        "reproduced", "vague", "gpt-4o", "mcq", "vlm", "VCR", "accuracy", "0.651", "0.66", "[0.62,", "0.68]", "-0.009",
+        "reproduced", "vague", "gpt-4o", "mcq", "vlm", "VCR", "accuracy", "0.651", "0.66", "[0.635,", "0.68]", "-0.009",
         "GPT-4o", "Table", "1",
     ]  # fmt: skip
     assert any("not comparable" in line and "--limit 8" in line for line in rest)
@@ -44,9 +44,25 @@ def test_json_has_counts_and_cells(out: str, capsys: pytest.CaptureFixture[str])
     result = json.loads(capsys.readouterr().out)
     assert result["papers"]["vague"] == {
         "result": "1 of 1 cells reproduced; 1 not comparable (other items 1)",
-        "reproduced": 1, "differs": 0, "not comparable": 1,
+        "reproduced": 1, "consistent": 0, "different": 0, "not comparable": 1,
     }  # fmt: skip
     assert [cell["verdict"] for cell in result["cells"]] == ["reproduced", "not comparable"]
+
+
+def test_margin_decides_how_near_a_reproduced_value_is(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", out, "--published", "--json", "--margin", "0.01"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["margin"] == 0.01
+    assert [cell["verdict"] for cell in result["cells"]] == ["consistent", "not comparable"]
+    assert run(["compare", out, "--published", "--margin", "0"]) == 0
+    assert "lies within 0 of the published value" in " ".join(capsys.readouterr().out.split())
+    assert run(["compare", out, "--published", "--margin", "-1"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [["A", "B"], ["A", "--published", "--explain"]])
+def test_margin_without_published_verdicts_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *arguments, "--margin", "0"]) == 2
+    assert "--margin: only with OUT --published" in capsys.readouterr().err
 
 
 def test_flags_of_an_explanation_are_refused_without_it(capsys: pytest.CaptureFixture[str]) -> None:

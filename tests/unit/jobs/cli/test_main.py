@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 
 COMMANDS = {
     "audit": set(),
-    "compare": {"models", "published", "explain", "metric", "benchmarks", "tasks", "settings", "reading"}
+    "compare": {"models", "published", "margin", "explain", "metric", "benchmarks", "tasks", "settings", "reading"}
     | {"data", "from"},
     "demo": {"out", "all"},
     "doctor": {"eyes", "models", "models-file", "data", "out", "address"},

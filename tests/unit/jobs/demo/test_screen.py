@@ -22,7 +22,7 @@ from tests.support.measured import measured
 
 @pytest.fixture
 def spec() -> RunSpec:
-    models = {name: ModelSpec(engine="random") for name in ("tiny", "chance")}
+    models = {name: ModelSpec(engine="random") for name in ("tiny", "random")}
     return RunSpec(data="data", out="demo out/results", models=models, benchmarks=BENCHMARKS)
 
 
@@ -40,7 +40,7 @@ def shown(spec: RunSpec, metrics: list[Measured]) -> list[str]:
 
 def test_screen_shows_one_headline_a_benchmark_beside_chance_and_people(spec: RunSpec) -> None:
     metrics = [metric(name, "tiny", 0.125) for name in BENCHMARKS]
-    metrics += [metric("vague", "chance", 0.3), metric("maia", "tiny", 0.5, category="Planning")]
+    metrics += [metric("vague", "random", 0.3), metric("maia", "tiny", 0.5, category="Planning")]
     lines = shown(spec, metrics)
     assert len(lines) < 24
     rows = [line for line in lines if line.split()[:1] and line.split()[0] in BENCHMARKS]
@@ -48,7 +48,7 @@ def test_screen_shows_one_headline_a_benchmark_beside_chance_and_people(spec: Ru
     assert all("guesses" in row for row in rows if "img2img" not in row), "the interval holds chance"
     assert not any("0.0%" in row.split() for row in rows), "no table of zeros"
     ends = {row.split()[0]: row.split()[-4:] for row in rows}
-    assert ends["vague"] == ["guesses", "30.0%", "-", "16"]
+    assert ends["vague"] == ["guesses", "25.0%", "-", "16"]
     assert ends["vflute"] == ["guesses", "-", "89.1%", "16"]
     assert "50.0%" not in "".join(rows), "a category is no headline"
     assert "report: demo out/results/report/index.html" in lines
@@ -58,7 +58,7 @@ def test_screen_shows_one_headline_a_benchmark_beside_chance_and_people(spec: Ru
 def test_what_the_model_has_learned_has_its_number(spec: RunSpec) -> None:
     place = {"task": "img2img", "setting": "0-shot"}
     learned = replace(metric("mate", "tiny", 1.0, **place), ci_low=0.7)
-    metrics = [metric("mate", "tiny", 0.0), learned, metric("mate", "chance", 0.1, **place)]
+    metrics = [metric("mate", "tiny", 0.0), learned, metric("mate", "random", 0.1, **place)]
     rows = [line for line in shown(spec, metrics) if line.startswith("mate")]
     assert ["guesses" in row for row in rows] == [True, False]
     assert "img2img, 0-shot: exact match" in rows[1]

@@ -26,7 +26,6 @@ SETTINGS = TrainingSettings(
     dtype="float32",
 )
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
 ]
 

@@ -18,8 +18,8 @@ FLIPPED = "=q7"  # which items.csv writes with an apostrophe before it
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """An output of six models that know all answers to a table of which one label is wrong."""
-    ids = [FLIPPED if number == 7 else f"q{number}" for number in range(20)]
+    """An output of twelve models that know most answers to a table of which one label is wrong."""
+    ids = [FLIPPED if number == 7 else f"q{number}" for number in range(60)]
     letters = {name: "ABC"[number % 3] for number, name in enumerate(ids)}
     with (tmp_path / "questions.csv").open("w") as file:
         rows = csv.writer(file)
@@ -34,11 +34,11 @@ def out(tmp_path: Path) -> Path:
             json.dumps(
                 {
                     "benchmark": "mine", "model": f"m{model}", "task": "choice", "setting": "default", "variant": "",
-                    "sample_id": name, "output": letter,
+                    "sample_id": name, "output": letter if (5 * model + place) % 11 else "ABC"["BCA".index(letter)],
                 }
             )
-            for model in range(6)
-            for name, letter in letters.items()
+            for model in range(12)
+            for place, (name, letter) in enumerate(letters.items())
         )
     )  # fmt: skip
     code = run(["score", "--predictions", str(answers), "--data", str(data), "--out", str(tmp_path / "out")])

@@ -18,8 +18,6 @@ from tests.support.many_samples import many
 from tests.support.requests import PlannedRequest
 from tests.support.sweeps import counts, guessed, metric_named, reduced
 
-pytestmark = pytest.mark.once
-
 SURE = 4
 """Standard errors within which a guesser's number must lie."""
 UNSHOWN = ("5-shot", "10-shot", "sm")

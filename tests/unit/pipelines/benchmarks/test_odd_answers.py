@@ -15,8 +15,6 @@ from pipelines.benchmarks.vague import answers as vague_reading
 from pipelines.benchmarks.vflute import answers as vflute_reading
 from tests.support.odd import EMPTY, REFUSALS, odd_answers
 
-pytestmark = pytest.mark.once
-
 MANY = 10_000
 READINGS = {
     "A": "The speaker wants person1 to feed the parrot.",

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from pipelines.decisions.evidence import NORMAL, Z95, Evidence, quantile, rows_for
 from pipelines.metrics.intervals import FRACTION, Term, interval
@@ -15,7 +16,7 @@ def share(right: int, n: int) -> Evidence:
     rows = np.stack([np.arange(n) < right, np.ones(n)], axis=1).astype(float)
     ends = interval([Term(rows, np.arange(n))], FRACTION)
     assert ends is not None
-    return Evidence(right / n, ends.low, ends.high, n)
+    return Evidence(right / n, ends.low, ends.high, n, ends.freedom or math.inf)
 
 
 @pytest.mark.parametrize(("right", "n"), [(80, 100), (12, 12), (0, 30), (499, 500), (1, 40)])
@@ -29,10 +30,13 @@ def test_ends_of_a_share_are_at_the_quantile(right: int, n: int) -> None:
 
 
 def test_share_is_tested_as_the_score_test_does() -> None:
-    """z = (p - limit) / sqrt(limit (1 - limit) / n), but for Student's quantile in place of the normal one."""
+    """z = (p - limit) / sqrt(limit (1 - limit) / n)."""
     expected = (0.8 - 0.7) / math.sqrt(0.7 * 0.3 / 10_000)
     assert share(8_000, 10_000).deviations_above(0.7) == pytest.approx(expected, rel=1e-3)
-    assert share(12, 12).deviations_above(0.5) == pytest.approx(math.sqrt(12) * Z95 / 2.200985, rel=1e-6)
+    assert share(12, 12).deviations_above(0.5) == pytest.approx(math.sqrt(12))
+    clips = Evidence(1.0, 10 / (10 + 2.262157**2), 1.0, 240, 9)  # ten clips, t of 9 degrees
+    assert clips.deviations_above(0.5) == pytest.approx(math.sqrt(10), rel=1e-6)
+    assert clips.chance_below(-math.sqrt(10)) == pytest.approx(float(student.cdf(-math.sqrt(10), 9)), rel=1e-6)
 
 
 def test_mean_and_fraction_have_their_own_scales() -> None:

@@ -18,7 +18,6 @@ from pipelines.benchmarks.table.files import find_files
 from pipelines.benchmarks.table.survey import survey
 from pipelines.errors import PipelineError
 from pipelines.ingest.source_folder import Folder
-from tests.support.examples import examples
 from tests.support.fuzzing import mutate
 
 ROWS = 12
@@ -110,7 +109,7 @@ def check(folder: Path, numbers: range) -> None:
 
 
 def test_five_hundred_damaged_files(tmp_path: Path) -> None:
-    check(tmp_path, range(examples(500)))
+    check(tmp_path, range(500))
 
 
 @pytest.mark.fuzz
@@ -124,7 +123,7 @@ def test_mutated_bytes_end_with_rows_or_a_sentence(tmp_path: Path, ending: str) 
     rows = [good_row(rng, number) for number in range(4)]
     lines = [serialized({name: name for name in rows[0]}, ending)] * (ending in (".csv", ".tsv"))
     text = json.dumps(rows) if ending == ".json" else "\n".join([*lines, *(serialized(row, ending) for row in rows)])
-    for number in range(examples(150)):
+    for number in range(150):
         (tmp_path / f"q{ending}").write_bytes(mutate(text.encode(), number))
         source = Folder(str(tmp_path))
         try:

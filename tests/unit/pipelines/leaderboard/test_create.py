@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError, UsageError
-from pipelines.leaderboard.create import COLUMNS, join_outputs, leaderboard_csv, write_leaderboard
+from pipelines.leaderboard.create import COLUMNS, join_outputs, leaderboard_csv, leaderboard_page, write_leaderboard
 from pipelines.leaderboard.rows import LeaderboardRow
 from pipelines.storage.store import Store
+from tests.bench.items import simulated_ranges
 from tests.support.leaderboard_output import entry, metric, write_output
 
 BOARD = ("maia", "agg_acc", "aggregate", "32-frames", "")
@@ -205,3 +207,35 @@ def test_names_of_models_and_outputs_are_inert_on_the_page(tmp_path: Path) -> No
     assert "default-src 'none'" in html.unescape(page)
     assert "http://" not in page
     assert "https://" not in page
+
+
+def ranges(rows: tuple[LeaderboardRow, ...]) -> dict[str, tuple[int | None, int | None, int | None]]:
+    return {row.model: (row.rank_low, row.rank, row.rank_high) for row in rows if row.origin == "measured"}
+
+
+def test_without_scores_a_range_of_ranks_follows_from_the_intervals(tmp_path: Path) -> None:
+    values = {"a": 0.9, "b": 0.6, "c": 0.58, "d": 0.2}
+    rows = [metric(model, value, ci_low=value - 0.05, ci_high=value + 0.05) for model, value in values.items()]
+    joined = join_outputs([write_output(str(tmp_path), [entry(model) for model in values], rows)])
+    assert ranges(joined.rows) == {"a": (1, 1, 1), "b": (2, 2, 3), "c": (2, 3, 3), "d": (4, 4, 4)}
+    page = leaderboard_page(joined.rows, ())
+    assert ">2\N{EN DASH}3</td>" in page
+    assert ">4</td>" in page
+    lines = csv.DictReader(io.StringIO(leaderboard_csv(joined.rows)))
+    assert [(r["rank"], r["rank_low"], r["rank_high"]) for r in lines if r["model"] == "c"] == [("3", "2", "3")]
+
+
+def test_one_model_has_one_rank_and_equal_or_unsure_models_have_all(tmp_path: Path) -> None:
+    single = write_output(str(tmp_path / "one"), [entry("a")], [metric("a", 0.5)])
+    assert ranges(join_outputs([single]).rows) == {"a": (1, 1, 1)}
+    rows = [metric("a", 0.9, ci_low=None, ci_high=None), metric("b", 0.1), metric("c", 0.1)]
+    unsure = write_output(str(tmp_path / "unsure"), [entry(model) for model in "abc"], rows)
+    assert ranges(join_outputs([unsure]).rows) == {"a": (1, 1, 3), "b": (1, 2, 3), "c": (1, 2, 3)}
+
+
+def test_models_that_toss_coins_may_have_any_rank_and_paired_rows_tell_more_than_intervals() -> None:
+    rng = np.random.default_rng(1)
+    assert simulated_ranges(rng.random((6, 400)) < 0.5) == [(1, 6)] * 6
+    hard = rng.random(400) < 0.5
+    better = hard | (np.arange(400) % 20 == 0)
+    assert simulated_ranges(np.array([hard, better])) == [(2, 2), (1, 1)]

@@ -53,9 +53,11 @@ def test_shares_have_wilsons_interval_of_the_effective_rows(rows: list[tuple[boo
 
 
 def test_all_right_and_none_right_have_intervals_that_are_no_points() -> None:
-    # 12 independent rows, t of 11 degrees 2.200985: t^2 / (n + t^2) = 4.844335 / 16.844335
-    assert ends(mean([1.0] * 12)) == (pytest.approx(1 - 0.2875943, abs=1e-6), 1.0)
-    assert ends(mean([0.0] * 12)) == (0.0, pytest.approx(0.2875943, abs=1e-6))
+    # 12 independent rows: z^2 / (n + z^2) = 3.841459 / 15.841459
+    assert ends(mean([1.0] * 12)) == (pytest.approx(1 - 0.2424940, abs=1e-6), 1.0)
+    assert ends(mean([0.0] * 12)) == (0.0, pytest.approx(0.2424940, abs=1e-6))
+    # 10 clips of 24 rows are 10 rows; t of 9 degrees 2.262157: t^2 / (k + t^2) = 5.117355 / 15.117355
+    assert ends(mean([1.0] * 240, np.arange(240) // 24)) == (pytest.approx(1 - 0.3385086, abs=1e-6), 1.0)
     assert ends(mean([1.0] * 12, [0] * 6 + [1] * 6))[0] < 0.1  # two clips say little, however many questions
 
 
@@ -110,7 +112,7 @@ def test_f1_has_the_jackknifes_interval_on_the_logit_scale() -> None:
     expected = jackknife_ends(f1, clusters.tolist(), logit=True)
     assert ends(Term(columns, clusters, macro_f1)) == pytest.approx(expected)
     all_right = np.stack([gold, ~gold, np.ones(60)], axis=1).astype(np.float64)
-    assert ends(Term(all_right, clusters, macro_f1)) == pytest.approx((60 / (60 + student.ppf(0.975, 9) ** 2), 1.0))
+    assert ends(Term(all_right, clusters, macro_f1)) == pytest.approx((10 / (10 + student.ppf(0.975, 9) ** 2), 1.0))
 
 
 def test_paired_differences_are_those_of_the_rows() -> None:
@@ -147,6 +149,11 @@ def test_order_of_rows_does_not_matter() -> None:
     assert ends(mean(values, clusters)) == pytest.approx(ends(mean(values[order], clusters[order])), abs=1e-12)
 
 
+@pytest.mark.parametrize("freedom", [1, 1.02, 1.7, 3.3, 27.4, 1e5])
+def test_students_quantiles_are_those_of_scipy(freedom: float) -> None:
+    assert student_quantile(freedom) == pytest.approx(float(student.ppf(0.975, freedom)), rel=1e-9)
+
+
 @pytest.mark.parametrize(("freedom", "printed"), [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042), (99, 1.984)])
 def test_students_quantiles_are_those_of_printed_tables(freedom: int, printed: float) -> None:
     assert student_quantile(freedom) == pytest.approx(printed, abs=5e-4)
@@ -158,7 +165,7 @@ def test_intervals_hold_the_true_value(kind: str) -> None:
     grid = [
         Case(kind, clusters, size, value, correlation)
         for clusters in (6, 20)
-        for size, correlation in (("1", 0.0), ("24", 0.1), ("1 to 15", 0.3))
+        for size, correlation in (("1", 0.0), ("24", 0.1), ("lognormal", 0.3), ("one half", 0.1))
         for value in (0.1, 0.5, 0.9)
     ]
     held = [coverage(case, 60, seed=7) for case in grid]
@@ -166,15 +173,18 @@ def test_intervals_hold_the_true_value(kind: str) -> None:
     assert min(held) >= 0.75  # of 60 repetitions
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 4, 9, 200, math.inf])
+@pytest.mark.parametrize("freedom", [1, 1.3, 2, 4, 4.7, 9, 200, math.inf])
 def test_p_values_are_those_of_scipy(freedom: float) -> None:
     for t in (0.0, 0.5, -2.0, 4.0):
         expected = 2 * float(student.sf(abs(t), freedom if math.isfinite(freedom) else 1e12))
         assert student_p(t, freedom) == pytest.approx(expected, abs=1e-9)
-    assert student_p(2.0, 4.7) == student_p(2.0, 4)
 
 
 def test_intervals_tell_their_degrees_of_freedom() -> None:
     result = interval([mean([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])], FRACTION)
     assert result is not None
     assert result.freedom == 2
+    assert interval([mean([1.0, 0.0, 1.0])], FRACTION) == replace(wilson(2 / 3, 2, NORMAL), freedom=0.0)
+    giant = interval([mean([1.0, 0.0] * 40, [0] * 40 + [1 + row // 4 for row in range(40)])], FRACTION)
+    assert giant is not None
+    assert 3 < giant.freedom < 4  # not ten: one of the eleven clusters has half of the rows

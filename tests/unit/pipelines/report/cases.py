@@ -14,6 +14,7 @@ from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
 from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData, Section
+from pipelines.report.references import Chance, People
 from tests.support.measured import measured
 from tests.support.paths import GOLDEN
 
@@ -241,8 +242,8 @@ def standing(text: str = "words", **changes: Any) -> Standing:
         "setting": "32-frames",
         "ranked": (metric(), metric(model="other", value=0.459), metric(model=text, value=0.3)),
         "unmeasured": (metric(model=f"{text} 2", value=None, note=text),),
-        "people": TableValue(value=0.94),
-        "chance": 0.25,
+        "people": People(value=TableValue(value=0.94), rows="same"),
+        "chance": Chance(0.25),
         "published": Published(model=text, value=0.8, metric="pool_accuracy"),
         "lead": difference(),
         "dollars": 3.1,

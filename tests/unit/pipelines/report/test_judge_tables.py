@@ -13,8 +13,10 @@ from pipelines.benchmarks.judges import PAIR_COUNTS, judge_agreement, metrics_by
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
-from pipelines.report.judge_tables import _SAME_FAMILY, families_of, judge_tables
+from pipelines.report.judge_tables import _SAME_FAMILY, families_of, judge_tables, with_corrected_shifts
+from pipelines.report.measured import Measured
 from tests.support.maia_rows import Question, frame, samples
+from tests.support.measured import measured
 
 MAIA = benchmark("maia")
 A, B = verdict_value("a"), verdict_value("b")
@@ -109,3 +111,12 @@ def test_tables_mark_the_own_family_and_sum_over_models() -> None:
 )
 def test_families_are_read_from_the_name_at_the_maker(name: str, spec: dict[str, str], families: set[str]) -> None:
     assert families_of(name, spec) == families
+
+
+def test_p_values_of_shifts_are_corrected_over_all_of_a_report() -> None:
+    def row(name: str, value: float | None) -> Measured:
+        return measured(benchmark="maia", model="m", task="oevqa", setting="", metric=name, value=value)
+
+    rows = [row("judge_shift_p", 0.01), row("oevqa_accuracy", 0.5), row("judge_shift_p", 0.04)]
+    assert [row.value for row in with_corrected_shifts(rows)] == [0.02, 0.5, 0.04]
+    assert with_corrected_shifts([row("judge_shift_p", None)])[0].value is None

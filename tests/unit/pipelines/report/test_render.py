@@ -73,7 +73,8 @@ def test_metrics_json_has_the_contract_keys_and_is_sorted() -> None:
     rows = json.loads(metrics_json([metric(model="b"), metric(model="a"), metric(benchmark="a", note="x")]))
     assert [tuple(row) for row in rows] == [METRIC_KEYS] * 3
     assert " ".join(METRIC_KEYS) == (
-        "benchmark task model setting subset category metric value unit n n_failed ci_low ci_high"
+        "benchmark task model setting subset category metric value unit n n_failed ci_low ci_high "
+        "ci_df set_ci_low set_ci_high"
     )
     assert [(row["benchmark"], row["model"]) for row in rows] == [("a", "small"), ("maia", "a"), ("maia", "b")]
 

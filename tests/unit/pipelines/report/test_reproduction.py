@@ -12,6 +12,7 @@ import pytest
 
 from models.catalog_loader import load_models
 from models.fingerprint import resolved_revision
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import StoreError, UsageError
@@ -30,6 +31,7 @@ from pipelines.report.reproduction import (
     reproduction_cells,
     reproduction_json,
     reproduction_line,
+    verdict_within,
 )
 from pipelines.report.tables.reproduction import cells_table, summary_table
 from pipelines.storage.store import Store
@@ -118,24 +120,29 @@ def planted_cells(result: EntryResults) -> list[ReproductionCell]:
 def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryResults) -> None:
     cells = planted_cells(planted)
     assert {cell.table for cell in cells} == {"Table 1", "Table H3", "Table H4"}
-    assert {(cell.published_model, cell.verdict, cell.reasons) for cell in cells} == {(QWEN, "reproduced", ())}
+    assert {(cell.published_model, cell.reasons) for cell in cells} == {(QWEN, ())}
+    assert {cell.verdict for cell in cells} == {"reproduced", "consistent"}  # few items: intervals wider than 3 points
     # Table 1: 3 accuracies and 2 changes; H3 and H4: accuracy, 4 counts and the number of valid answers; 3 settings.
     assert len(cells) == 2 * 5 + 2 * 3 * 6
-    assert reproduction_line(cells) == "46 of 46 cells reproduced"
+    reproduced = sum(cell.verdict == "reproduced" for cell in cells)
+    assert 0 < reproduced < 46
+    assert reproduction_line(cells) == f"{reproduced} of 46 cells reproduced, {46 - reproduced} consistent"
+    assert {verdict_within(cell, 0.2) for cell in cells} == {"reproduced"}
+    assert {verdict_within(cell, 0.001) for cell in cells} == {"consistent"}
     exact = next(c for c in cells if (c.table, c.setting, c.metric) == ("Table H3", "vlm", "count_correct"))
     assert exact.difference == 0
 
 
-def test_one_moved_number_differs_in_its_cell_alone(planted: EntryResults) -> None:
+def test_one_moved_number_is_different_in_its_cell_alone(planted: EntryResults) -> None:
     def moved(row: Measured) -> Measured:
         is_cell = (row.metric, row.setting, row.subset) == ("count_fs", "vlm", "VCR")
         return replace(row, value=row.value + 60, ci_low=row.ci_low + 60, ci_high=row.ci_high + 60) if is_cell else row
 
     cells = planted_cells(replace(planted, metrics=[moved(row) for row in planted.metrics]))
-    assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "differs"] == [
+    assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "different"] == [
         ("Table H3", "vlm", "count_fs", 60)
     ]
-    assert reproduction_line(cells) == "45 of 46 cells reproduced"
+    assert reproduction_line(cells).endswith(", 1 different")
 
 
 # The verdict's rule on one cell: MATE Table 9, GPT-4o, img2txt, 0-shot.
@@ -162,15 +169,23 @@ def verdict(value: float | None, low: float | None = None, high: float | None = 
 @pytest.mark.parametrize(
     ("value", "low", "high", "expected"),
     [
-        (0.02, -0.001, 0.04, "reproduced"),  # within the interval
-        (0.02, 0.0, 0.04, "reproduced"),  # at its end
-        (0.02, 0.001, 0.04, "differs"),
-        (0.0004, 0.0003, 0.0006, "reproduced"),  # printed with one decimal of percent: half a tenth either way
-        (-0.0005, None, None, "reproduced"),
-        (0.0006, 0.0001, 0.001, "differs"),
+        (
+            0.02,
+            0.01,
+            0.03,
+            "reproduced",
+        ),  # the whole interval within the margin, though it leaves out the paper's value
+        (0.0, -0.03, 0.03, "reproduced"),
+        (0.02, -0.001, 0.04, "consistent"),  # wider than the margin, around the published value
+        (0.0, -0.2, 0.2, "consistent"),
+        (0.02, 0.0, 0.04, "consistent"),  # at its end
+        (0.02, 0.001, 0.04, "different"),
+        (-0.04, -0.05, -0.03, "different"),
+        (-0.0005, None, None, "consistent"),  # printed with one decimal of percent: half a tenth either way
+        (0.0006, None, None, "different"),
     ],
 )
-def test_verdict_is_by_interval_or_rounding(value: float, low: float, high: float, expected: str) -> None:
+def test_verdict_is_by_the_interval_and_a_margin(value: float, low: float, high: float, expected: str) -> None:
     cell = verdict(value, low, high)
     assert (cell.verdict, cell.reasons) == (expected, ())
     assert cell.difference == pytest.approx(value)
@@ -220,6 +235,9 @@ def maia_cell(**changes: Any) -> ReproductionCell:
         ({"spec": {"model": "/checkpoints/mine"}},
          ("other revision: /checkpoints/mine for Qwen/Qwen2.5-VL-7B-Instruct",)),
         ({"spec": {"engine": "external"}, "judge": "gpt-4o"}, ()),
+        ({"prompts": frozenset({("oevqa", "1-frame", "oevqa-it-v1")})}, ("other prompt wording: oevqa-it-v1",)),
+        ({"prompts": frozenset({("oevqa", "1-frame", "oevqa-it-v1-authors")})},
+         ("other prompt wording: oevqa-it-v1-authors",)),
     ],
 )  # fmt: skip
 def test_cell_is_not_comparable_for_a_reason_from_the_run(changes: dict[str, Any], reasons: tuple[str, ...]) -> None:
@@ -236,6 +254,56 @@ def one_cell(name: str, model: str, row: dict[str, Any], ok: int, **more: Any) -
     result = results(name, [fields, *extra], [count(name, model, cell, ok)], **more.pop("results", {}))
     (first, *_) = cells_of(entry_of(target), result, spec_of(model), **more)
     return first
+
+
+DEFAULTS = {  # model, task, setting, metric, category and what the benchmark asks by default, if not the paper's words
+    "vague": ("qwen2.5-vl-7b", "mcq", "vlm", "count_correct", "", "vague-mcq-vlm-v1"),
+    "vflute": ("llava-1.6-34b", "entailment", "scene-graph", "f1_at_0", "", "vflute-scene-graph-v1"),
+    "maia": ("qwen2.5-vl-7b", "vsv", "32-frames", "statement_accuracy", "", "vsv-it-v1"),
+    "mate": ("qwen2-vl-7b", "img2txt", "2-shot", "exact_match", "", "mate-built-v1"),
+    "unpie": ("gpt-4", "grounding", "lm", "exact_match", "Homo", "unpie-grounding-lm-v1"),
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_invented_items_in_the_papers_number_asked_in_our_words_are_not_comparable(name: str) -> None:
+    model, task, setting, metric, category, version = DEFAULTS[name]
+    definition = benchmark(name)
+    assert version in definition.prompt_texts
+    items = definition.publication.requests.get(task, 723)
+    row = {"task": task, "setting": setting, "metric": metric, "category": category, "value": 0.5}
+    row |= {"subset": "VCR"} if name == "vague" else {}
+
+    def cell(version: str) -> ReproductionCell:
+        return one_cell(name, model, row, items, results={"prompts": frozenset({(task, setting, version)})})
+
+    ours = cell(version)
+    assert (ours.verdict, ours.reasons) == ("not comparable", (f"other prompt wording: {version}",))
+    printed = definition.prompt_sets.get("paper", {}).get(version)
+    if printed:
+        assert cell(printed).reasons == ()
+
+
+def test_prompts_that_the_data_bring_are_the_papers() -> None:
+    row = {"task": "entailment", "setting": "zero-shot", "metric": "f1_at_0", "value": 0.5}
+    prompts = frozenset({("entailment", "zero-shot", "vflute-instruction-data-v1")})
+    assert one_cell("vflute", "llava-1.6-34b", row, 723, results={"prompts": prompts}).reasons == ()
+
+
+def test_another_endpoint_serves_another_model() -> None:
+    row = {"task": "img2txt", "setting": "2-shot", "metric": "exact_match", "value": 0.5}
+    cell = ("img2txt", "2-shot")
+    result = results("mate", [{"model": "gpt-4o", "subset": "", "category": "", "n": 2750, **row}],
+                     [count("mate", "gpt-4o", cell, 2750)])  # fmt: skip
+    stub = {**spec_of("gpt-4o"), "base_url": "http://127.0.0.1:8000/v1"}
+    (first, *_) = cells_of(entry_of(make_target("mate", "gpt-4o", [cell])), result, stub)
+    assert first.reasons == ("other endpoint: http://127.0.0.1:8000/v1 for https://api.openai.com/v1",)
+
+
+def test_no_model_of_the_catalog_stands_for_appendix_j() -> None:
+    unnamed = ("vflute", "fine-tuned model (not named)")
+    assert [spec for spec in load_models().values() for row in spec.published_as
+            if (row.benchmark, row.name) == unnamed] == []  # fmt: skip
 
 
 def test_misprints_and_unnamed_scorers_are_not_compared() -> None:
@@ -282,7 +350,7 @@ def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
     assert (cell.published_model, cell.published_setting, cell.published) == (
         "LLaVA-7B-VF", "fine-tuned (-Image)", 0.6477
     )  # fmt: skip
-    assert cell.verdict == "reproduced"
+    assert cell.verdict == "consistent"
     with_pictures = entry_of(make_target("vflute", "llava-1.5-7b-vflute", [("entailment", "no-image")]))
     result = results(
         "vflute",
@@ -329,7 +397,7 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
         RunManifest(entries=tuple(entries), models={name: {"engine": "external"} for name in runs}), [result], {}
     )
     assert [(cell.model, cell.published_model, cell.verdict) for cell in cells if cell.table == "Table 1"] == [
-        (mean, "Random", "reproduced")
+        (mean, "Random", "consistent")
     ]
 
 
@@ -341,7 +409,7 @@ def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
     table = summary_table({"maia": cells}, {"maia": "MAIA"})
     assert table is not None
     line = "1 of 1 cells reproduced; 1 not comparable (other judge 1)"
-    assert table.rows[0].cells == (line, 1, 1, 1, 0, 1)
+    assert table.rows[0].cells == (line, 1, 1, 0, 0, 1)
     details = cells_table("maia", "MAIA", cells)
     assert details is not None
     assert details.title == f"MAIA: {line}"
@@ -363,6 +431,7 @@ def test_file_of_cells_is_read_back_by_model(tmp_path: Path) -> None:
     out.put(PATH, reproduction_json(cells))
     assert load_reproduction(out) == cells
     assert load_reproduction(out, ["gpt-4o"]) == cells[1:]
+    assert load_reproduction(out, ["m"], 0.01) == [replace(cells[0], verdict="consistent")]
     with pytest.raises(UsageError, match="did you mean 'gpt-4o'"):
         load_reproduction(out, ["gpt-4"])
     assert json.loads(reproduction_json([])) == []

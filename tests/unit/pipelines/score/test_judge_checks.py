@@ -66,6 +66,7 @@ def test_changes_and_shift_by_hand() -> None:
     assert {key: (m.value, m.n) for key, m in metrics.items()} == {
         ("judge_changed", PADDED): (0.75, 4),
         ("judge_shift", PADDED): (0.25, 4),
+        ("judge_shift_p", PADDED): (1.0, 4),  # of three turned verdicts two or more go one way
     }
     shift = metrics["judge_shift", PADDED]
     assert shift.ci_low is not None

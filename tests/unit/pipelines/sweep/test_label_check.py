@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pipelines.ingest.human_files import read_human
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from pipelines.sweep.run import report_again, run_sweep
 
@@ -97,3 +99,39 @@ def test_labels_give_corrected_numbers_and_the_judges_errors(judged: Path) -> No
 def test_labels_that_correct_nothing_are_refused(judged: Path, labels: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         report_again(spec(judged, labels))
+
+
+def test_a_file_without_labels_is_refused(judged: Path) -> None:
+    with pytest.raises(UsageError, match="contains no rows; fill it in, or leave it out"):
+        report_again(spec(judged, "\n"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "note"),
+    [
+        ({n: (n % 2,) for n in range(20)}, "no two people labelled the same answer: their errors are not allowed for"),
+        ({n: (n % 2, n % 2) for n in range(20)}, "people agree on all of the 20 answers that two labelled"),
+        (dict.fromkeys(range(20), (1,)), "all labels are equal"),
+        ({n: (n % 2, int(n % 20 < 1) ^ (n % 2)) for n in range(20)}, "people err in about 2.6% by their disagreement"),
+        ({n: (n % 2, n % 4 // 2) for n in range(20)}, "people disagree about 50% of the 20 answers that two labelled"),
+    ],
+)
+def test_notes_say_what_labels_are_worth(judged: Path, labels: dict[int, tuple[int, ...]], note: str) -> None:
+    rows = [(n, name, vote) for n, votes in labels.items() for name, vote in zip(("ann", "bob"), votes, strict=False)]
+    report_again(spec(judged, "".join(f"q{n},m,default,{name},{vote}\n" for n, name, vote in rows)))
+    (row,) = table(judged, "mine_judge_corrected")
+    assert note in row["note"]
+    assert "no random part" not in row["note"]
+
+
+def test_labels_picked_by_the_verdict_are_called_no_random_part(judged: Path) -> None:
+    report_again(spec(judged))
+    scores = read_part(Store(str(judged / "out")), next(iter_paths(judged)))
+    accepted = [row["sample_id"] for row in scores.to_pylist() if dict(row["values"])["accepted"]]
+    report_again(spec(judged, "".join(f"{name},m,default,ann,{n % 2}\n" for n, name in enumerate(accepted))))
+    (row,) = table(judged, "mine_judge_corrected")
+    assert "labels are of no random part: the judge accepts 100% of these answers and 0% of the others" in row["note"]
+
+
+def iter_paths(folder: Path) -> Iterator[str]:
+    return (info.path for info in Store(str(folder / "out")).list("scores", "*.parquet"))

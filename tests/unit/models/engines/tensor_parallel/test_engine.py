@@ -47,7 +47,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
 )
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
 ]
 

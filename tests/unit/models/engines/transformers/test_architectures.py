@@ -31,8 +31,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
-pytestmark = pytest.mark.once
-
 TOWERS = {
     "qwen2_5_vl": "model.visual",
     "qwen3_5": "model.visual",

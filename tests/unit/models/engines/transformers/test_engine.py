@@ -36,7 +36,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
 )
 
 pytestmark = [
-    pytest.mark.once,
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"),  # GLM's
     pytest.mark.filterwarnings("ignore:__array_wrap__ must accept context:DeprecationWarning"),  # MiniCPM-V's
 ]

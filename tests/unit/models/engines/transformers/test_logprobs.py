@@ -27,8 +27,6 @@ from models.spec import ModelSpec
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, PICTURE, ReferenceModel, engine_of
 
-pytestmark = pytest.mark.once
-
 TEXTS = ("Il gatto dorme sul divano.", "Il gatto dorme.", "Il cane corre verso il portone, e poi torna indietro.", "Sì")
 
 

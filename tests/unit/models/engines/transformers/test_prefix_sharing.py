@@ -31,8 +31,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
-pytestmark = pytest.mark.once
-
 
 class TowerCalls:
     """Records the rows of pixels that the vision tower receives."""

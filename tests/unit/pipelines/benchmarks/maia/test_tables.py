@@ -338,7 +338,7 @@ def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
     assert {f"report/tables/{table.id}.csv" for table in tables} < set(files)
     printed = to_markdown(tables[0])
     assert "| *InternVL2 8B* | *.18* | *.07* |" in printed
-    assert "1.00 \\[.13, 1.00\\]" in printed
+    assert "1.00 \\[.01, 1.00\\]" in printed
 
 
 def test_table_heads_follow_the_category_columns() -> None:

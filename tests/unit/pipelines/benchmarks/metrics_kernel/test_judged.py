@@ -48,7 +48,10 @@ def test_labels_correct_the_whole_and_the_categories_that_have_enough() -> None:
     metrics = reduced(rows(LABELS))
     whole = metrics["judged_accuracy_corrected", ""]
     # of four labelled answers the judge accepts three and people two; verdicts weigh covariance 1/8 by variance 6/28
-    assert whole.note == "prediction-powered: 4 labels, verdicts weigh 0.58"
+    assert whole.note == (
+        "prediction-powered: 4 labels, verdicts weigh 0.58; "
+        "no two people labelled the same answer: their errors are not allowed for"
+    )
     assert whole.value == pytest.approx(0.5)
     assert (metrics["judge_labels", ""].value, metrics["judge_labels", ""].n) == (4, 8)
     assert (metrics["judge_sensitivity", ""].value, metrics["judge_sensitivity", ""].n) == (1.0, 2)

@@ -56,8 +56,8 @@ def test_a_metric_is_the_mean_over_repeats_with_an_interval_over_clusters() -> N
     copies = reduced(rows(np.repeat(right[:, :1], 3, axis=1)))["accuracy"]
     once = reduced(rows(right[:, :1]))["accuracy"]
     # Repeats that all say the same are no further evidence; different ones are.
-    assert copies.ci_low == pytest.approx(once.ci_low, abs=1e-3)
-    assert copies.ci_high == pytest.approx(once.ci_high, abs=1e-3)
+    assert copies.ci_low == pytest.approx(once.ci_low, abs=5e-3)
+    assert copies.ci_high == pytest.approx(once.ci_high, abs=5e-3)
     assert accuracy.ci_low is not None
     assert accuracy.ci_high is not None
     assert once.ci_high - once.ci_low > accuracy.ci_high - accuracy.ci_low

@@ -189,7 +189,6 @@ def test_equal_by_rule_ignores_case_punctuation_and_blanks(sentence: str) -> Non
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-@pytest.mark.once
 def test_readers_take_no_quadratic_time(piece: str, read: Callable[[str], object]) -> None:
     raw = (piece * (LONG_TEXT // len(piece) + 1))[:LONG_TEXT]
     assert_not_quadratic(read, raw)

@@ -7,6 +7,7 @@ import pytest
 from models.messages import Generation, Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Verdict
+from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support.unpie_rows import in_order, pictured, prediction
 
@@ -28,6 +29,26 @@ def test_similarity_requests_both_targets() -> None:
         replace(row, task="reconstruction"),
     ):
         assert BENCHMARK.similarity(other) == ()
+
+
+@pytest.mark.parametrize(
+    ("reply", "normalised", "strict"),
+    [
+        ("dough", 1.0, 1.0),
+        (" dough\n", 1.0, 1.0),
+        ("Dough.", 1.0, 0.0),
+        ("`dough`", 1.0, 0.0),
+        ("**dough**", 1.0, 0.0),
+        ("<think>Bread, money.</think>dough", 1.0, 0.0),
+        ("dough<|im_end|>", 1.0, 0.0),
+    ],
+)
+def test_strict_match_takes_the_reply_as_generated(reply: str, normalised: float, strict: float) -> None:
+    pun = pictured()
+    output, dropped = clean_reply(reply)  # as before any benchmark reads a reply
+    row = prediction(replace(pun, data={**pun.data, "phrase": "dough"}), "grounding", "vlm", output=output)
+    values = BENCHMARK.grader.read_answer(replace(row, dropped=dropped)).values
+    assert (values["correct"], values["strict"]) == (normalised, strict)
 
 
 def test_translation_without_scorer_has_no_verdict() -> None:

@@ -165,7 +165,6 @@ def test_parse_choice_ignores_closed_reasoning(raw: str, letter: str, cot: bool)
 
 @pytest.mark.parametrize("cot", [False, True])
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-@pytest.mark.once
 def test_parsers_take_no_quadratic_time(piece: str, cot: bool) -> None:
     raw = (piece * (LONG_TEXT // len(piece.encode()) + 1)).encode()[:LONG_TEXT].decode(errors="ignore")
     assert_not_quadratic(

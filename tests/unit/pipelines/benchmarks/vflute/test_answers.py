@@ -126,7 +126,6 @@ def test_parsers_read_no_label_from_a_refusal(read: Callable[[str], Answer], ref
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
-@pytest.mark.once
 def test_parsers_take_no_quadratic_time(piece: str, read: Callable[[str], Answer]) -> None:
     raw = (piece * (LONG_TEXT // len(piece) + 1))[:LONG_TEXT]
     assert_not_quadratic(lambda text: (read(text), stage1_question(text)), raw)

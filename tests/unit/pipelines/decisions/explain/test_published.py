@@ -36,7 +36,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_report_shows_what_own_rows_could_explain(out: str) -> None:
     (cell,) = json.loads(Store(out).get("report/reproduction.json"))
-    assert cell["verdict"] == "differs"
+    assert cell["verdict"] == "different"
     failed, unread, *others = cell["own_rows"]
     assert failed == "6 failed requests: 0.1944 if all were wrong, 0.3611 if all were right"
     assert unread.startswith("11 unreadable answers: 0.6000")

@@ -14,8 +14,6 @@ from pipelines.decisions.explain.split import STAGES, Explanation, explain
 from pipelines.errors import UsageError
 from tests.support.explained import FINGERPRINT, JUDGED_KEY, KEY, frame_of, letters, noisy, side, worse
 
-pytestmark = pytest.mark.once
-
 SEEDS = range(20)
 COUNT = 200
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipelines.decisions.items import create
+from pipelines.decisions.items.compact import compact_subset
 from pipelines.decisions.items.create import describe_items, write_items
-from pipelines.decisions.items.statistics import compact_subset
 from pipelines.errors import DatasetError, UsageError
 from pipelines.storage.store import Store
 
@@ -25,6 +25,12 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_
     assert len(rows) == len({(row["sample_id"], row["variant"]) for row in rows}) == len(report.matrix.items)
     assert {row["models"] for row in rows} == {"5"}
     assert {row["blind_models"] for row in rows} == {"5"}
+    assert {row["q"] for row in rows} & {row["reversed_q"] for row in rows} <= {"", "1.0"}
+    for row in report.rows:
+        assert row.rasch_difficulty is row.rasch_error is None  # of five models
+        ends = (row.discrimination_low, row.discrimination, row.discrimination_high)
+        assert None in ends or sorted(ends) == [*ends]
+        assert row.reversed == (row.reversed_q is not None and row.reversed_q < 0.1)
     for row in rows:
         wrong = 1 - float(report.matrix.rows_of([(row["sample_id"], row["variant"])]).mean())
         assert float(row["difficulty"]) == pytest.approx(wrong)
@@ -91,7 +97,8 @@ def test_lists_without_items_say_zero_and_commands_are_code(five_models: Store, 
     (report,) = describe_items([five_models.uri])
     plain = [replace(row, suspect=False, duplicate_of="") for row in report.rows]
     write_items(
-        [replace(report, rows=(replace(plain[0], difficulty=0.2, suspect=True), *plain[1:]))], Store(str(tmp_path))
+        [replace(report, rows=(replace(plain[0], difficulty=0.2, suspect=True, q=0.05), *plain[1:]))],
+        Store(str(tmp_path)),
     )
     page = (tmp_path / "items.html").read_text()
     assert "<h3>Suspect labels: 1</h3>" in page
@@ -111,7 +118,9 @@ def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Stor
 
 def test_answers_of_models_are_text_on_the_page(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
-    hostile = replace(report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0)
+    hostile = replace(
+        report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0, q=0.01
+    )
     write_items([replace(report, rows=(hostile, *report.rows[1:]))], Store(str(tmp_path)))
     page = (tmp_path / "items.html").read_text()
     assert "</script>" not in page

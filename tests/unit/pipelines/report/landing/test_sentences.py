@@ -2,9 +2,11 @@ from typing import Any
 
 import pytest
 
+from pipelines.benchmarks.tables import TableValue
 from pipelines.predict.records import CellCount
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.sentences import dollars, doubts, verdict_of
+from pipelines.report.references import Chance, People
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
 
@@ -26,7 +28,7 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
         ({"lead": difference(delta=0.0)}, "small 50.0 [40.0, 60.0] equals other 45.9"),
         ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),
         ({"ranked": (metric(),)}, "small 50.0 [40.0, 60.0]"),
-        ({"ranked": (metric(),), "chance": 0.45}, "small 50.0 [40.0, 60.0], not above chance"),
+        ({"ranked": (metric(),), "chance": Chance(0.45)}, "small 50.0 [40.0, 60.0], not above chance"),
         ({"ranked": ()}, "not measured (words)"),
         ({"ranked": (), "unmeasured": ()}, "no model was run in the headline's setting"),
     ],
@@ -56,7 +58,7 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         metric(metric="count_invalid", value=60.0, unit="count", model="third"),
     ]
     count = CellCount(benchmark="maia", model="m", task="t", setting="s", requests=10, ok=8, error=2)
-    at = standing("MAIA", ranked=(metric(n=99),), chance=0.45)
+    at = standing("MAIA", ranked=(metric(n=99),), chance=Chance(0.45))
     assert doubts([at], numbers, [count], judgings) == [
         "MAIA: no judge (--judge NAME), so not measured: open answers accepted, aggregate accuracy",
         "m, requests without an answer: MAIA 2 of 10 failed",
@@ -68,7 +70,40 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
     assert doubts([standing()], [], []) == []
 
 
+def test_a_run_that_stopped_early_says_which_interval_is_of_the_whole_set() -> None:
+    early = standing("MATE", ranked=(metric(n=500, value=0.487, set_ci_low=0.475, set_ci_high=0.5), metric(n=500)))
+    (doubt,) = doubts([early], [], [])
+    assert doubt == (
+        "MATE stopped early; all its questions together would give, with 95% at every stop: small [47.5, 50.0]. "
+        "Other intervals are of questions like these"
+    )
+
+
 def test_amounts_have_cents_and_no_exponent() -> None:
     assert [*map(dollars, (0, 12345.6, 0.01, 0.0012345, 0.000012))] == [
         *("$0.00", "$12,345.60", "$0.01", "$0.0012", "$0.000012")
     ]
+
+
+@pytest.mark.parametrize(
+    ("people", "words"),
+    [
+        ({"rows": "same"}, "people 68.5"),
+        (
+            {"rows": "part", "model": TableValue(value=0.68)},
+            "on the 33 items that people answered: small 68.0, people 68.5",
+        ),
+        (
+            {"rows": "part", "model": TableValue(value=0.68), "annotators": 3},
+            "on the items of 33 answers of people: small 68.0, people 68.5",
+        ),
+        ({"rows": "other"}, "people 68.5 on other items"),
+    ],
+)
+def test_people_and_the_model_in_a_sentence_are_of_the_same_rows(people: dict[str, Any], words: str) -> None:
+    at = standing(people=People(value=TableValue(value=0.685, n=33), **people))
+    assert verdict_of(at).facts[0] == words
+
+
+def test_chance_without_a_closed_form_names_the_model_that_guessed() -> None:
+    assert "chance 7.6 as random guessed" in verdict_of(standing(chance=Chance(0.076, "random"))).facts

@@ -6,6 +6,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import RunManifest
 from pipelines.report.landing.standing import standing_of, with_leads
 from pipelines.report.measured import Measured
+from pipelines.report.references import Chance
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
 MATE = benchmark("mate")
@@ -26,13 +27,13 @@ def test_models_are_ranked_apart_from_people_and_models_that_guess() -> None:
     assert [row.model for row in at.ranked] == ["high", "low"]
     assert [row.model for row in (*at.unmeasured, *at.baselines)] == ["none", "guess"]
     assert at.people is not None
-    assert at.people.value == 0.95  # the only person of this run
+    assert at.people.value.value == 0.95  # the only person of this run
 
 
 def test_references_are_published_people_chance_on_the_same_rows_and_the_best_model() -> None:
     at = standing_of(MATE, [number("m", 0.3), number("m", 0.22, metric="chance")], ())
     assert at.people is not None
-    assert (at.people.value, at.chance) == (0.979, 0.22)
+    assert (at.people.value.value, at.people.rows, at.chance) == (0.979, "other", Chance(0.22))
     assert at.published is not None
     assert (at.published.model, at.published.value) == ("Claude 3.5", 0.833)
 
@@ -42,7 +43,7 @@ def test_chance_is_that_of_a_guessing_model_where_no_rule_gives_it() -> None:
         metric(benchmark="maia", task="aggregate", metric="agg_acc", model=model, value=value)
         for model, value in (("m", 0.4), ("guess", 0.1))
     ]
-    assert standing_of(benchmark("maia"), rows, {"guess"}).chance == 0.1
+    assert standing_of(benchmark("maia"), rows, {"guess"}).chance == Chance(0.1, "guess")
 
 
 def test_headline_of_vflute_needs_no_scorer_and_is_compared_with_print() -> None:
@@ -75,7 +76,7 @@ def test_first_is_tested_against_the_second_with_holms_correction() -> None:
 
 @pytest.mark.parametrize(("chance", "expected"), [(0.25, True), (0.4, False), (None, None)])
 def test_interval_decides_whether_the_best_is_above_chance(chance: float | None, expected: bool | None) -> None:
-    assert standing(chance=chance).beats_chance is expected
+    assert standing(chance=None if chance is None else Chance(chance)).beats_chance is expected
 
 
 def test_lower_values_are_better_where_the_headline_is_such_a_metric() -> None:
@@ -84,7 +85,7 @@ def test_lower_values_are_better_where_the_headline_is_such_a_metric() -> None:
         number("guess", 0.7),
         *(number(model, value, ci_low=value - 0.1, ci_high=value + 0.1) for model, value in (("b", 0.5), ("a", 0.3))),
     ]
-    at, usual = (replace(standing_of(which, numbers, {"guess"}), chance=0.45) for which in (lower, MATE))
+    at, usual = (replace(standing_of(which, numbers, {"guess"}), chance=Chance(0.45)) for which in (lower, MATE))
     assert ([row.model for row in at.ranked], at.beats_chance) == (["a", "b"], True)
     assert ([row.model for row in usual.ranked], usual.beats_chance) == (["b", "a"], False)
     assert at.published is not None
@@ -95,3 +96,11 @@ def test_lower_values_are_better_where_the_headline_is_such_a_metric() -> None:
 def test_baselines_are_the_models_of_the_random_engine() -> None:
     models = {"chance": {"engine": "random"}, "m": {"engine": "vllm"}, "n": {}}
     assert RunManifest(models=models).baselines == {"chance"}
+
+
+@pytest.mark.parametrize(("models", "freedom", "expected"), [(1, 0, True), (20, 0, False), (1, 3, True), (3, 3, False)])
+def test_best_of_many_models_must_lie_further_above_chance(models: int, freedom: int, expected: bool) -> None:
+    best = number("m", 0.5, ci_low=0.4, ci_high=0.6, ci_df=freedom)
+    ranked = (best, *(number(f"m{place}", 0.4) for place in range(models - 1)))
+    # 0.11 above chance, where the interval reaches 0.1: normal p 0.031, of 20 models 0.0025 is needed.
+    assert standing(ranked=ranked, chance=Chance(0.39)).beats_chance is expected

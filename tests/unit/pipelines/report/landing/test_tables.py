@@ -4,7 +4,7 @@ from pipelines.benchmarks.tables import Table, TableValue
 from pipelines.plan.run_manifest import ModelSpending, Spending
 from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.report.landing.tables import cost_of, cost_table, matrix_table, standing_figure
-from pipelines.report.token_efficiency import Efficiency
+from pipelines.report.tables.token_efficiency import Efficiency
 from tests.unit.pipelines.report.cases import difference, metric, standing
 
 PRICED = {"api": {"price": {"input_per_million": 2.0, "output_per_million": 10.0}}}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.report.stress.changes import StressedCell, stressed_cells
+from pipelines.report.stress.changes import Estimate, StressedCell, stress_json, stressed_cells, with_holm
 from pipelines.report.stress.tables import stress_section
 
 ROWS = 120
@@ -39,6 +41,9 @@ def looks(n: int, condition: str) -> tuple[bool, str]:
 
 def half(n: int, condition: str) -> tuple[bool, str]:
     return n % 2 > 0, "text"
+
+
+P03 = Estimate(value=0.1, p=0.03)
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +109,18 @@ def test_the_page_has_conclusions_models_and_pairs(cells: dict[str, StressedCell
     assert [table.id for table in (*section.summary, *section.tables)] == ["stress", "stress_models", "stress_pairs"]
     assert section.summary[0].rows[0].cells[:4] == ("order-1", cells["order-1"].conclusion, "mcq", "vlm")
     assert stress_section([]) == ()
+
+
+def test_p_values_are_corrected_over_all_that_is_listed(cells: dict[str, StressedCell]) -> None:
+    order = cells["order-1"]
+    raw = replace(order, change=replace(order.change, p=0.03), models=(replace(order.models[0], change=P03),))
+    raw = replace(raw, pairs=(replace(order.pairs[0], before=P03, after=P03, shift=P03),))
+    (alone,) = with_holm([raw])
+    assert (alone.change.p, alone.models[0].change.p, alone.pairs[0].shift.p) == (0.03, 0.03, 0.03)
+    assert (alone.pairs[0].outcome, alone.pairs[0].is_beyond_chance) == ("kept", True)
+    for cell in with_holm([raw, raw]):
+        assert (cell.change.p, cell.models[0].change.p) == (0.06, 0.06)
+        assert {estimate.p for pair in cell.pairs for estimate in (pair.before, pair.after, pair.shift)} == {0.06}
+        assert (cell.pairs[0].outcome, cell.pairs[0].is_beyond_chance) == ("none", False)
+        assert json.loads(stress_json([cell]))["cells"][0]["pairs"][0]["outcome"] == "none"
+    assert with_holm([]) == []

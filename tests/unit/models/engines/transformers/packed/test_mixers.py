@@ -34,8 +34,6 @@ from tests.unit.models.engines.transformers.reference_answers import (
     texts,
 )
 
-pytestmark = pytest.mark.once
-
 WITH_STATES = ("qwen3_5", "lfm3_vl")
 
 

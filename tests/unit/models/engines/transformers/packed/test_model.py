@@ -23,8 +23,6 @@ from models.engines.transformers.packed.model import PackedModel
 from models.errors import PrefixSharingUnsupportedError
 from tests.unit.models.engines.conftest import Checkpoints
 
-pytestmark = pytest.mark.once
-
 
 def _states(seed: int, queries: int, keys: int) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)

@@ -20,7 +20,6 @@ from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.packed.test_model import loaded
 from tests.unit.models.engines.transformers.reference_answers import engine_of
 
-pytestmark = pytest.mark.once
 TAILS = [[5, 9, 13], [7], [11, 5, 6, 8, 10]]
 
 

@@ -1,23 +1,20 @@
-"""Tonight's metrics beside those of the last night that measured the same pair."""
+"""Metrics of tonight and of the last night that measured the same pair."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipelines.benchmarks import benchmark
 from pipelines.nightly.history import History
-from pipelines.nightly.records import BASIS, MetricShift, NightlyResult, PairStatus
+from pipelines.nightly.records import BASIS, GoneMetric, NightlyResult, PairStatus
 from pipelines.nightly.regressions import MetricPair, PairName
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import identity
 
 
-def metric_shifts(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[MetricShift]:
-    """Yield the numbers that left the interval of their last measurement, or are gone."""
+def gone_metrics(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[GoneMetric]:
+    """Yield the numbers of the last measurement that tonight's lacks."""
     for _, since, row, now in _rows(night, statuses, history):
-        low, high, value = row.ci_low, row.ci_high, now.value if now else None
-        if row.value is None or low is None or high is None:
-            continue
-        if value is None or not low <= value <= high:
-            yield MetricShift(key=identity(row), before=row.value, now=value, interval=(low, high), since=since)
+        if row.value is not None and _has_interval(row) and (now is None or now.value is None):
+            yield GoneMetric(key=identity(row), before=row.value, since=since)
 
 
 def metric_pairs(

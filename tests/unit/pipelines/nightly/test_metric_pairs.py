@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.nightly.history import History, Pair
+from pipelines.nightly.metric_pairs import gone_metrics, metric_pairs
 from pipelines.nightly.pairs import failed_pair
 from pipelines.nightly.records import NightlyResult, PairStatus
-from pipelines.nightly.shifts import metric_pairs, metric_shifts
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric
 
 BEFORE = Pair(night=EARLIER, model="m", benchmark="maia", state="ran", measured=EARLIER, parts={"prompt": "1"})
@@ -24,18 +24,14 @@ def status(**parts: str) -> PairStatus:
     return PairStatus(model="m", benchmark="maia", parts=parts, why="new", before=BEFORE)
 
 
-@pytest.mark.parametrize(
-    ("now", "is_shifted"),
-    [(0.5, False), (0.4, False), (0.6, False), (0.61, True), (0.39, True), (None, True)],
-)
-def test_number_outside_its_previous_interval_is_a_shift(tmp_path: Path, now: float | None, is_shifted: bool) -> None:
+@pytest.mark.parametrize("now", [0.5, 0.61, None])
+def test_only_a_number_that_is_gone_is_an_alarm(tmp_path: Path, now: float | None) -> None:
     history = History(str(tmp_path))
     history.write(EARLIER, [BEFORE], [metric(0.5), metric(0.5, metric="unsure", ci_low=None, ci_high=None)], "")
     night = night_with(now)
-    night.shifts = list(metric_shifts(night, [status(prompt="1")], history))
-    assert bool(night.shifts) is is_shifted
-    assert night.has_alarm is (now is None)  # a number that is gone; others leave their intervals by chance
-    night.shifts = [replace(shift, key=(*shift.key[:5], "Spatial-Total", shift.key[6])) for shift in night.shifts]
+    night.gone = list(gone_metrics(night, [status(prompt="1")], history))
+    assert night.has_alarm is bool(night.gone) is (now is None)
+    night.gone = [replace(gone, key=(*gone.key[:5], "Spatial-Total", gone.key[6])) for gone in night.gone]
     assert not night.has_alarm
 
 

@@ -4,7 +4,13 @@ from pathlib import Path
 
 from models.message_codec import dump_steps
 from models.messages import Generation, Media, Request, Step, user
-from pipelines.report.token_efficiency import PrefixTokens, cost_table, efficiency_table, measure_efficiency, media_key
+from pipelines.report.tables.token_efficiency import (
+    PrefixTokens,
+    cost_table,
+    efficiency_table,
+    measure_efficiency,
+    media_key,
+)
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
