@@ -37,12 +37,7 @@ class PairedSums:
         Clusters without a row of the metric, such as a scene without a wrong answer for a share of wrong answers, are
         left out, since they are no evidence.
         """
-        present = [
-            Term(
-                np.hstack([first.columns, second.columns]).any(axis=1, keepdims=True).astype(np.float64), first.clusters
-            )
-            for first, second in zip(a, b, strict=True)
-        ]
+        present = [Term(_present(first, second), first.clusters) for first, second in zip(a, b, strict=True)]
         sums = sums_by_cluster([*a, *b, *present])
         ends = np.cumsum([term.columns.shape[1] for term in a]).tolist()
 
@@ -95,7 +90,8 @@ class PairedSums:
 
 def _present(a: Term, b: Term) -> FloatArray:
     """Return 1 for each row that the metric of A or B counts, (rows, 1)."""
-    return np.asarray(np.hstack([a.columns, b.columns]).any(axis=1), dtype=np.float64).reshape(-1, 1)
+    counted = np.asarray(np.hstack([a.columns, b.columns]).any(axis=1), dtype=np.float64)
+    return counted[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ def difference_test(pair: PairedSums, *, is_fraction: bool, is_share: bool = Fal
     t = difference / error
     score = t / math.sqrt(1 + t**2 / rows)
     ps = [student_p(value, freedom) for value in (score, _hall(score, skew, root))]
-    q = student_quantile(max(1, math.floor(freedom + 1e-9)))
+    q = student_quantile(freedom)
     least, most = (find(side * q, _hall_inverse(side * q, skew, root)) for find, side in ((min, -1), (max, 1)))
     limit = 1.0 if is_fraction else math.inf
     low, high = (difference - error * _unscored(end, rows) for end in (most, least))
@@ -149,7 +145,7 @@ def _without_spread(difference: float, clusters: int, freedom: float, *, is_frac
     if not is_fraction:
         p = 1.0 if abs(difference) <= _TINY else None
         return Tested(p, None, None, freedom, freedom)
-    squared = student_quantile(max(1, math.floor(freedom + 1e-9))) ** 2
+    squared = student_quantile(freedom) ** 2
     other = squared / (clusters + squared)
     ends = Interval(difference - other * (1 + difference), difference + other * (1 - difference))
     return Tested(student_p(math.sqrt(clusters * abs(difference)), freedom), ends, None, freedom, freedom)

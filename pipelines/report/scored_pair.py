@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -75,6 +75,10 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     return array
 
 
+RowReader: TypeAlias = Callable[[Store, ManifestEntry, str, str], ScoreRows]
+"""Reads the rows of an entry, of one setting under another name if given."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredPair:
     """Two models on one benchmark, with their score rows."""
@@ -87,12 +91,14 @@ class ScoredPair:
 
     @classmethod
     def read(
-        cls, a: tuple[Store, ManifestEntry], b: tuple[Store, ManifestEntry], settings: tuple[str, str] = ("", "")
+        cls,
+        a: tuple[Store, ManifestEntry],
+        b: tuple[Store, ManifestEntry],
+        settings: tuple[str, str] = ("", ""),
+        read: RowReader = ScoreRows.read,
     ) -> ScoredPair:
-        """Read the scores of two entries, of one setting each where `settings` names them."""
-        rows_a, rows_b = (
-            ScoreRows.read(*side, setting, settings[0]) for side, setting in zip((a, b), settings, strict=True)
-        )
+        """Read the scores of two entries, of one setting each if `settings` names them; `read` may remember rows."""
+        rows_a, rows_b = (read(*side, setting, settings[0]) for side, setting in zip((a, b), settings, strict=True))
         return cls(a=a[1], b=b[1], rows_a=rows_a, rows_b=rows_b, settings=settings)
 
     def setting_name(self, setting: str) -> str:

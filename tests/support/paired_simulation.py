@@ -7,14 +7,14 @@ of right answers has a closed form. B has another draw in every cluster: cluster
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import DIFFERENCE, Term, interval
-from pipelines.metrics.paired import EXACT_CLUSTERS, PERMUTATIONS, PairedSums, permutation_p
+from pipelines.metrics.intervals import Term
+from pipelines.metrics.paired import PairedSums, difference_test
 
 ROWS = 24  # a cluster, as MAIA's questions of a clip
 _SHARED, _OWN = 0.7, 0.5  # standard deviations of the clusters' draws: of both models, and of B
@@ -28,9 +28,7 @@ class Outcome:
     true_difference: float
     covered: float  # share of 95% intervals that hold the true difference
     rejected: float  # share with p < 0.05
-    smallest: float  # the smallest p-value
     p_values: NDArray[np.float64]
-    steps: NDArray[np.float64]  # of the grid that each p-value lies on
 
 
 def simulate(
@@ -42,21 +40,16 @@ def simulate(
     """
     generator = np.random.default_rng([seed, clusters])
     truth = _true_difference(gain) if binary else gain
-    given = covered = rejected = 0
-    p_values, steps = np.empty(repetitions), np.empty(repetitions)
+    p_values, covered = np.empty(repetitions), 0
     for repetition in range(repetitions):
         a, b = _draw(generator, clusters, gain, binary=binary, sized=sized)
-        ends = interval([b, replace(a, weight=-1.0)], DIFFERENCE if binary else (-math.inf, math.inf))
-        given += ends is not None
-        covered += ends is not None and ends.low <= truth <= ends.high
-        pair = PairedSums.of([a], [b])
-        p_value = permutation_p(pair)
-        assert p_value is not None
-        rejected += p_value < 0.05
-        k = len(pair.differing)
-        p_values[repetition] = p_value
-        steps[repetition] = 2.0 ** (1 - k) if k <= EXACT_CLUSTERS else 1 / (PERMUTATIONS + 1)
-    return Outcome(clusters, truth, covered / given, rejected / repetitions, float(p_values.min()), p_values, steps)
+        tested = difference_test(PairedSums.of([a], [b]), is_fraction=binary, is_share=binary)
+        assert tested is not None
+        assert tested.p is not None
+        assert tested.ends is not None
+        covered += tested.ends.low <= truth <= tested.ends.high
+        p_values[repetition] = tested.p
+    return Outcome(clusters, truth, covered / repetitions, float((p_values < 0.05).mean()), p_values)
 
 
 def _true_difference(gain: float) -> float:
@@ -74,8 +67,3 @@ def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary:
     if binary:
         a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
     return [Term(np.stack([side, np.ones(len(cluster))], axis=1), cluster) for side in (a, b)]
-
-
-def uniform_p_values(outcome: Outcome, seed: int) -> NDArray[np.float64]:
-    """Return p-values spread evenly over their step: uniform in 0..1 under the hypothesis of no difference."""
-    return outcome.p_values - outcome.steps * np.random.default_rng(seed).random(len(outcome.p_values))
