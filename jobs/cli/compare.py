@@ -55,4 +55,4 @@ def compare(
     refuse({"margin": margin is not None}, "only with OUT --published")
     if published:
         raise UsageError("--published compares one output with the papers")
-    show_comparison(compared(Store(out_a), Store(out_b or out_a), names(models)), as_json=json)
+    show_comparison(compared(Store(out_a), Store(out_b) if out_b else None, names(models)), as_json=json)

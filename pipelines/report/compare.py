@@ -72,17 +72,17 @@ class Comparison:
     caveats: tuple[str, ...]
 
 
-def compare(out_a: Store, out_b: Store, models: Sequence[str] = ()) -> Comparison:
-    """Compare two outputs, which may be the same.
+def compare(out_a: Store, out_b: Store | None, models: Sequence[str] = ()) -> Comparison:
+    """Compare two outputs, or the models of one.
 
     `models`: empty for every common model with itself, or for all pairs of the models of one output; one for that
     model; two for the first of A and the second of B.
     Two may each name a setting, as `MODEL:SETTING`, which then are compared on the same items.
     Raises UsageError if an output holds no run, a model or setting is not in it, or there are no common rows.
     """
+    is_one_output, out_b = out_b is None, out_b or out_a
     entries_a, entries_b = _entries(out_a), _entries(out_b)
     models, settings = _with_settings(models, entries_a, entries_b)
-    is_one_output = out_a.uri == out_b.uri
     differences: list[Difference] = []
     caveats: list[str] = []
     read = _remembering_read()

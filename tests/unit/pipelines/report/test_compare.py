@@ -9,11 +9,12 @@ import pytest
 
 from jobs.render import comparison_text
 from pipelines.errors import UsageError
+from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
 from pipelines.plan.selection import TaskSetting
-from pipelines.report.compare import Comparison, _holm_corrected, _power, compare
+from pipelines.report.compare import Comparison, _holm_corrected, compare, headline_tests
 from pipelines.schemas import SCORES
-from pipelines.storage.parts import part_folder, to_parquet
+from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import target_of
 
@@ -68,12 +69,12 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     (difference,) = comparison.differences
     values = (difference.value, difference.n, difference.delta, difference.changed, difference.verdict)
     assert values == ("correct", 40, 0.9, 36, "differs")
-    # nine of ten clips differ: all 2**9 swaps are counted
-    assert (difference.clusters, difference.test, difference.p) == (10, "exact permutation", 2 * 0.5**9)
-    assert difference.p_mcnemar is None  # four rows a clip are not independent
-    assert (difference.effect_name, difference.effect) == ("h", pytest.approx(2.498, abs=1e-3))
-    # clips' differences 1 (nine) and 0: standard error 0.1, t of nine degrees 2.262
-    assert (difference.ci_low, difference.ci_high) == (pytest.approx(0.9 - 0.2262, abs=1e-4), 1.0)  # at most 1
+    # clips' differences 1 (nine) and 0: standard error 0.1, nine degrees of freedom
+    assert (difference.clusters, difference.standard_error, difference.freedom) == (10, *map(pytest.approx, (0.1, 9)))
+    assert (difference.family, difference.p_holm) == ("headline", difference.p)
+    assert difference.ci_low is not None
+    assert 0 < difference.ci_low < 0.9 - 0.2262  # skewed: lower than t of nine degrees alone says
+    assert difference.ci_high == 1.0  # at most
     assert "m: revision r1 in A, r2 in B" in comparison.caveats
 
 
@@ -86,9 +87,10 @@ def test_other_commit_of_an_adapter_is_a_caveat(tmp_path: Path) -> None:
 
 def test_equal_and_similar_outputs_do_not_differ(tmp_path: Path) -> None:
     first = write_output(tmp_path / "a", "m", [1, 0] * 20)
-    assert compare(first, first).differences[0].verdict == "equal"
+    same = compare(first, first).differences[0]
+    assert (same.delta, same.p, same.verdict) == (0.0, 1.0, "not shown")
     second = write_output(tmp_path / "b", "m", [1, 0] * 19 + [1, 1])
-    assert compare(first, second).differences[0].verdict == "within chance"
+    assert compare(first, second).differences[0].verdict == "not shown"
 
 
 def test_repeats_without_a_difference_are_no_further_rows(tmp_path: Path) -> None:
@@ -150,50 +152,84 @@ def test_benchmarks_without_the_named_setting_are_left_out_silently(tmp_path: Pa
     assert any(caveat.startswith("mate: no scored rows") for caveat in compare(out, out).caveats)
 
 
-def test_p_values_are_corrected_together(tmp_path: Path) -> None:
+def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     first, second = write_output(tmp_path / "a", "m", [0] * 32 + [1] * 8), write_output(tmp_path / "b", "m", [1] * 40)
     (single,) = compare(first, second).differences
-    assert (single.p, single.p_holm, single.verdict) == (2 * 0.5**8, single.p, "differs")
-    corrected = _holm_corrected([single, *[replace(single, p=0.5)] * 9])
-    assert corrected[0].p_holm == pytest.approx(10 * 2 * 0.5**8)
-    assert corrected[0].verdict == "within chance"
-    assert {difference.p_holm for difference in corrected[1:]} == {1.0}
+    assert (single.p_holm, single.verdict) == (single.p, "differs")
+    assert single.p is not None
+    other = replace(single, family="other", p=0.5)
+    headlines = _holm_corrected([single, replace(single, p=0.5), other])
+    assert [row.p_holm for row in headlines] == [2 * single.p, 0.5, 0.5]
+    others = _holm_corrected([single, *[replace(single, family="other")] * 9])
+    assert [row.p_holm for row in others] == pytest.approx([single.p, *[9 * single.p] * 9])
 
 
-def test_a_comparison_of_three_clips_says_that_it_cannot_conclude(tmp_path: Path) -> None:
+def test_constant_scores_and_copies_of_another_are_not_tested(tmp_path: Path) -> None:
+    first, second = (write_output(tmp_path / name, "m", [1, 0, 0, name == "b"] * 10) for name in "ab")
+    for out in (first, second):
+        path = f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
+        rows = read_part(out, path).to_pylist()
+        for row in rows:
+            right = dict(row["values"])["correct"]
+            row["values"] = [
+                ("correct", right),
+                ("format_ok", 1.0),
+                ("lenient", right),
+                ("length", float(len(row["variant"]))),
+            ]
+        out.put(path, to_parquet(rows, SCORES))
+    assert [row.value for row in compare(first, second).differences] == ["correct"]
+
+
+def test_a_comparison_of_few_clips(tmp_path: Path) -> None:
     weak = write_output(tmp_path / "a", "m", [0] * 12)
-    comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 12))
-    (difference,) = comparison.differences
-    assert (difference.clusters, difference.p, difference.verdict) == (3, 0.25, "cannot conclude")
-    few = "maia: only 3 clips, pictures or scenes: no p-value can be below 0.25, so no test is conclusive"
-    assert few in comparison.caveats
+    (difference,) = compare(weak, write_output(tmp_path / "b", "m", [1] * 12)).differences
+    assert (difference.clusters, difference.verdict) == (3, "not shown")
+    one = write_output(tmp_path / "c", "m", [0] * 4), write_output(tmp_path / "d", "m", [1] * 4)
+    comparison = compare(*one)
+    (single,) = comparison.differences
+    assert (single.clusters, single.p, single.ci_low, single.verdict) == (1, None, None, "cannot conclude")
+    assert "maia: only one clip, picture or scene, so no difference can be tested" in comparison.caveats
     assert comparison_text(comparison) == [
-        "None of 1 differences is more than chance.",
+        "None of 1 differences is shown.",
         "1 of 1 differences rest on too few clusters to conclude anything.",
     ]
-    assert comparison_text(compare(weak, weak)) == [
-        "None of 1 differences is more than chance; 1 of them are none at all."
-    ]
 
 
-def test_many_tests_of_few_clips_are_named_hopeless(tmp_path: Path) -> None:
-    weak = write_output(tmp_path / "a", "m", [0] * 24)
-    comparison = compare(weak, write_output(tmp_path / "b", "m", [1] * 24))
-    (difference,) = comparison.differences
-    assert difference.verdict == "differs"
-    assert not any("no p-value" in caveat for caveat in comparison.caveats)
-    (caveat,) = _power([difference, difference])
-    assert caveat.startswith("maia: with 6 clips, pictures or scenes no p-value can be below 0.0312, too much for Holm")
+def add_model(out: Store, folder: Path, model: str, correct: list[int | None]) -> None:
+    """Add a model to an output."""
+    other = write_output(folder, model, correct)
+    path = f"{part_folder('scores', 'maia', model)}/148de9c5a7a44d19e56cd9ae.parquet"
+    out.put(path, other.get(path))
+    run, entries = load_run(out), (*load_run(out).entries, *load_run(other).entries)
+    save_run(out, run, replace(run, entries=entries))
 
 
-def test_rows_of_one_clip_each_have_mcnemars_test_too(tmp_path: Path) -> None:
+def test_models_of_one_output_are_compared_in_all_pairs(tmp_path: Path) -> None:
+    out = write_output(tmp_path / "a", "a", [0, 1, 0, 0] * 20)
+    with pytest.raises(UsageError, match="the output has one model, a"):
+        compare(out, None)
+    add_model(out, tmp_path / "b", "b", [1, 1, 0, 0] * 20)
+    add_model(out, tmp_path / "c", "c", [1, 1, 1, 0] * 10 + [0, 1, 0, 1] * 10)
+    differences = compare(out, None).differences
+    assert [(row.model_a, row.model_b) for row in differences] == [("a", "b"), ("a", "c"), ("b", "c")]
+    tests = headline_tests(out)
+    assert [row.p_holm for row in differences] == holm([row.p for row in differences])
+    assert {key: test.p_holm for key, test in tests.items()} == {
+        ("maia", frozenset((row.model_a, row.model_b))): row.p_holm for row in differences
+    }
+    (pair,) = compare(out, None, ["b", "c"]).differences  # corrected for all pairs, as on the report's first page
+    assert pair.p_holm == differences[2].p_holm
+
+
+def test_rows_of_one_clip_each_are_tested_with_the_variance_under_the_hypothesis(tmp_path: Path) -> None:
     first = write_output(tmp_path / "a", "m", [0] * 9 + [1] * 11, rows_per_clip=1)
     second = write_output(tmp_path / "b", "m", [1] * 20, rows_per_clip=1)
     (difference,) = compare(first, second).differences
-    assert (difference.clusters, difference.p, difference.p_mcnemar) == (20, 2 * 0.5**9, 2 * 0.5**9)
+    assert (difference.clusters, difference.verdict) == (20, "differs")
     sentence = comparison_text(Comparison((difference,), ()))[1]
     start = "- maia vsv 1-frame: correct of m in B is higher than of m in A"
-    assert sentence == f"{start} by 0.450, on 20 rows, p 0.0039 after correction."
+    assert sentence.startswith(f"{start} by 0.450, on 20 rows, p 0.00")
 
 
 def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Path) -> None:
@@ -201,10 +237,10 @@ def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Pat
     second = write_output(tmp_path / "b", "m", [1] * 48, rows_per_clip=8)
     comparison = compare(first, second)
     rows = {row.value: row for row in comparison.differences}
-    assert list(rows) == ["correct", "pool_accuracy"]
+    assert list(rows) == ["pool_accuracy", "correct"]
     pool = rows["pool_accuracy"]
-    assert (pool.task, pool.n, pool.clusters, pool.mean_a, pool.mean_b, pool.p) == ("vsv", 6, 6, 0.0, 1.0, 2 / 64)
-    assert (pool.p_holm, pool.changed) == (4 / 64, None)
+    assert (pool.task, pool.n, pool.clusters, pool.mean_a, pool.mean_b) == ("vsv", 6, 6, 0.0, 1.0)
+    assert (pool.family, pool.changed, rows["correct"].family) == ("headline", None, "other")
     assert any("its metrics that need the data are not tested" in caveat for caveat in comparison.caveats)
 
 
