@@ -56,7 +56,7 @@ def people_words(at: Standing) -> str:
     if people is None or people.value.value is None:
         return ""
     value = f"people {number(at, people.value.value)}"
-    if people.rows == "same":
+    if people.rows == "same" or not at.ranked:
         return value
     if people.rows == "other" or people.model is None or people.model.value is None:
         return f"{value} on other items"

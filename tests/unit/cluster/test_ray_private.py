@@ -110,7 +110,7 @@ def test_process_that_a_node_needs_is_named_once_it_has_ended(monkeypatch: pytes
 def test_processes_of_a_node_that_does_not_start_are_killed_with_what_they_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     process.stdout.readline()  # as a raylet and its agent: both run
     monkeypatch.setattr(ray._private.services, "start_ray_process", lambda *_: SimpleNamespace(process=process))

@@ -76,6 +76,11 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
     assert doubts([standing()], [], []) == []
 
 
+def test_people_stand_alone_if_only_models_that_guess_were_run() -> None:
+    people = People(value=TableValue(value=0.94, n=3), rows="part", model=TableValue(value=0.5))
+    assert verdict_of(standing(ranked=(), people=people, chance=None, dollars=None)).facts == ("people 94.0",)
+
+
 def test_a_run_that_stopped_early_says_which_interval_is_of_the_whole_set() -> None:
     early = standing("MATE", ranked=(metric(n=500, value=0.487, set_ci_low=0.475, set_ci_high=0.5), metric(n=500)))
     (doubt,) = doubts([early], [], [])
