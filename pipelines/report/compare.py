@@ -38,6 +38,7 @@ class Difference(PairedTest):
     only_one: int  # rows that only one of them scored
     delta: float  # B minus A
     p_holm: float | None = None  # after Holm's correction for its family
+    tests: int = 1  # tests of the family, which the correction is for
     changed: int | None  # rows with another parsed answer; None for metrics that are no mean over rows
     family: Literal["headline", "other"] = "other"
     """What Holm's correction is over: the headlines of all pairs of models of an output, or all else compared."""
@@ -75,8 +76,8 @@ class Comparison:
 def compare(out_a: Store, out_b: Store | None, models: Sequence[str] = ()) -> Comparison:
     """Compare two outputs, or the models of one.
 
-    `models`: empty for every common model with itself, or for all pairs of the models of one output; one for that
-    model; two for the first of A and the second of B.
+    `models` of two outputs: empty for every common model with itself; one for that model; two for the first of A and
+    the second of B. Of one output (`out_b` is None): all pairs of those named, or of all models if empty.
     Two may each name a setting, as `MODEL:SETTING`, which then are compared on the same items.
     Raises UsageError if an output holds no run, a model or setting is not in it, or there are no common rows.
     """
@@ -101,7 +102,7 @@ def compare(out_a: Store, out_b: Store | None, models: Sequence[str] = ()) -> Co
     if not differences:
         raise UsageError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
     corrected = _holm_corrected(differences)
-    if is_one_output and not any(settings):
+    if out_a.uri == out_b.uri and not any(settings):
         corrected = [*_with_headlines(corrected, headline_tests(out_a))]
     return Comparison(tuple(corrected), tuple(dict.fromkeys([*caveats, *_power(differences)])))
 
@@ -126,10 +127,7 @@ def headline_tests(out: Store) -> Mapping[PairKey, Difference]:
                 tests += [difference for difference in differences if difference.family == "headline"]
             except DamagedPartError as error:  # a report says what it can, as if it reduces the parts
                 log.warning("%s; %s and %s are not compared", error, a.model, b.model)
-    return {
-        (test.benchmark, frozenset((test.model_a, test.model_b))): replace(test, p_holm=p)
-        for test, p in zip(tests, holm([test.p for test in tests]), strict=True)
-    }
+    return {(test.benchmark, frozenset((test.model_a, test.model_b))): test for test in _holm_corrected(tests)}
 
 
 def _remembering_read() -> RowReader:
@@ -152,8 +150,8 @@ def _with_headlines(differences: Sequence[Difference], tests: Mapping[PairKey, D
     """Yield the differences, headlines corrected for all pairs of the output."""
     for row in differences:
         test = tests.get((row.benchmark, frozenset((row.model_a, row.model_b))))
-        if row.family == "headline":
-            yield replace(row, p_holm=row.p if test is None else test.p_holm)
+        if row.family == "headline" and test is not None:
+            yield replace(row, p_holm=test.p_holm, tests=test.tests)
         else:
             yield row
 
@@ -197,12 +195,14 @@ def _model_pairs(
     is_one_output: bool,
 ) -> list[tuple[str, str]]:
     models_a, models_b = (sorted({model for _, model in entries}) for entries in (a, b))
+    if is_one_output:
+        check_names("model", models, models_a)
+        models = models or models_a
+        if len(models) < 2:
+            raise UsageError(f"only one model, {models[0]}, of one output; name a second output, or two with --models")
+        return list(combinations(models, 2))
     if len(models) > 2:
         raise UsageError("--models: give one model, or two: one of each output")
-    if not models and is_one_output:
-        if len(models_a) < 2:
-            raise UsageError(f"the output has one model, {models_a[0]}; give a second output, or --published")
-        return list(combinations(models_a, 2))
     if not models:
         common = [(name, name) for name in models_a if name in models_b]
         if not common:
@@ -316,6 +316,8 @@ def _holm_corrected(differences: Sequence[Difference]) -> list[Difference]:
     results = [*differences]
     for family in ("headline", "other"):
         places = [place for place, row in enumerate(results) if row.family == family]
-        for place, p in zip(places, holm([results[place].p for place in places]), strict=True):
-            results[place] = replace(results[place], p_holm=p)
+        p_values = [results[place].p for place in places]
+        tests = sum(p is not None for p in p_values)
+        for place, p in zip(places, holm(p_values), strict=True):
+            results[place] = replace(results[place], p_holm=p, tests=max(1, tests))
     return results

@@ -207,7 +207,7 @@ def add_model(out: Store, folder: Path, model: str, correct: list[int | None]) -
 
 def test_models_of_one_output_are_compared_in_all_pairs(tmp_path: Path) -> None:
     out = write_output(tmp_path / "a", "a", [0, 1, 0, 0] * 20)
-    with pytest.raises(UsageError, match="the output has one model, a"):
+    with pytest.raises(UsageError, match="only one model, a, of one output"):
         compare(out, None)
     add_model(out, tmp_path / "b", "b", [1, 1, 0, 0] * 20)
     add_model(out, tmp_path / "c", "c", [1, 1, 1, 0] * 10 + [0, 1, 0, 1] * 10)
@@ -219,7 +219,11 @@ def test_models_of_one_output_are_compared_in_all_pairs(tmp_path: Path) -> None:
         ("maia", frozenset((row.model_a, row.model_b))): row.p_holm for row in differences
     }
     (pair,) = compare(out, None, ["b", "c"]).differences  # corrected for all pairs, as on the report's first page
-    assert pair.p_holm == differences[2].p_holm
+    assert (pair.p_holm, pair.tests) == (differences[2].p_holm, 3)
+    assert compare(out, out, ["b", "c"]).differences == (pair,)
+    assert compare(out, None, ["c", "a", "b"]).differences[0].model_b == "a"
+    with pytest.raises(UsageError, match="only one model, b, of one output"):
+        compare(out, None, ["b"])
 
 
 def test_rows_of_one_clip_each_are_tested_with_the_variance_under_the_hypothesis(tmp_path: Path) -> None:
@@ -237,10 +241,10 @@ def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Pat
     second = write_output(tmp_path / "b", "m", [1] * 48, rows_per_clip=8)
     comparison = compare(first, second)
     rows = {row.value: row for row in comparison.differences}
-    assert list(rows) == ["pool_accuracy", "correct"]
+    assert list(rows) == ["correct", "pool_accuracy"]  # aggregate accuracy, the headline, needs both tasks
     pool = rows["pool_accuracy"]
     assert (pool.task, pool.n, pool.clusters, pool.mean_a, pool.mean_b) == ("vsv", 6, 6, 0.0, 1.0)
-    assert (pool.family, pool.changed, rows["correct"].family) == ("headline", None, "other")
+    assert (pool.family, pool.changed, rows["correct"].family) == ("other", None, "headline")
     assert any("its metrics that need the data are not tested" in caveat for caveat in comparison.caveats)
 
 
