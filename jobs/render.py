@@ -68,16 +68,17 @@ def comparison_text(comparison: Comparison) -> list[str]:
     significant = [row for row in comparison.differences if row.verdict == "differs"]
     total = len(comparison.differences)
     unclear = sum(row.verdict == CANNOT_CONCLUDE for row in comparison.differences)
-    caveats = [f"{unclear} of {total} differences rest on too few clusters to conclude anything."] if unclear else []
+    caveats = [f"Too few clusters to conclude anything: {unclear} of {total}."] if unclear else []
     if not significant:
-        return [f"None of {total} differences is shown.", *caveats]
-    sentences = [f"{len(significant)} of {total} differences are shown.", *caveats]
+        return [f"Differences shown: none of {total}.", *caveats]
+    sentences = [f"Differences shown: {len(significant)} of {total}.", *caveats]
     for row in significant:
         direction = "higher" if row.delta > 0 else "lower"
+        amount = f"{100 * abs(row.delta):.1f} points" if row.is_percent else f"{abs(row.delta):.3g}"
         p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
         sentences.append(
             f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b} in B is {direction} than "
-            f"of {row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
+            f"of {row.model_a} in A by {amount}, on {row.n:,} rows{p_value}."
         )
     return sentences
 

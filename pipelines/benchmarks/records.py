@@ -295,6 +295,9 @@ class PairedTest:
     freedom: float = 0.0  # degrees of freedom of the standard error, by the sizes of the clusters
     spread_freedom: float = 0.0  # the same by how much single clusters weigh in it
     is_percent: bool = True  # whether the metric is a fraction
+    repeats: int = 1  # answers to each question
+    repeat_variance: float | None = None
+    """The part of the squared standard error that is due to chance in the answers; None without repeats."""
 
 
 class Source(Protocol):

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -16,19 +16,21 @@ from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE, FloatArray, student_p
 from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
-from pipelines.report.compare import SIGNIFICANCE, Difference, compare
+from pipelines.plan.selection import check_names
+from pipelines.report.compare import SIGNIFICANCE, Difference, compare_models
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import load_metrics
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
 
 _SAME: Final = 1e-9
+_REPEATS: Final = (1, 2, 4, 8, 16)
 _MOST_CLUSTERS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerRow:
-    """What the rows of two models can show of a metric, and what a difference needs."""
+    """What the rows of two models can show of a metric, and what a difference needs; None is not known from them."""
 
     benchmark: str
     model: str
@@ -39,15 +41,20 @@ class PowerRow:
     value: float
     n: int
     clusters: int
-    tests: int  # that Holm's correction is over
-    standard_error: float  # of the difference
-    detectable: float | None  # the smallest difference found in 80% of cases; None: too few clusters for any
-    rows_needed: int  # for the difference asked for
-    rows_needed_low: int  # these two: if the spread is at an end of its 95% interval
-    rows_needed_high: int
-    clusters_needed: int
-    clusters_needed_low: int
-    clusters_needed_high: int
+    is_percent: bool
+    tests: int = 1  # that Holm's correction is for
+    standard_error: float | None = None  # of the difference
+    detectable: float | None = None  # the smallest difference found in 80% of cases
+    rows_needed: int | None = None  # for the difference that is asked for
+    rows_needed_low: int | None = None  # these two: if the spread is at an end of its 95% interval
+    rows_needed_high: int | None = None
+    clusters_needed: int | None = None
+    clusters_needed_low: int | None = None
+    clusters_needed_high: int | None = None
+    repeats: int = 1  # answers to each question
+    clusters_needed_by_repeats: Mapping[int, int] = field(default_factory=dict)
+    """What more or fewer repeats bring; empty if these rows have none."""
+    note: str = ""  # why something is not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,8 @@ class Pilot:
     freedom: float  # of the test, on these clusters
     spread_freedom: float  # by how much the spread itself may be off, as that of so many normal values plus one
     tests: int = 1
+    repeats: int = 1
+    repeat_share: float = 0.0  # of the variance: due to chance in the answers, which more repeats make smaller
 
     @property
     def least(self) -> int:
@@ -79,9 +88,7 @@ class Pilot:
         """Return the clusters that are needed if the spread is at the ends of its 95% interval."""
         cumulated = np.cumsum(self._weights)
         ends = [float(self._scales[np.searchsorted(cumulated, share)]) for share in (0.975, 0.025)]
-        low, high = (
-            self._search(lambda clusters, at=scale: self._power_at(at, difference, clusters)) for scale in ends
-        )
+        low, high = (self._search(partial(self._power_at, scale, difference)) for scale in ends)
         return low, high
 
     def detectable(self) -> float | None:
@@ -95,6 +102,16 @@ class Pilot:
             middle = (low + high) / 2
             low, high = (middle, high) if self.power(middle, self.clusters) < POWER else (low, middle)
         return high
+
+    def with_repeats(self, repeats: int) -> Self:
+        """Return the spread with so many answers to each question (Miller 2024)."""
+        change = 1 - self.repeat_share * (1 - self.repeats / repeats)
+        return replace(
+            self,
+            standard_error=self.standard_error * math.sqrt(max(change, _SAME)),
+            repeats=repeats,
+            repeat_share=self.repeat_share * self.repeats / repeats / max(change, _SAME),
+        )
 
     def _power_at(self, scale: float, difference: float, clusters: int) -> float:
         noncentral = np.array([scale * difference / self.standard_error * math.sqrt(clusters / self.clusters)])
@@ -145,8 +162,8 @@ def _limit(alpha: float, freedom: float) -> float:
 def power(out: Store, difference: float, metric: str = "", models: Sequence[str] = ()) -> list[PowerRow]:
     """Return what each pair of models of an output can show in whole metrics, its headlines without a metric.
 
-    A benchmark with a single model sets it beside one of the same spread whose answers have nothing in common with its
-    own, which is the most that it takes.
+    `models`: empty for all. A model without another on the same rows is set beside one of the same spread whose answers
+    have nothing in common with its own, which is the most that it takes.
 
     Raises UsageError for a difference that is no share, or a metric that no number of the output has.
     """
@@ -160,23 +177,26 @@ def power(out: Store, difference: float, metric: str = "", models: Sequence[str]
         raise UsageError(f"{out.uri} has no value of {metric or 'a headline metric'}{hint}")
     entries = {(entry.benchmark, entry.model): entry for entry in run.entries}
     names = sorted({model for _, model in entries})
-    differences = compare(out, None, models).differences if len(names) > 1 else ()
+    check_names("model", models, names)
+    differences = compare_models(out, models).differences if len(models or names) > 1 else ()
     pairs = list(_pairs(chosen, differences, difference))
-    paired = {row.benchmark for row in pairs}
-    singles = [n for n in chosen if n.benchmark not in paired and (not models or n.model in models)]
-    return [*pairs, *(row for n in singles for row in _single(n, out, entries.get((n.benchmark, n.model)), difference))]
+    paired = {(row.benchmark, row.task, row.setting, model) for row in pairs for model in (row.model, row.other)}
+    for n in chosen:
+        if (n.benchmark, n.task, n.setting, n.model) not in paired and (not models or n.model in models):
+            pairs += _single(n, out, entries.get((n.benchmark, n.model)), difference)
+    return pairs
 
 
-def _pairs(chosen: Sequence[Measured], differences: Sequence[Difference], asked: float) -> Iterator[PowerRow]:
+def _pairs(chosen: Sequence[Measured], differences: Sequence[Difference], planned: float) -> Iterator[PowerRow]:
     """Yield the pairs of which a test has the metric, or verdicts of rows whose means are its values."""
     numbers = {(n.benchmark, n.model, n.task, n.setting): n for n in chosen}
-    tests = {
-        family: sum(row.family == family and row.p is not None for row in differences)
-        for family in ("headline", "other")
-    }
     for row in differences:
         a, b = (numbers.get((row.benchmark, model, row.task, row.setting)) for model in (row.model_a, row.model_b))
-        if a is None or b is None or row.standard_error is None or not _is_metric(row, a, b):
+        if a is None or b is None or not _is_metric(row, a, b):
+            continue
+        names = {**_names(a), "other": row.model_b, "n": row.n, "clusters": row.clusters, "tests": row.tests}
+        if row.standard_error is None:
+            yield PowerRow(**names, repeats=row.repeats, note=_no_spread(row))
             continue
         pilot = Pilot(
             standard_error=row.standard_error,
@@ -184,18 +204,30 @@ def _pairs(chosen: Sequence[Measured], differences: Sequence[Difference], asked:
             clusters=row.clusters,
             freedom=row.freedom,
             spread_freedom=row.spread_freedom,
-            tests=max(1, tests[row.family]),
+            tests=row.tests,
+            repeats=row.repeats,
+            repeat_share=min(1.0, (row.repeat_variance or 0.0) / row.standard_error**2),
         )
-        yield PowerRow(**_names(a), other=row.model_b, **_needed(pilot, asked))
+        yield PowerRow(**names, **_needed(pilot, planned, has_repeats=row.repeat_variance is not None))
+
+
+def _no_spread(row: Difference) -> str:
+    if row.clusters < 2:
+        return "only one clip, picture or scene, so it is not known how much a difference varies"
+    alike = "score alike on every row" if abs(row.delta) < _SAME else "differ alike everywhere"
+    return f"{row.model_a} and {row.model_b} {alike}, so it is not known how much a difference varies"
 
 
 def _is_metric(row: Difference, a: Measured, b: Measured) -> bool:
+    """Whether a test is of the metric: it, the headline, or verdicts of rows whose means are its values."""
     if (row.subset, row.category) != ("", "") or row.value not in {a.metric, *RIGHT}:
         return False
-    return row.value == a.metric or max(abs(row.mean_a - (a.value or 0)), abs(row.mean_b - (b.value or 0))) < _SAME
+    if row.value == a.metric or (row.family == "headline" and a.metric == benchmark(row.benchmark).headline):
+        return True
+    return max(abs(row.mean_a - (a.value or 0)), abs(row.mean_b - (b.value or 0))) < _SAME
 
 
-def _single(number: Measured, out: Store, entry: ManifestEntry | None, asked: float) -> Iterator[PowerRow]:
+def _single(number: Measured, out: Store, entry: ManifestEntry | None, planned: float) -> Iterator[PowerRow]:
     if number.value is None or number.ci_low is None or number.ci_high is None or entry is None or not number.n:
         return
     freedom = number.ci_df or math.inf
@@ -209,19 +241,26 @@ def _single(number: Measured, out: Store, entry: ManifestEntry | None, asked: fl
     clusters = len({*texts["cluster"][rows]})
     freedom = number.ci_df or max(1.0, clusters - 1.0)
     pilot = Pilot(standard_error=error, n=number.n, clusters=clusters, freedom=freedom, spread_freedom=freedom)
-    yield PowerRow(**_names(number), **_needed(pilot, asked))
+    yield PowerRow(**_names(number), n=number.n, clusters=clusters, **_needed(pilot, planned, has_repeats=False))
 
 
-def _names(number: Measured) -> Mapping[str, Any]:
-    return {name: getattr(number, name) for name in ("benchmark", "model", "task", "setting", "metric", "value")}
+def _names(number: Measured) -> dict[str, Any]:
+    names = ("benchmark", "model", "task", "setting", "metric", "value")
+    return {**{name: getattr(number, name) for name in names}, "is_percent": number.unit == "fraction"}
 
 
-def _needed(pilot: Pilot, asked: float) -> Mapping[str, Any]:
-    clusters = pilot.needed(asked), *pilot.needed_within(asked)
+def _needed(pilot: Pilot, planned: float, *, has_repeats: bool) -> Mapping[str, Any]:
+    clusters = pilot.needed(planned), *pilot.needed_within(planned)
     rows = [math.ceil(count * pilot.n / pilot.clusters) for count in clusters]
+    few = f"{pilot.clusters} clips, pictures or scenes are too few to show any difference: it takes {pilot.least}"
     return {
-        **{name: getattr(pilot, name) for name in ("n", "clusters", "tests", "standard_error")},
+        "standard_error": pilot.standard_error,
         "detectable": pilot.detectable(),
         **dict(zip(("clusters_needed", "clusters_needed_low", "clusters_needed_high"), clusters, strict=True)),
         **dict(zip(("rows_needed", "rows_needed_low", "rows_needed_high"), rows, strict=True)),
+        "repeats": pilot.repeats,
+        "clusters_needed_by_repeats": {
+            repeats: pilot.with_repeats(repeats).needed(planned) for repeats in (_REPEATS if has_repeats else ())
+        },
+        "note": few if pilot.clusters < pilot.least else "",
     }

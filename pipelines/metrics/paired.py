@@ -174,6 +174,19 @@ def _unscored(score: float, rows: float) -> float:
     return score / math.sqrt(1 - score**2 / rows) if score**2 < rows else math.copysign(math.inf, score)
 
 
+def repeat_variance(differences: FloatArray, questions: NDArray[np.intp]) -> float | None:
+    """Return the part of the variance of a mean difference that is due to chance in the answers (Miller 2024).
+
+    It is the variance between the repeats of a question by the number of rows; None without repeats.
+    """
+    _, places, counts = np.unique(questions, return_inverse=True, return_counts=True)
+    if len(differences) == len(counts):
+        return None
+    means = np.bincount(places, differences) / counts
+    squares = float(((differences - means[places]) ** 2).sum())
+    return squares / (len(differences) - len(counts)) / len(differences)
+
+
 def least_clusters(alpha: float) -> int:
     """Return the clusters, six at least, whose differences of one sign have a p-value below alpha as signs alone."""
     return max(6, math.floor(math.log2(2 / alpha)) + 1)

@@ -81,6 +81,20 @@ def compare(out_a: Store, out_b: Store | None, models: Sequence[str] = ()) -> Co
     Two may each name a setting, as `MODEL:SETTING`, which then are compared on the same items.
     Raises UsageError if an output holds no run, a model or setting is not in it, or there are no common rows.
     """
+    comparison = _compared(out_a, out_b, models)
+    if not comparison.differences:
+        sides = out_a.uri if out_b is None else f"{out_a.uri} and {out_b.uri}"
+        why = f": {'; '.join(comparison.caveats)}" if comparison.caveats else "; run `vlmsweep score` on both"
+        raise UsageError(f"{sides}: nothing to compare{why}")
+    return comparison
+
+
+def compare_models(out: Store, models: Sequence[str] = ()) -> Comparison:
+    """Compare all pairs of the models of one output; without common rows there are no differences."""
+    return _compared(out, None, models)
+
+
+def _compared(out_a: Store, out_b: Store | None, models: Sequence[str]) -> Comparison:
     is_one_output, out_b = out_b is None, out_b or out_a
     entries_a, entries_b = _entries(out_a), _entries(out_b)
     models, settings = _with_settings(models, entries_a, entries_b)
@@ -97,10 +111,9 @@ def compare(out_a: Store, out_b: Store | None, models: Sequence[str] = ()) -> Co
                 caveats.append(f"{name}: no scored rows in {' and '.join(pair.unscored)}; run `vlmsweep score`")
                 continue
             samples, problems = _samples(b)
-            differences += _differences(pair, samples)
-            caveats += [*_caveats(pair), *problems]
-    if not differences:
-        raise UsageError(f"{out_a.uri} and {out_b.uri} have no scored rows in common; run `vlmsweep score` on both")
+            tested, undefined = _differences(pair, samples)
+            differences += tested
+            caveats += [*_caveats(pair), *problems, *undefined, *(() if tested or undefined else _no_common_rows(pair))]
     corrected = _holm_corrected(differences)
     if out_a.uri == out_b.uri and not any(settings):
         corrected = [*_with_headlines(corrected, headline_tests(out_a))]
@@ -123,7 +136,7 @@ def headline_tests(out: Store) -> Mapping[PairKey, Difference]:
         for a, b in combinations(here, 2):
             try:
                 pair = ScoredPair.read((out, a), (out, b), read=read)
-                differences = () if pair.unscored else _differences(pair, samples, headlines_only=True)
+                differences = [] if pair.unscored else _differences(pair, samples, headlines_only=True)[0]
                 tests += [difference for difference in differences if difference.family == "headline"]
             except DamagedPartError as error:  # a report says what it can, as if it reduces the parts
                 log.warning("%s; %s and %s are not compared", error, a.model, b.model)
@@ -227,6 +240,14 @@ def _caveats(pair: ScoredPair) -> Iterator[str]:
             yield f"{a.model}: {title} {revisions[0] or '?'} in A, {revisions[1] or '?'} in B"
 
 
+def _no_common_rows(pair: ScoredPair) -> Iterator[str]:
+    for entry, rows in ((pair.a, pair.rows_a), (pair.b, pair.rows_b)):
+        if (rows.texts["status"] == "error").all():
+            yield f"{entry.benchmark}: all rows of {entry.model} failed; run the same command again to send them again"
+            return
+    yield f"{pair.a.benchmark}: {pair.a.model} and {pair.b.model} have no scored rows in common"
+
+
 def _power(differences: Sequence[Difference]) -> Iterator[str]:
     """Yield which benchmarks have only one cluster, of which no test can conclude anything."""
     for name in sorted({row.benchmark for row in differences}):
@@ -247,11 +268,16 @@ def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
 
 def _differences(
     pair: ScoredPair, samples: Mapping[str, Sample], *, headlines_only: bool = False
-) -> Iterator[Difference]:
-    """Yield the tests of a pair of models; scores that are constant, or equal to another, are not tested."""
-    compared = list(_compared(pair, samples))
+) -> tuple[list[Difference], list[str]]:
+    """Return the tests of a pair of models, and which metrics of whole tasks are undefined on their rows.
+
+    Scores that are constant, or equal to another, are not tested.
+    """
+    compared = list(_metrics(pair, samples))
     headline = _headline(pair, [metric for metric, _, _ in compared])
     seen = set[tuple[str, str, tuple[bytes, ...]]]()
+    differences: list[Difference] = []
+    undefined: list[str] = []
     for metric, only_one, changed in sorted(compared, key=lambda row: row[0] is not headline):
         cell, content = (metric.task, metric.setting), metric.content
         is_copy = content is not None and (*cell, content) in seen
@@ -261,10 +287,14 @@ def _differences(
             seen.add((*cell, content))
         if (test := metric.test()) is not None:
             family: Literal["headline", "other"] = "headline" if metric is headline else "other"
-            yield _difference(pair, cell, test, only_one=only_one, changed=changed, family=family)
+            differences.append(_difference(pair, cell, test, only_one=only_one, changed=changed, family=family))
+        elif (metric.subset, metric.category) == ("", ""):
+            where = f"{pair.a.benchmark} {metric.task} {metric.setting}"
+            undefined.append(f"{where}: {metric.metric} of {pair.a.model} or {pair.b.model} is undefined on their rows")
+    return differences, undefined
 
 
-def _compared(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[tuple[PairedMetric, int, int | None]]:
+def _metrics(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[tuple[PairedMetric, int, int | None]]:
     """Yield each metric of the pair, the rows that only one scored, and the rows with another answer."""
     yield from pair.score_means()
     paired_metrics = pair.a.definition.paired_metrics

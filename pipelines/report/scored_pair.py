@@ -15,6 +15,7 @@ from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.records import split_variant
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.paired import repeat_variance
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import value_columns
@@ -130,6 +131,13 @@ class ScoredPair:
         """The repeat that each row is of, from 0."""
         return np.array([split_variant(key[3])[1] for key in self._sides[0].index], dtype=np.intp)
 
+    @cached_property
+    def _questions(self) -> NDArray[np.intp]:
+        """A number for each question; its repeats have the same one."""
+        keys = [(*key[:3], split_variant(key[3])[0]) for key in self._sides[0].index]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return np.array([numbers[key] for key in keys], dtype=np.intp)
+
     def score_means(self) -> Iterator[tuple[PairedMetric, int, int]]:
         """Yield, for each score of each task and setting, its mean over the rows that have it in both.
 
@@ -148,6 +156,7 @@ class ScoredPair:
                 both = has_a & has_b
                 if not both.any():
                     continue
+                noise = repeat_variance(b[both] - a[both], self._questions[places[both]]) if repeats > 1 else None
                 metric = PairedMetric.mean(
                     a[both],
                     b[both],
@@ -156,6 +165,7 @@ class ScoredPair:
                     metric=name,
                     clusters=a_rows["cluster"].to_numpy(object)[places[both]],
                     repeats=repeats,
+                    repeat_variance=noise,
                 )
                 yield metric, int((has_a ^ has_b).sum()), int(changed[places[both]].sum())
 

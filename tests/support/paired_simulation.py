@@ -7,14 +7,15 @@ of right answers has a closed form. B has another draw in every cluster: cluster
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.decisions.power import Pilot
 from pipelines.metrics.intervals import Term
-from pipelines.metrics.paired import PairedSums, difference_test
+from pipelines.metrics.paired import PairedSums, Tested, difference_test, repeat_variance
 
 ROWS = 24  # a cluster, as MAIA's questions of a clip
 _SHARED, _OWN = 0.7, 0.5  # standard deviations of the clusters' draws: of both models, and of B
@@ -67,3 +68,76 @@ def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary:
     if binary:
         a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
     return [Term(np.stack([side, np.ones(len(cluster))], axis=1), cluster) for side in (a, b)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two models of known shares of right answers, on clusters of questions."""
+
+    clusters: int
+    questions: int  # of a cluster
+    share_a: float
+    share_b: float
+    correlation: float = 0.0  # of a cluster's questions, and of a cluster's differences
+    repeats: int = 1  # answers to a question
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPower:
+    """What tests find on as many clusters as pilots ask for."""
+
+    power: float  # share of tests that find the difference
+    shown_by_pilots: float  # the same of the pilots themselves
+    clusters: tuple[int, int, int]  # that pilots ask for: the 5th, 50th and 95th of a hundred
+    within_range: float  # share of pilots whose range holds the clusters that most pilots ask for
+
+
+def simulate_power(
+    pair: Pair, *, repetitions: int, seed: int, repeats: int = 0, most_clusters: int = 5000
+) -> PlannedPower:
+    """Repeat a pilot, and the comparison that it plans, with as many answers to a question or `repeats`."""
+    generator = np.random.default_rng([seed, pair.clusters, pair.questions])
+    gain, planned, ranges, found, shown = abs(pair.share_b - pair.share_a), [], [], 0, 0
+    repeats = repeats or pair.repeats
+    while len(planned) < repetitions:
+        pilot, noise = _tested(pair, generator)
+        if pilot.error is None:
+            continue  # models that answer alike: nothing can be planned
+        plan = Pilot(
+            standard_error=pilot.error,
+            n=pair.clusters * pair.questions * pair.repeats,
+            clusters=pair.clusters,
+            freedom=pilot.freedom,
+            spread_freedom=pilot.spread_freedom,
+            repeats=pair.repeats,
+            repeat_share=min(1.0, (noise or 0.0) / pilot.error**2),
+        ).with_repeats(repeats)
+        clusters = min(plan.needed(gain), most_clusters)
+        planned.append(clusters)
+        ranges.append(plan.needed_within(gain))
+        test, _ = _tested(replace(pair, clusters=clusters, repeats=repeats), generator)
+        found += test.p is not None and test.p < 0.05
+        shown += pilot.p is not None and pilot.p < 0.05
+    low, middle, high = (int(value) for value in np.percentile(planned, [5, 50, 95]))
+    within = sum(first <= middle <= last for first, last in ranges) / repetitions
+    return PlannedPower(found / repetitions, shown / repetitions, (low, middle, high), within)
+
+
+def _tested(pair: Pair, generator: np.random.Generator) -> tuple[Tested, float | None]:
+    """Draw answers of both models; half of the chance in an answer is anew in each repeat."""
+    questions = np.repeat(np.arange(pair.clusters), pair.questions)
+    rows = np.repeat(np.arange(len(questions)), pair.repeats)
+    spread = math.sqrt(pair.correlation)
+    shared = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.55, len(questions))
+    total = math.sqrt(2 * pair.correlation + 0.55**2 + 1)
+    answers = []
+    for share in (pair.share_a, pair.share_b):
+        of_model = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.5**0.5, len(questions))
+        latent = (shared + of_model)[rows] + generator.normal(0, 0.5**0.5, len(rows))
+        answers.append((latent < NormalDist().inv_cdf(share) * total).astype(np.float64))
+    terms = [
+        Term(np.stack([side, np.ones(len(rows))], axis=1), questions[rows], repeats=pair.repeats) for side in answers
+    ]
+    tested = difference_test(PairedSums.of([terms[0]], [terms[1]]), is_fraction=True, is_share=True)
+    assert tested is not None
+    return tested, repeat_variance(answers[1] - answers[0], rows)

@@ -22,6 +22,7 @@ class PairedMetric:
     b: tuple[Term, ...]
     subset: str = ""
     category: str = ""
+    repeat_variance: float | None = None  # of B minus A, that is due to chance in the answers; None without repeats
 
     @classmethod
     def mean(cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], *, repeats: int = 1, **fields: Any) -> Self:
@@ -56,6 +57,8 @@ class PairedMetric:
             freedom=tested.freedom,
             spread_freedom=tested.spread_freedom,
             is_percent=is_fraction,
+            repeats=max(term.repeats for term in self.a),
+            repeat_variance=self.repeat_variance,
         )
 
     @property

@@ -191,8 +191,8 @@ def test_a_comparison_of_few_clips(tmp_path: Path) -> None:
     assert (single.clusters, single.p, single.ci_low, single.verdict) == (1, None, None, "cannot conclude")
     assert "maia: only one clip, picture or scene, so no difference can be tested" in comparison.caveats
     assert comparison_text(comparison) == [
-        "None of 1 differences is shown.",
-        "1 of 1 differences rest on too few clusters to conclude anything.",
+        "Differences shown: none of 1.",
+        "Too few clusters to conclude anything: 1 of 1.",
     ]
 
 
@@ -233,7 +233,7 @@ def test_rows_of_one_clip_each_are_tested_with_the_variance_under_the_hypothesis
     assert (difference.clusters, difference.verdict) == (20, "differs")
     sentence = comparison_text(Comparison((difference,), ()))[1]
     start = "- maia vsv 1-frame: correct of m in B is higher than of m in A"
-    assert sentence.startswith(f"{start} by 0.450, on 20 rows, p 0.00")
+    assert sentence.startswith(f"{start} by 45.0 points, on 20 rows, p 0.00")
 
 
 def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_metrics_of_the_benchmark_are_compared_with_the_row_scores(tmp_path: Pat
 def test_an_output_without_scores_is_named_with_the_remedy(tmp_path: Path, unscored: str) -> None:
     outputs = [write_output(tmp_path / name, "m", [1, 0]) for name in "ab"]
     outputs["ab".index(unscored)].delete(f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet")
-    with pytest.raises(UsageError, match="no scored rows in common; run `vlmsweep score` on both"):
+    with pytest.raises(UsageError, match=f"no scored rows in {unscored.upper()}; run `vlmsweep score`"):
         compare(*outputs)
 
 
