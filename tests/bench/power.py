@@ -26,7 +26,7 @@ CASES: Final = (
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=2000)
+    parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args()
     print(

@@ -63,12 +63,11 @@ class PairedMetric:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows of both models have one value."""
-        return len(self.a) == 1 and all(
-            side[0].statistic is ratio
-            and len(np.unique(np.vstack([self.a[0].columns, self.b[0].columns]), axis=0)) == 1
-            for side in (self.a, self.b)
-        )
+        """Whether all rows of both models have one value; not if they have none."""
+        if len(self.a) != 1 or self.a[0].statistic is not ratio:
+            return False
+        rows = np.vstack([self.a[0].columns, self.b[0].columns])
+        return bool(rows.any() and (rows == rows[0]).all())
 
     @property
     def content(self) -> tuple[bytes, ...] | None:

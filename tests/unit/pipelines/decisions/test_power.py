@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from jobs.cli.main import run
-from models.spec import FaultInjection, ModelSpec
+from models.spec import ModelSpec
 from pipelines.decisions.power import Pilot, power
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
@@ -135,10 +136,10 @@ def test_all_pairs_of_the_named_models(five_models: Store) -> None:
 
 
 def test_models_that_answer_alike_have_a_sentence_and_no_number(
-    tables: RunSpec, capsys: pytest.CaptureFixture[str]
+    tables: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    yes = ModelSpec(engine="random", fault_injection=FaultInjection(answer="yes"))
-    out = swept(tables, "first", a=yes, b=yes)
+    score_answers(tables, tmp_path, {"a": ["yes", "no"], "b": ["yes", "no"]})
+    out = Store(tables.out)
     (row,) = power(out, 0.1)
     assert (row.clusters, row.clusters_needed, row.rows_needed, row.detectable) == (40, None, None, None)
     assert row.note == "a and b score alike on every row, so it is not known how much a difference varies"
@@ -166,11 +167,20 @@ def test_repeats_of_a_pilot_say_what_more_would_bring(tables: RunSpec, capsys: p
     assert f"clusters needed by answers to a question: {needed[1]} with 1, " in capsys.readouterr().out
 
 
+def score_answers(spec: RunSpec, folder: Path, answers: Mapping[str, Sequence[str | None]]) -> None:
+    """Score answers of models to the first table, which repeat over its rows."""
+    rows = [
+        {"benchmark": "first", "model": model, "task": "yes-no", "setting": "default", "sample_id": str(n)}
+        | {"output": texts[n % len(texts)]}
+        for model, texts in answers.items()
+        for n in range(40)
+    ]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    score_external(spec, folder / "answers.jsonl", progress=NullProgress())
+
+
 def test_clusters_of_failed_rows_are_not_counted(tables: RunSpec, tmp_path: Path) -> None:
-    names = {"benchmark": "first", "model": "half", "task": "yes-no", "setting": "default"}
-    answers = [{**names, "sample_id": str(n), "output": ["yes", "no", None, None][n % 4]} for n in range(40)]
-    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
-    score_external(tables, tmp_path / "answers.jsonl", progress=NullProgress())
+    score_answers(tables, tmp_path, {"half": ["yes", "no", None, None]})
     (row,) = power(Store(tables.out), 0.1)
     assert row.n == row.clusters == 20
     assert row.clusters_needed == row.rows_needed

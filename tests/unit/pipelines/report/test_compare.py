@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.render import comparison_text
 from pipelines.errors import UsageError
+from pipelines.ingest.known import load_tables
+from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
+from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
+from pipelines.progress import NullProgress
 from pipelines.report.compare import Comparison, _holm_corrected, compare, headline_tests
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
+from pipelines.sweep.external import score_external
 from tests.support.requests import target_of
 
 
@@ -164,20 +172,25 @@ def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     assert [row.p_holm for row in others] == pytest.approx([single.p, *[9 * single.p] * 9])
 
 
+def change_rows(out: Store, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change each score row of an output of the model m."""
+    path = f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
+    rows = read_part(out, path).to_pylist()
+    for row in rows:
+        change(row)
+    out.put(path, to_parquet(rows, SCORES))
+
+
+def add_scores(row: dict[str, Any]) -> None:
+    """Add scores that are constant or equal to `correct`."""
+    right, length = dict(row["values"])["correct"], float(len(row["variant"]))
+    row["values"] = [("correct", right), ("format_ok", 1.0), ("lenient", right), ("length", length)]
+
+
 def test_constant_scores_and_copies_of_another_are_not_tested(tmp_path: Path) -> None:
     first, second = (write_output(tmp_path / name, "m", [1, 0, 0, name == "b"] * 10) for name in "ab")
     for out in (first, second):
-        path = f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
-        rows = read_part(out, path).to_pylist()
-        for row in rows:
-            right = dict(row["values"])["correct"]
-            row["values"] = [
-                ("correct", right),
-                ("format_ok", 1.0),
-                ("lenient", right),
-                ("length", float(len(row["variant"]))),
-            ]
-        out.put(path, to_parquet(rows, SCORES))
+        change_rows(out, add_scores)
     assert [row.value for row in compare(first, second).differences] == ["correct"]
 
 
@@ -224,6 +237,32 @@ def test_models_of_one_output_are_compared_in_all_pairs(tmp_path: Path) -> None:
     assert compare(out, None, ["c", "a", "b"]).differences[0].model_b == "a"
     with pytest.raises(UsageError, match="only one model, b, of one output"):
         compare(out, None, ["b"])
+
+
+def test_bad_rows_have_a_sentence_and_no_number(tmp_path: Path) -> None:
+    scored, failed = write_output(tmp_path / "a", "m", [1, 0] * 10), write_output(tmp_path / "b", "m", [None] * 20)
+    change_rows(failed, lambda row: row.update(status="error"))
+    with pytest.raises(UsageError, match="maia: all rows of m failed; run the same command again"):
+        compare(scored, failed)
+    other = write_output(tmp_path / "c", "m", [None] * 20 + [1, 0] * 10)
+    with pytest.raises(UsageError, match="maia: m and m have no scored rows in common"):
+        compare(scored, other)
+
+
+def test_labels_of_one_class_leave_f1_undefined(tmp_path: Path) -> None:
+    rows = ["id,question,answer", *(f"{n},Is it {n}?,no" for n in range(8))]
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    data = str(tmp_path / "data")
+    ingest_table(str(tmp_path / "rows.csv"), Store(data), name="all-no", kind="yes-no")
+    load_tables(data, ["all-no"])
+    names = {"benchmark": "all-no", "task": "yes-no", "setting": "default", "output": "no"}
+    answers = [{**names, "model": model, "sample_id": str(n)} for model in "ab" for n in range(8)]
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    spec = RunSpec(data=data, out=str(tmp_path / "out"), models={}, benchmarks=("all-no",))
+    score_external(spec, tmp_path / "answers.jsonl", progress=NullProgress())
+    comparison = compare(Store(spec.out), None)
+    assert [(row.value, row.p, row.verdict) for row in comparison.differences] == [("correct", 1.0, "not shown")]
+    assert "all-no yes-no default: f1 of a or b is undefined on their rows" in comparison.caveats
 
 
 def test_rows_of_one_clip_each_are_tested_with_the_variance_under_the_hypothesis(tmp_path: Path) -> None:
