@@ -28,7 +28,7 @@ _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "err
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare`."""
     differences = comparison.differences
-    rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
+    rows = [_difference_record(difference) for difference in differences]
     cells = [_difference_row(difference) for difference in differences]
     print_result(
         as_json,
@@ -42,11 +42,16 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     )
 
 
+def _difference_record(row: Difference) -> dict[str, Any]:
+    record = asdict(row)
+    spread = record.pop("spread") or {}
+    return {**record, "standard_error": row.standard_error, "freedom": spread.get("freedom"), "verdict": row.verdict}
+
+
 def _difference_row(row: Difference) -> list[Any]:
     times = 100 if row.is_percent else 1
-    interval = (
-        "" if row.ci_low is None or row.ci_high is None else f" [{times * row.ci_low:.1f}, {times * row.ci_high:.1f}]"
-    )
+    ends = row.shown_ends
+    interval = "" if ends is None else f" [{times * ends[0]:.1f}, {times * ends[1]:.1f}]"
     return [
         f"{row.benchmark} {row.task} {row.setting} {_score_name(row)}",
         *(f"{name} {times * value:.1f}" for name, value in ((row.model_a, row.mean_a), (row.model_b, row.mean_b))),

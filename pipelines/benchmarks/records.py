@@ -9,6 +9,8 @@ from models.messages import DEFAULT_SEED, Step
 if TYPE_CHECKING:
     import numpy as np
 
+    from pipelines.metrics.paired import Spread
+
 Status = Literal["ok", "error", "excluded"]
 RIGHT: Final = ("correct", "accepted")
 """Values of a row that say whether its answer is right: by its reading, and by a judge; the first that a row has."""
@@ -291,10 +293,8 @@ class PairedTest:
     ci_low: float | None
     ci_high: float | None  # ends of the 95% interval of B minus A, which leaves out 0 if and only if p < 0.05
     p: float | None  # two-sided; None with one cluster, or if it is not known how much clusters vary
-    standard_error: float | None = None  # of B minus A; None if the clusters do not vary
-    freedom: float = 0.0  # degrees of freedom of the standard error, by the sizes of the clusters
-    spread_freedom: float = 0.0  # the same by how much single clusters weigh in it
-    is_percent: bool = True  # whether the metric is a fraction
+    spread: "Spread | None" = None  # of B minus A
+    spread_freedom: float = 0.0  # degrees of freedom of its standard error by how much single clusters weigh in it
     repeats: int = 1  # answers to each question
     repeat_variance: float | None = None
     """The part of the squared standard error that is due to chance in the answers; None without repeats."""

@@ -13,7 +13,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import RIGHT, is_person
 from pipelines.decisions.evidence import NORMAL, POWER, Evidence
 from pipelines.errors import UsageError
-from pipelines.metrics.intervals import DIFFERENCE, FloatArray, student_p
+from pipelines.metrics.intervals import DIFFERENCE, FloatArray, student_quantile
 from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
@@ -120,7 +120,7 @@ class Pilot:
     def _found(self, noncentral: FloatArray, clusters: int) -> FloatArray:
         """Return the chance that Student's t of a difference is beyond the limit."""
         freedom = max(1.0, self.freedom * (clusters - 1) / max(1, self.clusters - 1))
-        limit = _limit(SIGNIFICANCE / self.tests, freedom)
+        limit = student_quantile(freedom, 1 - SIGNIFICANCE / self.tests)
         spread = math.sqrt(1 + limit**2 / (2 * freedom))  # of a noncentral t (Johnson and Welch 1940)
         return np.array([NORMAL.cdf(value) for value in (noncentral - limit) / spread])
 
@@ -146,17 +146,6 @@ class Pilot:
         logs = (self.spread_freedom - 1) * np.log(self._scales) - self.spread_freedom * self._scales**2 / 2
         weights = np.exp(logs - logs.max())
         return np.asarray(weights / weights.sum())
-
-
-def _limit(alpha: float, freedom: float) -> float:
-    """Return the t whose two-sided p-value is alpha."""
-    low, high = 0.0, 2.0
-    while student_p(high, freedom) > alpha:
-        low, high = high, 2 * high
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_p(middle, freedom) > alpha else (low, middle)
-    return high
 
 
 def power(out: Store, difference: float, metric: str = "", models: Sequence[str] = ()) -> list[PowerRow]:
@@ -195,14 +184,14 @@ def _pairs(chosen: Sequence[Measured], differences: Sequence[Difference], planne
         if a is None or b is None or not _is_metric(row, a, b):
             continue
         names = {**_names(a), "other": row.model_b, "n": row.n, "clusters": row.clusters, "tests": row.tests}
-        if row.standard_error is None:
+        if row.spread is None or row.standard_error is None:
             yield PowerRow(**names, repeats=row.repeats, note=_no_spread(row))
             continue
         pilot = Pilot(
             standard_error=row.standard_error,
             n=row.n,
             clusters=row.clusters,
-            freedom=row.freedom,
+            freedom=row.spread.freedom,
             spread_freedom=row.spread_freedom,
             tests=row.tests,
             repeats=row.repeats,

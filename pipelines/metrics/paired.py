@@ -94,15 +94,63 @@ def _present(a: Term, b: Term) -> FloatArray:
     return counted[:, None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How much a difference of two systems varies by clusters: its test, and the intervals that agree with it."""
+
+    clusters: int
+    freedom: float  # degrees of freedom of the standard error, by the sizes of the clusters
+    error: float | None = None  # standard error; None if the clusters do not vary
+    skewness: float = 0.0  # of the clusters' contributions, beyond what chance gives
+    score_rows: int | None = None  # independent rows that are right or wrong; None of others
+    is_fraction: bool = True
+
+    def p(self, difference: float) -> float | None:
+        """Return the two-sided p-value of a difference; None if it is not known how much clusters vary."""
+        if self.error is None:
+            if self.is_fraction:
+                return student_p(math.sqrt(self.clusters * abs(difference)), self.freedom)
+            return 1.0 if abs(difference) <= _TINY else None
+        score = difference / self.error
+        if self.score_rows:
+            score /= math.sqrt(1 + score**2 / self.score_rows)
+        root = math.sqrt(self.clusters)
+        return max(student_p(value, self.freedom) for value in (score, _hall(score, self.skewness, root)))
+
+    def ends(self, difference: float, alpha: float = 0.05) -> Interval | None:
+        """Return the interval of a difference that leaves out 0 if and only if its p-value is below alpha."""
+        q = student_quantile(self.freedom, 1 - alpha)
+        if self.error is None:
+            if not self.is_fraction:
+                return None
+            other = q**2 / (self.clusters + q**2)  # as many others may differ as Wilson's interval of none says
+            return Interval(difference - other * (1 + difference), difference + other * (1 - difference))
+        root, rows = math.sqrt(self.clusters), self.score_rows or math.inf
+        least, most = (
+            find(side * q, _hall_inverse(side * q, self.skewness, root)) for find, side in ((min, -1), (max, 1))
+        )
+        limit = 1.0 if self.is_fraction else math.inf
+        low, high = (difference - self.error * _unscored(end, rows) for end in (most, least))
+        return Interval(max(low, -limit), min(high, limit))
+
+
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """The difference of B from A: its p-value, and the interval that leaves out 0 if and only if p < 0.05."""
+    """The difference of B from A."""
 
-    p: float | None
-    ends: Interval | None
-    error: float | None  # standard error
-    freedom: float  # degrees of freedom of the error
-    spread_freedom: float  # the same, from how much single clusters weigh in the error: skewed or rare differences
+    difference: float
+    spread: Spread | None  # None with one cluster, or if leaving one out leaves the difference undefined
+    spread_freedom: float  # degrees of freedom, from how much single clusters weigh: skewed or rare differences
+
+    @property
+    def p(self) -> float | None:
+        """Its p-value, two-sided."""
+        return None if self.spread is None else self.spread.p(self.difference)
+
+    @property
+    def ends(self) -> Interval | None:
+        """The 95% interval, which leaves out 0 if and only if p < 0.05."""
+        return None if self.spread is None else self.spread.ends(self.difference)
 
 
 def difference_test(pair: PairedSums, *, is_fraction: bool, is_share: bool = False) -> Tested | None:
@@ -118,37 +166,23 @@ def difference_test(pair: PairedSums, *, is_fraction: bool, is_share: bool = Fal
         return None
     changes = pair.contributions
     if changes is None:
-        return Tested(None, None, None, 0.0, 0.0)
+        return Tested(difference, None, 0.0)
     squares = changes**2
     error = math.sqrt(float(squares.sum()))
     freedom = max(1.0, pair.freedom)
     if error <= _TINY:
-        return _without_spread(difference, pair.clusters, freedom, is_fraction=is_fraction)
-    spread = float(((squares - squares.mean()) ** 2).sum()) / error**4
-    spread_freedom = min(freedom, 2 / spread) if spread > _TINY else freedom
+        return Tested(difference, Spread(clusters=pair.clusters, freedom=freedom, is_fraction=is_fraction), freedom)
+    weights = float(((squares - squares.mean()) ** 2).sum()) / error**4
     is_binary = is_share and pair.rows == pair.clusters
-    rows = pair.rows if is_binary else math.inf
-    skew = 0.0 if is_binary else _skewness(changes)
-    root = math.sqrt(pair.clusters)
-    t = difference / error
-    score = t / math.sqrt(1 + t**2 / rows)
-    ps = [student_p(value, freedom) for value in (score, _hall(score, skew, root))]
-    q = student_quantile(freedom)
-    least, most = (find(side * q, _hall_inverse(side * q, skew, root)) for find, side in ((min, -1), (max, 1)))
-    limit = 1.0 if is_fraction else math.inf
-    low, high = (difference - error * _unscored(end, rows) for end in (most, least))
-    return Tested(max(ps), Interval(max(low, -limit), min(high, limit)), error, freedom, spread_freedom)
-
-
-def _without_spread(difference: float, clusters: int, freedom: float, *, is_fraction: bool) -> Tested:
-    """Return what clusters of equal differences allow: as many others may differ as Wilson's interval of none says."""
-    if not is_fraction:
-        p = 1.0 if abs(difference) <= _TINY else None
-        return Tested(p, None, None, freedom, freedom)
-    squared = student_quantile(freedom) ** 2
-    other = squared / (clusters + squared)
-    ends = Interval(difference - other * (1 + difference), difference + other * (1 - difference))
-    return Tested(student_p(math.sqrt(clusters * abs(difference)), freedom), ends, None, freedom, freedom)
+    spread = Spread(
+        clusters=pair.clusters,
+        freedom=freedom,
+        error=error,
+        skewness=0.0 if is_binary else _skewness(changes),
+        score_rows=pair.clusters if is_binary else None,
+        is_fraction=is_fraction,
+    )
+    return Tested(difference, spread, min(freedom, 2 / weights) if weights > _TINY else freedom)
 
 
 def _skewness(changes: FloatArray) -> float:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Literal, Self, TypeAlias
@@ -42,6 +42,8 @@ class Difference(PairedTest):
     changed: int | None  # rows with another parsed answer; None for metrics that are no mean over rows
     family: Literal["headline", "other"] = "other"
     """What Holm's correction is over: the headlines of all pairs of models of an output, or all else compared."""
+    ci_low_holm: float | None = None
+    ci_high_holm: float | None = None  # ends of the interval that leaves out 0 if and only if p_holm < 0.05
 
     def flipped(self) -> Self:
         """Return the difference of A from B."""
@@ -54,7 +56,35 @@ class Difference(PairedTest):
             delta=-self.delta,
             ci_low=None if self.ci_high is None else -self.ci_high,
             ci_high=None if self.ci_low is None else -self.ci_low,
+            ci_low_holm=None if self.ci_high_holm is None else -self.ci_high_holm,
+            ci_high_holm=None if self.ci_low_holm is None else -self.ci_low_holm,
         )
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of B minus A; None if the clusters do not vary, or it is not known how much."""
+        return None if self.spread is None else self.spread.error
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether the metric is a fraction."""
+        return self.spread is None or self.spread.is_fraction
+
+    def corrected(self, p_holm: float | None, tests: int) -> Self:
+        """Return the difference with its p-value after Holm's correction, and the interval that agrees with it."""
+        ends = None
+        if self.spread is not None and self.p is not None and p_holm is not None:
+            ends = self.spread.ends(self.delta, SIGNIFICANCE * (self.p / p_holm if p_holm else 1 / tests))
+        low, high = (None, None) if ends is None else (ends.low, ends.high)
+        return replace(self, p_holm=p_holm, tests=tests, ci_low_holm=low, ci_high_holm=high)
+
+    @property
+    def shown_ends(self) -> tuple[float, float] | None:
+        """The interval beside a verdict, which agrees with it."""
+        for ends in ((self.ci_low_holm, self.ci_high_holm), (self.ci_low, self.ci_high)):
+            if ends[0] is not None and ends[1] is not None:
+                return ends[0], ends[1]
+        return None
 
     @property
     def verdict(self) -> str:
@@ -164,7 +194,7 @@ def _with_headlines(differences: Sequence[Difference], tests: Mapping[PairKey, D
     for row in differences:
         test = tests.get((row.benchmark, frozenset((row.model_a, row.model_b))))
         if row.family == "headline" and test is not None:
-            yield replace(row, p_holm=test.p_holm, tests=test.tests)
+            yield row.corrected(test.p_holm, test.tests)
         else:
             yield row
 
@@ -337,7 +367,7 @@ def _difference(
         delta=test.mean_b - test.mean_a,
         changed=changed,
         family=family,
-        **asdict(test),
+        **{field.name: getattr(test, field.name) for field in fields(test)},
     )
 
 
@@ -349,5 +379,5 @@ def _holm_corrected(differences: Sequence[Difference]) -> list[Difference]:
         p_values = [results[place].p for place in places]
         tests = sum(p is not None for p in p_values)
         for place, p in zip(places, holm(p_values), strict=True):
-            results[place] = replace(results[place], p_holm=p, tests=max(1, tests))
+            results[place] = results[place].corrected(p, max(1, tests))
     return results

@@ -101,16 +101,16 @@ def simulate_power(
     repeats = repeats or pair.repeats
     while len(planned) < repetitions:
         pilot, noise = _tested(pair, generator)
-        if pilot.error is None:
+        if pilot.spread is None or pilot.spread.error is None:
             continue  # models that answer alike: nothing can be planned
         plan = Pilot(
-            standard_error=pilot.error,
+            standard_error=pilot.spread.error,
             n=pair.clusters * pair.questions * pair.repeats,
             clusters=pair.clusters,
-            freedom=pilot.freedom,
+            freedom=pilot.spread.freedom,
             spread_freedom=pilot.spread_freedom,
             repeats=pair.repeats,
-            repeat_share=min(1.0, (noise or 0.0) / pilot.error**2),
+            repeat_share=min(1.0, (noise or 0.0) / pilot.spread.error**2),
         ).with_repeats(repeats)
         clusters = min(plan.needed(gain), most_clusters)
         planned.append(clusters)

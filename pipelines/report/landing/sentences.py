@@ -92,7 +92,7 @@ def _comparison(at: Standing) -> str:
     if lead is None:
         return f" before {rival}, which could not be tested"
     lead = lead.flipped() if at.is_lower_better else lead  # above 0 if the first is better
-    gap = number(at, lead.delta) + _interval(at, lead.ci_low, lead.ci_high)
+    gap = number(at, lead.delta) + _interval(at, *(lead.shown_ends or (None, None)))
     whole = number(at, abs((first.value or 0.0) - (second.value or 0.0)))
     has_other_rows = whole != number(at, lead.delta)
     if has_other_rows:

@@ -47,7 +47,8 @@ def test_differences_without_skewness_have_students_t_test() -> None:
     low, high = ttest_1samp(differences, 0).confidence_interval()
     assert result.ends is not None
     assert (result.ends.low, result.ends.high) == (pytest.approx(low), pytest.approx(high))
-    assert (result.freedom, result.error) == (pytest.approx(4), pytest.approx(sqrt(0.5)))  # 2.5 / 5
+    assert result.spread is not None
+    assert (result.spread.freedom, result.spread.error) == (pytest.approx(4), pytest.approx(sqrt(0.5)))  # 2.5 / 5
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
@@ -74,6 +75,21 @@ def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
     result = compared(means(a, b, np.array(clusters)), share=share)
     if result.p is not None and result.ends is not None and abs(result.p - 0.05) > 1e-6:
         assert (result.p < 0.05) == (result.ends.low > 0 or result.ends.high < 0)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60),
+    st.floats(0.0005, 0.2),
+    st.booleans(),
+)
+def test_intervals_of_any_level_agree_with_the_p_value(
+    rows: list[tuple[bool, bool, int]], alpha: float, share: bool
+) -> None:
+    a, b, clusters = zip(*rows, strict=True)
+    result = compared(means(a, b, np.array(clusters)), share=share)
+    ends = None if result.spread is None else result.spread.ends(result.difference, alpha)
+    if result.p is not None and ends is not None and abs(result.p - alpha) > 1e-6:
+        assert (result.p < alpha) == (ends.low > 0 or ends.high < 0)
 
 
 def test_whole_clusters_are_the_units() -> None:
@@ -112,6 +128,12 @@ def test_a_metric_without_a_value_has_no_test() -> None:
     zeros, ones = np.zeros(3), np.ones(3)
     pair = sums((ones, ones), (zeros, zeros), np.arange(3))
     assert paired.difference_test(pair, is_fraction=True) is None
+
+
+def test_variance_of_repeats_is_that_between_answers_to_a_question() -> None:
+    differences, questions = np.array([1.0, 0.0, 1.0, 1.0]), np.array([4, 4, 7, 7])
+    assert paired.repeat_variance(differences, questions) == pytest.approx(0.5 / 2 / 4)  # squares, freedom, rows
+    assert paired.repeat_variance(differences, np.arange(4)) is None
 
 
 def test_holm_by_hand() -> None:

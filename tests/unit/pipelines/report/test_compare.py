@@ -78,7 +78,9 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     values = (difference.value, difference.n, difference.delta, difference.changed, difference.verdict)
     assert values == ("correct", 40, 0.9, 36, "differs")
     # clips' differences 1 (nine) and 0: standard error 0.1, nine degrees of freedom
-    assert (difference.clusters, difference.standard_error, difference.freedom) == (10, *map(pytest.approx, (0.1, 9)))
+    assert difference.spread is not None
+    assert (difference.clusters, difference.spread.freedom) == (10, pytest.approx(9))
+    assert difference.standard_error == pytest.approx(0.1)
     assert (difference.family, difference.p_holm) == ("headline", difference.p)
     assert difference.ci_low is not None
     assert 0 < difference.ci_low < 0.9 - 0.2262  # skewed: lower than t of nine degrees alone says
@@ -185,6 +187,21 @@ def add_scores(row: dict[str, Any]) -> None:
     """Add scores that are constant or equal to `correct`."""
     right, length = dict(row["values"])["correct"], float(len(row["variant"]))
     row["values"] = [("correct", right), ("format_ok", 1.0), ("lenient", right), ("length", length)]
+
+
+def test_an_interval_beside_a_verdict_agrees_with_it(tmp_path: Path) -> None:
+    first, second = (
+        write_output(tmp_path / name, "m", [0] * (80 - right) + [1] * right) for name, right in (("a", 30), ("b", 52))
+    )
+    (single,) = compare(first, second).differences
+    assert single.verdict == "differs"
+    family = _holm_corrected([single, *[replace(single, family="headline")] * 99])
+    for row in (single, *family):
+        assert row.shown_ends is not None
+        assert (row.verdict == "differs") == (row.shown_ends[0] > 0)
+        assert (row.ci_low, row.ci_high) == (single.ci_low, single.ci_high)  # uncorrected
+    assert family[0].verdict == "not shown"
+    assert single.flipped().shown_ends == tuple(-end for end in reversed(single.shown_ends or ()))
 
 
 def test_constant_scores_and_copies_of_another_are_not_tested(tmp_path: Path) -> None:
