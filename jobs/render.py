@@ -37,8 +37,8 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
         "",
         table(_DIFFERENCE_HEADERS, cells),
         *(f"note: {caveat}" for caveat in comparison.caveats),
-        "Fractions in percent, of rows that both scored. Interval and p: Student's t over clips, pictures or scenes. "
-        "Holm: corrected for all tests here; --json has the p before.",
+        "Fractions in percent, of rows that both scored. Interval and p: Student's t over clips, pictures or scenes, "
+        "after Holm's correction for all headlines, or for all other metrics; --json has both before it.",
     )
 
 
@@ -80,10 +80,11 @@ def comparison_text(comparison: Comparison) -> list[str]:
     for row in significant:
         direction = "higher" if row.delta > 0 else "lower"
         amount = f"{100 * abs(row.delta):.1f} points" if row.is_percent else f"{abs(row.delta):.3g}"
-        p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
+        sides = ("", "") if row.model_a != row.model_b else (" in A", " in B")
+        p_value = "p < 0.0001" if (row.p_holm or 0.0) < 0.0001 else f"p {row.p_holm:.4f}"
         sentences.append(
-            f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b} in B is {direction} than "
-            f"of {row.model_a} in A by {amount}, on {row.n:,} rows{p_value}."
+            f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b}{sides[1]} is {direction} "
+            f"than of {row.model_a}{sides[0]} by {amount}, on {row.n:,} rows, {p_value} after correction."
         )
     return sentences
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jobs.render import comparison_text
@@ -20,11 +21,13 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.progress import NullProgress
 from pipelines.report.compare import Comparison, _holm_corrected, compare, headline_tests
+from pipelines.report.landing.standing import with_leads
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.external import score_external
 from tests.support.requests import target_of
+from tests.unit.pipelines.report.cases import metric, standing
 
 
 def write_output(
@@ -174,9 +177,9 @@ def test_p_values_are_corrected_within_their_family(tmp_path: Path) -> None:
     assert [row.p_holm for row in others] == pytest.approx([single.p, *[9 * single.p] * 9])
 
 
-def change_rows(out: Store, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change each score row of an output of the model m."""
-    path = f"{part_folder('scores', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
+def change_rows(out: Store, change: Callable[[dict[str, Any]], None], model: str = "m") -> None:
+    """Change each score row of a model."""
+    path = f"{part_folder('scores', 'maia', model)}/148de9c5a7a44d19e56cd9ae.parquet"
     rows = read_part(out, path).to_pylist()
     for row in rows:
         change(row)
@@ -202,6 +205,25 @@ def test_an_interval_beside_a_verdict_agrees_with_it(tmp_path: Path) -> None:
         assert (row.ci_low, row.ci_high) == (single.ci_low, single.ci_high)  # uncorrected
     assert family[0].verdict == "not shown"
     assert single.flipped().shown_ends == tuple(-end for end in reversed(single.shown_ends or ()))
+
+
+def test_other_scores_do_not_change_what_is_said_of_the_headline(tmp_path: Path) -> None:
+    out = write_output(tmp_path / "out", "a", [0, 1, 0, 0] * 10)
+    add_model(out, tmp_path / "b", "b", [1, 1, 0, 0] * 5 + [0, 1, 1, 1] * 5)
+    (alone,) = compare(out, None).differences
+    generator = np.random.default_rng(1)
+    for model in "ab":
+        change_rows(
+            out,
+            lambda row: row["values"].extend((f"other{n}", float(generator.random())) for n in range(20)),
+            model,
+        )
+    headline, *others = compare(out, None).differences
+    assert ({row.family for row in others}, len(others)) == ({"other"}, 20)
+    assert (headline.p_holm, headline.verdict) == (alone.p_holm, "differs")
+    at = standing(ranked=tuple(metric(model=model, value=value) for model, value in (("b", 0.6), ("a", 0.25))))
+    (led,) = with_leads([replace(at, task="vsv", setting="1-frame")], headline_tests(out))
+    assert led.is_led  # the report's first page
 
 
 def test_constant_scores_and_copies_of_another_are_not_tested(tmp_path: Path) -> None:
