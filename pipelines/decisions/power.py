@@ -78,7 +78,7 @@ class Pilot:
     def power(self, difference: float, clusters: int) -> float:
         """Return the mean power over what the true spread may be, for a difference and a number of clusters."""
         noncentral = self._scales * difference / self.standard_error * math.sqrt(clusters / self.clusters)
-        return float(self._weights @ self._found(noncentral, clusters))
+        return float(self._weights @ self._power_of_each(noncentral, clusters))
 
     def needed(self, difference: float) -> int:
         """Return the clusters that find a difference in 80% of cases."""
@@ -115,9 +115,9 @@ class Pilot:
 
     def _power_at(self, scale: float, difference: float, clusters: int) -> float:
         noncentral = np.array([scale * difference / self.standard_error * math.sqrt(clusters / self.clusters)])
-        return float(self._found(noncentral, clusters)[0])
+        return float(self._power_of_each(noncentral, clusters)[0])
 
-    def _found(self, noncentral: FloatArray, clusters: int) -> FloatArray:
+    def _power_of_each(self, noncentral: FloatArray, clusters: int) -> FloatArray:
         """Return the chance that Student's t of a difference is beyond the limit."""
         freedom = max(1.0, self.freedom * (clusters - 1) / max(1, self.clusters - 1))
         limit = student_quantile(freedom, 1 - SIGNIFICANCE / self.tests)

@@ -29,16 +29,16 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args()
-    print(
-        "| pilot: clusters | rows of each | shares right | correlation | repeats, planned | clusters needed | power |"
-    )
-    print("|---:|---:|---|---:|---|---|---:|")
+    heads = ("pilot: clusters", "rows of each", "shares right", "correlation", "repeats, planned", "clusters needed")
+    print(f"| {' | '.join((*heads, 'range holds', 'power'))} |")
+    print("|---:|---:|---|---:|---|---|---:|---:|")
     for pair, repeats in CASES:
         outcome = simulate_power(pair, repetitions=options.repetitions, seed=options.seed, repeats=repeats)
         low, middle, high = outcome.clusters
         print(
             f"| {pair.clusters} | {pair.questions} | {pair.share_a:g}, {pair.share_b:g} | {pair.correlation:g} "
-            f"| {pair.repeats}, {repeats} | {middle} ({low} to {high}) | {outcome.power:.1%} |",
+            f"| {pair.repeats}, {repeats} | {middle} ({low} to {high}) "
+            f"| {outcome.within_range:.0%} | {outcome.power:.1%} |",
             flush=True,
         )
 

@@ -87,9 +87,8 @@ class PlannedPower:
     """What tests find on as many clusters as pilots ask for."""
 
     power: float  # share of tests that find the difference
-    shown_by_pilots: float  # the same of the pilots themselves
     clusters: tuple[int, int, int]  # that pilots ask for: the 5th, 50th and 95th of a hundred
-    within_range: float  # share of pilots whose range holds the clusters that most pilots ask for
+    within_range: float  # share of pilots whose range has the clusters that the true spread needs
 
 
 def simulate_power(
@@ -97,9 +96,11 @@ def simulate_power(
 ) -> PlannedPower:
     """Repeat a pilot, and the comparison that it plans, with as many answers to a question or `repeats`."""
     generator = np.random.default_rng([seed, pair.clusters, pair.questions])
-    gain, planned, ranges, found, shown = abs(pair.share_b - pair.share_a), [], [], 0, 0
-    repeats = repeats or pair.repeats
-    while len(planned) < repetitions:
+    gain = abs(pair.share_b - pair.share_a)
+    plans: list[Pilot] = []
+    clusters: list[int] = []
+    rejections = 0
+    while len(plans) < repetitions:
         pilot, noise = _tested(pair, generator)
         if pilot.spread is None or pilot.spread.error is None:
             continue  # models that answer alike: nothing can be planned
@@ -111,16 +112,16 @@ def simulate_power(
             spread_freedom=pilot.spread_freedom,
             repeats=pair.repeats,
             repeat_share=min(1.0, (noise or 0.0) / pilot.spread.error**2),
-        ).with_repeats(repeats)
-        clusters = min(plan.needed(gain), most_clusters)
-        planned.append(clusters)
-        ranges.append(plan.needed_within(gain))
-        test, _ = _tested(replace(pair, clusters=clusters, repeats=repeats), generator)
-        found += test.p is not None and test.p < 0.05
-        shown += pilot.p is not None and pilot.p < 0.05
-    low, middle, high = (int(value) for value in np.percentile(planned, [5, 50, 95]))
-    within = sum(first <= middle <= last for first, last in ranges) / repetitions
-    return PlannedPower(found / repetitions, shown / repetitions, (low, middle, high), within)
+        ).with_repeats(repeats or pair.repeats)
+        plans.append(plan)
+        clusters.append(min(plan.needed(gain), most_clusters))
+        test, _ = _tested(replace(pair, clusters=clusters[-1], repeats=plan.repeats), generator)
+        rejections += test.p is not None and test.p < 0.05
+    error = math.sqrt(sum(plan.standard_error**2 for plan in plans) / repetitions)
+    true = replace(plans[0], standard_error=error, spread_freedom=1e6).needed(gain)
+    within = sum(low <= true <= high for low, high in (plan.needed_within(gain) for plan in plans))
+    low, middle, high = (int(value) for value in np.percentile(clusters, [5, 50, 95]))
+    return PlannedPower(rejections / repetitions, (low, middle, high), within / repetitions)
 
 
 def _tested(pair: Pair, generator: np.random.Generator) -> tuple[Tested, float | None]:

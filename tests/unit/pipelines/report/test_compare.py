@@ -237,8 +237,7 @@ def test_a_comparison_of_few_clips(tmp_path: Path) -> None:
     weak = write_output(tmp_path / "a", "m", [0] * 12)
     (difference,) = compare(weak, write_output(tmp_path / "b", "m", [1] * 12)).differences
     assert (difference.clusters, difference.verdict) == (3, "not shown")
-    one = write_output(tmp_path / "c", "m", [0] * 4), write_output(tmp_path / "d", "m", [1] * 4)
-    comparison = compare(*one)
+    comparison = compare(write_output(tmp_path / "c", "m", [0] * 4), write_output(tmp_path / "d", "m", [1] * 4))
     (single,) = comparison.differences
     assert (single.clusters, single.p, single.ci_low, single.verdict) == (1, None, None, "cannot conclude")
     assert "maia: only one clip, picture or scene, so no difference can be tested" in comparison.caveats
