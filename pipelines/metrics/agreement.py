@@ -90,17 +90,6 @@ def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     return (both * neither - only_a * only_b) / math.sqrt(product)
 
 
-def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Return the two-sided p-value of McNemar's exact test (binomial) on N pairs of verdicts; 1 if none differ."""
-    _, only_a, only_b, _ = _two_by_two(a, b)
-    differing = only_a + only_b
-    ways = total = 1  # whole numbers: no rounding, and no import of scipy, which takes longer
-    for taken in range(min(only_a, only_b)):
-        ways = ways * (differing - taken) // (taken + 1)
-        total += ways
-    return min(1.0, 2 * total / (1 << differing))
-
-
 def _two_by_two(a: Sequence[bool], b: Sequence[bool]) -> tuple[int, int, int, int]:
     if len(a) != len(b):
         raise ValueError(f"paired verdicts differ in length: {len(a)} and {len(b)}")

@@ -28,7 +28,7 @@ COMMANDS = {
     "generate": {"like", "from", "examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},
-    "power": {"difference", "metric"},
+    "power": {"difference", "metric", "models"},
     "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
     "list": {"models-file", "check"},

@@ -20,7 +20,6 @@ def test_coefficients_match_golden_rows(row: dict[str, Any]) -> None:
         "cohen": agreement.cohen_kappa,
         "fleiss": agreement.fleiss_kappa,
         "phi": agreement.phi,
-        "mcnemar": agreement.mcnemar_exact,
     }
     value = functions[row["kind"]](*inputs)
     assert value == (row["expected"] if row["expected"] is None else pytest.approx(row["expected"], abs=5e-5))
@@ -35,16 +34,6 @@ def test_phi_equals_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> N
         assert value is None
     else:
         assert value == pytest.approx(np.corrcoef(a, b)[0, 1])
-
-
-@settings(deadline=None)  # the first example imports a library
-@given(VERDICTS)
-def test_mcnemar_is_symmetric_and_uses_differing_rows_only(pairs: list[tuple[bool, bool]]) -> None:
-    a, b = (list(side) for side in zip(*pairs, strict=True))
-    value = agreement.mcnemar_exact(a, b)
-    assert 0.0 < value <= 1.0
-    assert value == pytest.approx(agreement.mcnemar_exact(b, a))
-    assert value == pytest.approx(agreement.mcnemar_exact([*a, True], [*b, True]))
 
 
 @settings(deadline=None)  # the first example imports a library
@@ -76,10 +65,9 @@ def test_cohen_kappa_of_counts_equals_that_of_the_labels(counts: tuple[int, ...]
         assert value == agreement.cohen_kappa(*labels)
 
 
-@pytest.mark.parametrize("function", [agreement.phi, agreement.mcnemar_exact])
-def test_different_lengths_are_refused(function: Any) -> None:
+def test_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in length"):
-        function([True], [True, False])
+        agreement.phi([True], [True, False])
 
 
 def test_krippendorff_alpha_is_that_of_the_definition() -> None:
