@@ -122,6 +122,11 @@ class BatchApi(ABC):
             timeout=timeout, follow_redirects=self.dialect.follows_redirects, **http_options(str(spec.base_url))
         )
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
+        return (*self.dialect.warnings, *self.endpoint.served.warnings)
+
     @abstractmethod
     def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what a batch's file holds of one request."""

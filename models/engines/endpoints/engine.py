@@ -117,8 +117,8 @@ class EndpointEngine:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what the endpoint refused and is no longer sent."""
-        return self.dialect.warnings
+        """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
+        return (*self.dialect.warnings, *self.endpoint.served.warnings)
 
     @property
     def spent(self) -> float:

@@ -122,7 +122,12 @@ class TestReplies:
     def test_reply_gives_text_tokens_and_finish_reason(self) -> None:
         with rig(lambda _: Say(text=" A) è vero ", cached_tokens=3)) as at:
             assert at.ask_one("four words in all") == Answer(
-                text=" A) è vero ", input_tokens=4, output_tokens=3, cached_tokens=3, decoding="greedy"
+                text=" A) è vero ",
+                input_tokens=4,
+                output_tokens=3,
+                cached_tokens=3,
+                decoding="greedy",
+                served_model="scripted",
             )
 
     @pytest.mark.parametrize(
