@@ -103,6 +103,7 @@ class CellCount:
     error: int = 0
     excluded: int = 0
     missing: int = 0  # planned and never sent
+    cut: int = 0  # of those that are ok, the ones that the limit of tokens ended before an answer
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:

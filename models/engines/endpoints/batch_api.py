@@ -125,7 +125,7 @@ class BatchApi(ABC):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
-        return (*self.dialect.warnings, *self.endpoint.served.warnings)
+        return (*self.dialect.warnings, *self.endpoint.remarks.warnings)
 
     @abstractmethod
     def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:

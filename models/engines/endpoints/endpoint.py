@@ -12,8 +12,8 @@ from models.engines.endpoints.failures import (
     reported_failure,
     transient_failure,
 )
+from models.engines.endpoints.remarks import ReplyRemarks
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
-from models.engines.endpoints.served import ServedModels
 from models.environment import secret
 from models.messages import Answer
 from models.redaction import Redactor, address_secrets, shown_address
@@ -26,7 +26,7 @@ class Endpoint:
     def __init__(self, spec: ModelSpec, read_reply: ReplyReader, *, now: Callable[[], float] = time.time) -> None:
         """Read the key (`MissingSecretError` without one); `now` is Unix time, for Retry-After."""
         self.spec, self._read_reply, self._now = spec, read_reply, now
-        self.served = ServedModels(spec.model)
+        self.remarks = ReplyRemarks(spec.model)
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
         keys, hidden = [self.key or ""], address_secrets(str(spec.base_url))
         self._answers = Redactor(keys)
@@ -52,7 +52,7 @@ class Endpoint:
             quoted = (reply.text, reply.finish_reason, reply.served_model or "", reply.system_fingerprint or "")
             if any(map(self._answers.is_quoted_in, quoted)):
                 return transient_failure("bad_reply", "the reply quotes the key, so it is not kept")
-            self.served.note(reply.served_model)
+            self.remarks.note(reply)
             return reply
         if is_content_filter(reply.error):
             return Answer(text="", finish_reason="content_filter")

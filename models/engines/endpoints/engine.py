@@ -118,7 +118,7 @@ class EndpointEngine:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
-        return (*self.dialect.warnings, *self.endpoint.served.warnings)
+        return (*self.dialect.warnings, *self.endpoint.remarks.warnings)
 
     @property
     def spent(self) -> float:

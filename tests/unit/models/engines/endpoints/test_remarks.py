@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.engines.endpoints.served import ServedModels
+from models.engines.endpoints.remarks import ReplyRemarks
+from models.messages import Answer
 
 
 @pytest.mark.parametrize(
@@ -25,14 +26,23 @@ from models.engines.endpoints.served import ServedModels
     ],
 )
 def test_names_of_one_model_differ_in_prefix_case_and_version_alone(model: str, name: str, is_same: bool) -> None:
-    served = ServedModels(model)
-    served.note(name)
-    assert (served.warnings == ()) is is_same
-    assert is_same or f"answers as {name!r}" in served.warnings[0]
+    remarks = ReplyRemarks(model)
+    remarks.note(Answer(text="A", served_model=name))
+    assert (remarks.warnings == ()) is is_same
+    assert is_same or f"answers as {name!r}" in remarks.warnings[0]
 
 
 def test_versions_that_change_are_named() -> None:
-    served = ServedModels("gpt-4o")
+    remarks = ReplyRemarks("gpt-4o")
     for name in ("gpt-4o-2024-11-20", None, "gpt-4o-2024-08-06", "gpt-4o-2024-11-20"):
-        served.note(name)
-    assert served.warnings == ("gpt-4o: replies come from several versions: gpt-4o-2024-08-06, gpt-4o-2024-11-20",)
+        remarks.note(Answer(text="A", served_model=name))
+    assert remarks.warnings == ("gpt-4o: replies come from several versions: gpt-4o-2024-08-06, gpt-4o-2024-11-20",)
+
+
+def test_reasoning_without_an_answer_is_named() -> None:
+    remarks = ReplyRemarks("m")
+    for reason, text in (("length", ""), ("stop", "A")):
+        remarks.note(Answer(text=text, finish_reason=reason, reasoning="It is blue, so A."))
+    assert remarks.warnings == ()
+    remarks.note(Answer(text="", reasoning="It is blue, so A."))
+    assert remarks.warnings == ("m: replies hold reasoning and no answer; look at the reasoning parser of its server",)

@@ -1,7 +1,9 @@
-"""The models that an endpoint's replies name: gateways fall back to others without a word."""
+"""What an endpoint's replies say beside answers: other models, as of gateways that fall back, and thoughts alone."""
 
 import logging
 import re
+
+from models.messages import Answer
 
 log = logging.getLogger(__name__)
 
@@ -9,15 +11,18 @@ _VERSION = r"(?:[-@:](?:v?\d{3,}[\d.-]*|latest|preview|exp)\b.*)?"
 """Ending of a name that a provider adds or resolves, such as a date."""
 
 
-class ServedModels:
-    """The names in the replies to requests for one model; a warning each where it is another's, or changes."""
+class ReplyRemarks:
+    """What is odd about the replies to requests for one model: whom they name, and where their text is."""
 
     def __init__(self, model: str) -> None:
         self._model = model
         self._names: list[str] = []
+        self._thoughts_alone = 0
 
-    def note(self, name: str | None) -> None:
-        """Remember the name of a reply, and log it where it is another model's."""
+    def note(self, answer: Answer) -> None:
+        """Remember a reply's name and whether it thinks and says nothing; log the name where it is another model's."""
+        name = answer.served_model
+        self._thoughts_alone += bool(answer.finish_reason == "stop" and not answer.text and answer.reasoning)
         if name and name not in self._names:
             self._names.append(name)
             if not _is_same(self._model, name):
@@ -25,11 +30,12 @@ class ServedModels:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each name of another model, and for versions that differ."""
+        """Return a sentence for each name of another model, for versions that differ, and for thoughts alone."""
         same = [name for name in self._names if _is_same(self._model, name)]
         changes = f"{self._model}: replies come from several versions: {', '.join(sorted(same))}"
         others = [self._other(name) for name in self._names if name not in same]
-        return (*others, changes) if len(same) > 1 else tuple(others)
+        thoughts = f"{self._model}: replies hold reasoning and no answer; look at the reasoning parser of its server"
+        return (*others, *[changes] * (len(same) > 1), *[thoughts] * (self._thoughts_alone > 0))
 
     def _other(self, name: str) -> str:
         return f"{self._model}: the endpoint answers as {name!r}, which is another model; see `served_model`"
