@@ -32,8 +32,14 @@ def read(name: str, reply: str) -> tuple[str | None, str | None]:
     context = SimpleNamespace(prompts=prompts, samples=SAMPLES, labelled=())
     raw: dict[str, Any] = {
         **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")),
-        **{"request_id": "r", "model": "m", "task": task, "setting": setting, "variant": variant},
-        **{"sample_id": name, "status": "ok", "output": reply},
+        "request_id": "r",
+        "model": "m",
+        "task": task,
+        "setting": setting,
+        "variant": variant,
+        "sample_id": name,
+        "status": "ok",
+        "output": reply,
     }
     row = row_of(raw, cast("ScoringContext", context))
     return row.output, definition.grader.read_answer(row).answer
