@@ -14,10 +14,11 @@ _IS: Final = (
 )
 _UNSPACED_IS: Final = "[:=]|应该是|應該是|是|为|為|は|은|는"
 LINK: Final = rf"\s*+(?:{_IS}|{_UNSPACED_IS})"
+# Bounded, so that a search from each clause takes time linear in the text.
 _PREFIX: Final = (
-    r"[\s*_#>\"'(-]*+(?:(?:so|thus|therefore|hence|then|now|and|but|wait|also|actually|finally|overall|consequently"
-    r"|in conclusion|as a result|daher|donc|quindi),?\s++)*+"
-    r"(?:(?:the|my|our|die|la|il|der|das)\s++|l')?+(?:(?:final|correct|right|best|richtige|endgültige|bonne|corretta)\s++)*+"
+    r"[\s*_#>\"'(-]{0,12}+(?:(?:so|thus|therefore|hence|then|now|and|but|wait|also|actually|finally|overall|consequently"
+    r"|in conclusion|as a result|daher|donc|quindi),?\s{1,9}+){0,4}+"
+    r"(?:(?:the|my|our|die|la|il|der|das)\s++|l')?+(?:(?:final|correct|right|best|richtige|endgültige|bonne|corretta)\s++){0,4}+"
 )
 CUE = re.compile(
     rf"(?:\b(?:{ANSWER_WORDS}|verdict|result)\b|{UNSPACED_WORDS})[\"'*_)\]]*+(?:{LINK})*+\s*+", re.IGNORECASE

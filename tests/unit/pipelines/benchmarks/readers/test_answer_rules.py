@@ -197,6 +197,7 @@ PIECES = (
         "so ",
         "1^",
         "a hundred ",
+        *("*", "so, ", "> "),
     ),
 )
 
@@ -220,7 +221,7 @@ def reader(name: str) -> Any:
         "label": lambda text: read_label(text, ("red", "dark red", "blue")),
         "yes-no": read_yes_no,
         "letters": latin_letters,
-        "wrappers": lambda text: clean_reply(text, lambda _: False),
+        "wrappers": lambda text: clean_reply(f"\\boxed{{A}} {text}", lambda _: False),
     }[name]
 
 
