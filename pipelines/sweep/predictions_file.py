@@ -6,7 +6,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from models.regular_files import open_regular, read_regular
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.human import POOLED

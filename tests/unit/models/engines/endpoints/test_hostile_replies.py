@@ -10,8 +10,8 @@ import pytest
 from models.engines.endpoints.bounded import MAX_REPLY
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import FailedAttempt
+from models.guards.redaction import WITHHELD
 from models.messages import Answer, Failure
-from models.redaction import WITHHELD
 from models.spec import ModelSpec
 from tests.support.endpoint_script import Say, Status, always
 from tests.unit.models.engines.endpoints.rig import KEY, rig
