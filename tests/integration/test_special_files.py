@@ -31,7 +31,7 @@ FILES = {
     "out/plan/benchmark=t/plan-*.json": ("report",),
     "out/predictions/benchmark=t/model=m/*.parquet": ("run",),
     "out/lock.json": ("run", "report"),
-    "data/t/manifest.json": ("run", "annotate"),
+    "data/t/manifest.json": ("run",),
     "data/t/samples/*.parquet": ("run",),
     "site/lock.json": ("site",),
     "board/lock.json": ("leaderboard",),
