@@ -10,7 +10,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _HEADER_S: Final = 20.0  # in which a request's header must arrive
 _WRITE_S: Final = 60.0  # in which a client must take some of a reply
-_CONNECTIONS: Final = 1000  # at once; more are answered with 503
 _GRACE_S: Final = 2  # for replies in flight, when it is stopped
 
 
@@ -38,7 +37,6 @@ def run_app(app: Any, listener: socket.socket) -> None:
         log_config=None,
         log_level="warning",
         access_log=False,
-        limit_concurrency=_CONNECTIONS,
         timeout_graceful_shutdown=_GRACE_S,
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -10,7 +10,7 @@ from pathlib import Path
 from models.environment import secret
 from models.errors import MissingSecretError, ShellSettingError
 from models.fingerprint import is_of_hub, is_plain_path
-from models.redaction import Redactor
+from models.guards.redaction import Redactor
 from models.shell.connections import check_hub_settings, http_options, hub_problem
 from models.spec import ModelSpec, TransformersEntry
 from models.weight_headers import gguf_file

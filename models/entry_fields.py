@@ -17,8 +17,8 @@ from pydantic import (
     field_validator,
 )
 
+from models.guards.redaction import PLAIN_QUERY, secret_field
 from models.messages import Answer
-from models.redaction import PLAIN_QUERY, secret_field
 
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
 """Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
 from models.errors import ModelsFileError
-from models.regular_files import NotRegularError, open_regular
+from models.guards.regular_files import NotRegularError, open_regular
 from models.spec import ModelSpec
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")

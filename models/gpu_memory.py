@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.entry_fields import Shape
-from models.regular_files import read_regular
+from models.guards.regular_files import read_regular
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file, read_gguf_header, read_tensors
 

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from models.errors import YamlFileError
-from models.regular_files import open_regular
+from models.guards.regular_files import open_regular
 
 MAX_BYTES = 64 << 20
 """Bytes up to which a text file is read: what is larger, or has no end, is not what its name should be."""

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
-from models.regular_files import open_regular
+from models.guards.regular_files import open_regular
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from models.redaction import without_passwords
+from models.guards.redaction import without_passwords
 
 MARK = "\N{REPLACEMENT CHARACTER}"
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

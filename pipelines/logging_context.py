@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 
-from models.redaction import without_passwords
+from models.guards.redaction import without_passwords
 
 LOGGED_PACKAGES = ("cluster", "models", "pipelines")  # from `info` on; libraries log from `warning` on
 

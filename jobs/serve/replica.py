@@ -33,7 +33,7 @@ class ModelReplica:
         self._name, self._spec = name, spec
         self._numbers = itertools.count()
         self._waiting: dict[asyncio.Future[Answer | Failure], ChatRequest] = {}
-        self._is_answering = False
+        self._is_answering, self._tasks = False, set[asyncio.Future[None]]()
         # Engines are used by one thread, and block it: the replica's event loop must stay free to batch requests.
         self._thread = ThreadPoolExecutor(max_workers=1)
         try:
@@ -65,7 +65,9 @@ class ModelReplica:
     def _begin(self) -> None:
         if self._waiting and not self._is_answering:
             self._is_answering = True
-            self._batch = asyncio.ensure_future(self._answer_waiting())  # held: the loop itself does not
+            task = asyncio.ensure_future(self._answer_waiting())
+            self._tasks.add(task)  # the loop itself holds none
+            task.add_done_callback(self._tasks.discard)
 
     async def _answer_waiting(self) -> None:
         batch = dict(itertools.islice(self._waiting.items(), MAX_BATCH_SIZE))

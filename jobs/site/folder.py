@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from models.regular_files import open_regular, read_regular
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import is_remote
 from pipelines.storage.lock_owner import LOCK

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.flags import SweepFlags
 from jobs.options import row_of
-from models.regular_files import read_regular
+from models.guards.regular_files import read_regular
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
 from pipelines.storage.backend import is_remote

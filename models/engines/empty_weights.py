@@ -13,7 +13,7 @@ from models.engines.launch import LaunchedModel
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
 from models.gpu_memory import ModelSize, model_size
-from models.regular_files import read_regular
+from models.guards.regular_files import read_regular
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 

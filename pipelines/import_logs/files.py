@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from models.regular_files import open_regular, read_regular
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.errors import UsageError
 
 MAX_TEXT: Final = 32 << 20  # bytes of a line, of a member of an archive, of a cell

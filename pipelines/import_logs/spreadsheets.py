@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from models.regular_files import read_regular
+from models.guards.regular_files import read_regular
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.errors import UsageError
 from pipelines.import_logs.files import MAX_JSON, Archive, UnreadableError

@@ -5,8 +5,8 @@ import posixpath
 import re
 from dataclasses import replace
 
+from models.guards.regular_files import NotRegularError
 from models.messages import Media
-from models.regular_files import NotRegularError
 from models.scratch import scratch
 from pipelines.benchmarks.records import MediaFile, MediaRef
 from pipelines.errors import DecodeError, SourceError, StoreError

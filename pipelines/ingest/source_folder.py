@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from unicodedata import normalize
 
-from models.regular_files import open_regular
+from models.guards.regular_files import open_regular
 from pipelines.errors import SourceError, TooLargeError
 from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote

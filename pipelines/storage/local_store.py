@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from models.regular_files import check_replaceable, open_regular
+from models.guards.regular_files import check_replaceable, open_regular
 from models.scratch import is_unlocked
 from pipelines.storage.backend import FileInfo, check_size, resolve
 from pipelines.storage.owned_files import TEMPORARY

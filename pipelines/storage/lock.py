@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from models.regular_files import NotRegularError, open_regular
+from models.guards.regular_files import NotRegularError, open_regular
 from pipelines.errors import FencedError, StoreError
 from pipelines.storage.backend import is_remote
 from pipelines.storage.errors import describe

@@ -6,13 +6,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from models.regular_files import open_regular, read_regular
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.human import POOLED
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.import_logs.files import json_lines
@@ -139,16 +137,18 @@ def _text_of(value: float) -> str | None:
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    where = f"--predictions {path}"
     try:
-        with open_regular(path) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
+        with open_regular(path) as source:
+            file = open_parquet(source, where)
             names = file.schema_arrow.names
             if missing := [name for name in REQUIRED if name not in names]:
                 raise UsageError(f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(names)}")
             columns = [name for name in (*REQUIRED, *_OPTIONAL, *GIVEN, *OTHER_VERDICT) if name in names]
-            batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
-            yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise UsageError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
+            rows = parquet_rows(file, columns, rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where)
+            yield from enumerate(rows, start=1)
+    except OSError as error:
+        raise UsageError(f"{where}: cannot be read as Parquet ({str(error)[:200]})") from error
 
 
 def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from models.engines.hub import DEFAULT_REVISION, adapter_id
 from models.fingerprint import is_unpinned, resolved_revision
-from models.redaction import shown_address
+from models.guards.redaction import shown_address
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.labels import metric_label

@@ -15,8 +15,8 @@ from models.engines.endpoints.failures import (
 from models.engines.endpoints.remarks import ReplyRemarks
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
 from models.environment import secret
+from models.guards.redaction import Redactor, address_secrets, shown_address
 from models.messages import Answer
-from models.redaction import Redactor, address_secrets, shown_address
 from models.spec import ModelSpec
 
 

@@ -13,7 +13,7 @@ from secrets import token_hex
 
 from PIL import Image
 
-from models.regular_files import check_replaceable
+from models.guards.regular_files import check_replaceable
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.generator.objects import Layout, make_layout
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Objects, Options, Plan, counts_of, stream

@@ -12,7 +12,7 @@ import pytest
 
 from models.errors import ModelsFileError, YamlFileError
 from models.fingerprint import content_fingerprint
-from models.regular_files import NotRegularError, check_replaceable, open_regular, read_regular
+from models.guards.regular_files import NotRegularError, check_replaceable, open_regular, read_regular
 from models.strict_yaml import read_yaml
 
 KINDS = {"pipe": "a named pipe", "socket": "a socket", "folder": "a folder", "device": "a device"}

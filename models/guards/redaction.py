@@ -147,8 +147,8 @@ def secret_field(value: Any, path: str = "") -> str:
         here = f"{path}.{name}" if path else str(name)
         if isinstance(item, str) and item and SECRET_NAME.search(str(name)):
             return here
-        if found := secret_field(item, here):
-            return found
+        if deeper := secret_field(item, here):
+            return deeper
     return ""
 
 

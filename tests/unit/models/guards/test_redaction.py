@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from models.redaction import (
+from models.guards.redaction import (
     WITHHELD,
     Redactor,
     address_secrets,
