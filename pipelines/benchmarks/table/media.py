@@ -18,6 +18,7 @@ VIDEO_ENDINGS: Final = (
     *(".mp4", ".m4v", ".mov", ".3gp", ".mkv", ".webm", ".avi", ".flv"),
     *(".mpg", ".mpeg", ".ts", ".ogv", ".ogg", ".wmv"),
 )
+PICTURE_ENDINGS: Final = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".avif", ".heic")
 _DATA_URI = re.compile(r"data:(?P<kind>image|video)/(?P<form>[\w.+-]+)[^,]{0,100};base64,(?P<content>.+)", re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _MIN_BASE64: Final = 64  # characters; the smallest picture has more

@@ -15,6 +15,7 @@ from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt, without_letters
+from pipelines.benchmarks.table.left_over import check_left_over
 from pipelines.benchmarks.table.media import is_empty
 from pipelines.benchmarks.table.rows import (
     RowReader,
@@ -131,6 +132,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
             f"{where}: no column of answers (answer, answers, label, target, gold); it has the columns "
             f"{described(columns)}; name it in a columns file (`answer: COLUMN`, --columns FILE.yaml)"
         )
+    check_left_over(_rows(source, files), roles, given, where)
     answers = _answers(source, files, roles)
     chosen = _kind(kind or given.texts.get("kind", ""), roles, answers, where, columns)
     _check_roles(chosen, roles, given, where, columns)
@@ -185,13 +187,16 @@ def _rows(source: Source, files: TableFiles, columns: Sequence[str] = ()) -> Ite
 
 def _columns(source: Source, files: TableFiles) -> list[str]:
     detected: dict[str, None] = {}
-    for _, row in _rows(source, files):
-        if not isinstance(row, ValueError):
+    problem = ""
+    for where, row in _rows(source, files):
+        if isinstance(row, ValueError):
+            problem = problem or f"; {where}: {row}"
+        else:
             detected.update(dict.fromkeys(row))
             if not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
                 break
     if not detected:
-        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read")
+        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read{problem}")
     return list(detected)
 
 
