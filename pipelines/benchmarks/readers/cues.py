@@ -28,7 +28,7 @@ LEAD = re.compile(rf"\A{_PREFIX}(?:(?:{ANSWER_WORDS})\b|{UNSPACED_WORDS})[\"'*_)
 """What stands in front of a phrase that is the answer."""
 EXPLICIT = re.compile(
     rf"(?:\A|(?<=[\n.!?;:,>)\]}}$*])){_PREFIX}"
-    rf"(?:(?:{ANSWER_WORDS}|option|choice|verdict|label)\b|{UNSPACED_WORDS})[*_]*+(?={LINK}(?!\s++in\b))",
+    rf"(?:(?:{ANSWER_WORDS}|option|choice|verdict|label)\b|{UNSPACED_WORDS})[*_]*+(?={LINK}(?!\s++in\b)\s*+\S)",
     re.IGNORECASE,
 )
 """The start of an explicit statement of the answer, at the start of a line, sentence or clause."""

@@ -58,18 +58,18 @@ def _choice(_definition: TableDefinition, row: Row) -> Reading:
     else:
         choice = letter_reader(len(texts)).read(row.output or "", options)
         if choice.rule == "R5":  # by words alone, for which `5` is `-5`
-            choice = _named_option(row.output or "", options)
+            choice = _with_signs(choice, row.output or "", options)
     correct = float(choice.letter == gold_letter(data, row.variant))
     return _reading(choice.letter, choice.rule or str(choice.invalid_reason), {"correct": correct})
 
 
-def _named_option(reply: str, options: Mapping[str, str]) -> Choice:
-    """Return the only option that a reply names, signs included."""
+def _with_signs(choice: Choice, reply: str, options: Mapping[str, str]) -> Choice:
+    """Return a choice by words if the option's signs are in the reply too; of several the only one whose signs are."""
     form, forms = normalized(phrase(reply)), {letter: normalized(text) for letter, text in options.items()}
-    named = [letter for letter, option in forms.items() if option == form] or [
-        letter for letter, option in forms.items() if option and f" {option} " in f" {form} "
-    ]
-    return valid(named[0], "R5") if len(named) == 1 else invalid("multiple" if named else "unparsed", "R5")
+    named = [letter for letter, option in forms.items() if option and f" {option} " in f" {form} "]
+    if choice.letter:
+        return choice if choice.letter in named else invalid("unparsed")
+    return valid(named[0], "R5") if len(named) == 1 else choice
 
 
 def _yes_no(_definition: TableDefinition, row: Row) -> Reading:
