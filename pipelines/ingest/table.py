@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from models.guards.regular_files import read_regular
 from pipelines.benchmarks import code_benchmarks, table_benchmark
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import ENDINGS, find_files
@@ -107,7 +108,7 @@ def snapshot_of_cache(folder: Path) -> Path:
         return folder
     main = folder / "refs" / "main"
     names = sorted(path.name for path in snapshots.iterdir())
-    chosen = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    chosen = read_regular(main).decode(errors="replace").strip() if main.is_file() else ""
     if chosen not in names and len(names) != 1:
         raise UsageError(f"{snapshots}: {len(names)} snapshots and no refs/main; give one of the folders in it")
     return snapshots / (chosen if chosen in names else names[0])

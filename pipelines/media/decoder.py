@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from models.environment import decoder_environment
+from models.guards.regular_files import open_regular
 from models.messages import Frames, Media
 from models.scratch import scratch
 from pipelines.errors import DecodeError
@@ -61,7 +62,7 @@ class Decoder:
         if not is_remote(store.uri):
             local = Path(store.uri, path)
             if local.is_file():
-                with local.open("rb") as opened:
+                with open_regular(local) as opened:
                     _check_hash(hashlib.file_digest(opened, "sha256").hexdigest(), local.name, media)
             return self.decode_file(local, media, max_pixels, decoders)
         content = store.get(path)

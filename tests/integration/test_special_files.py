@@ -40,7 +40,7 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of a small table."""
     folder = tmp_path_factory.mktemp("special")
     with pytest.MonkeyPatch.context() as patch:
@@ -53,8 +53,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(made, tmp_path / "copy")
+def place(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(finished, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     return tmp_path / "copy"
 
