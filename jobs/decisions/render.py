@@ -10,7 +10,7 @@ from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.decisions.power import PowerRow
 
 _GATE = ("verdict", "benchmark", "model", "number", "rule", "value", "95%", "n", "failed", "p, Holm", "rows needed")
-_POWER = ("what", "models", "rows (clusters)", "can show", "rows needed", "clusters needed")
+_POWER = ("what", "models", "n (clusters)", "can show", "rows needed", "clusters")
 _STRESS = ("benchmark", "cell", "condition", "moved answers", "change of share right", "pairs")
 
 
@@ -37,9 +37,9 @@ def _line(line: LineResult) -> list[str]:
 def show_power(rows: Sequence[PowerRow], difference: float, *, as_json: bool) -> None:
     """Print what the numbers of an output can show."""
     text = (
-        f"To find a difference of {100 * difference:g} points (of a fraction) in 80% of cases, two-sided at 5%, after "
-        "Holm's correction for all pairs; in brackets, what the uncertainty of the spread allows. Two models: as a "
-        "pair on the same rows; one model: against another of the same spread, on other rows."
+        f"Rows and clusters to find a difference of {100 * difference:g} points (of a fraction) in 80% of cases, "
+        "two-sided at 5%, after Holm's correction for all pairs; in brackets, what the uncertainty of the spread "
+        "allows. Two models: as a pair on the same rows; one model: against another of the same spread, on other rows."
     )
     if not rows:
         text = "No value has an interval, from which this follows: it takes two clips, pictures or scenes with answers."

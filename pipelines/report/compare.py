@@ -1,7 +1,7 @@
 """Compare two outputs or two models on the rows that both scored, with paired tests and intervals."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from itertools import combinations
@@ -131,6 +131,7 @@ def _compared(out_a: Store, out_b: Store | None, models: Sequence[str]) -> Compa
     differences: list[Difference] = []
     caveats: list[str] = []
     read = _remembering_read()
+    samples_read: dict[tuple[str, str], tuple[Mapping[str, Sample], list[str]]] = {}
     for name_a, name_b in _model_pairs(entries_a, entries_b, models, is_one_output=is_one_output):
         for name in sorted({key[0] for key in entries_a} & {key[0] for key in entries_b}):
             a, b = entries_a.get((name, name_a)), entries_b.get((name, name_b))
@@ -140,13 +141,17 @@ def _compared(out_a: Store, out_b: Store | None, models: Sequence[str]) -> Compa
             if pair.unscored:
                 caveats.append(f"{name}: no scored rows in {' and '.join(pair.unscored)}; run `vlmsweep score`")
                 continue
-            samples, problems = _samples(b)
+            if (key := (name, b.data)) not in samples_read:
+                samples_read[key] = _samples(b)
+            samples, problems = samples_read[key]
             tested, undefined = _differences(pair, samples)
             differences += tested
             caveats += [*_caveats(pair), *problems, *undefined, *(() if tested or undefined else _no_common_rows(pair))]
     corrected = _holm_corrected(differences)
     if out_a.uri == out_b.uri and not any(settings):
-        corrected = [*_with_headlines(corrected, headline_tests(out_a))]
+        has_all_pairs = is_one_output and not models
+        tests = _contest(out_a, differences) if has_all_pairs else headline_tests(out_a)
+        corrected = [*_with_headlines(corrected, tests)]
     return Comparison(tuple(corrected), tuple(dict.fromkeys([*caveats, *_power(differences)])))
 
 
@@ -167,9 +172,20 @@ def headline_tests(out: Store) -> Mapping[PairKey, Difference]:
             try:
                 pair = ScoredPair.read((out, a), (out, b), read=read)
                 differences = [] if pair.unscored else _differences(pair, samples, headlines_only=True)[0]
-                tests += [difference for difference in differences if difference.family == "headline"]
+                tests += differences
             except DamagedPartError as error:  # a report says what it can, as if it reduces the parts
                 log.warning("%s; %s and %s are not compared", error, a.model, b.model)
+    return _contest(out, tests)
+
+
+def _contest(out: Store, differences: Iterable[Difference]) -> Mapping[PairKey, Difference]:
+    """Return the headlines of all pairs that are no people and do not guess, corrected for each other."""
+    baselines = load_existing_run(out).baselines
+    tests = [
+        row
+        for row in differences
+        if row.family == "headline" and not any(is_person(m) or m in baselines for m in (row.model_a, row.model_b))
+    ]
     return {(test.benchmark, frozenset((test.model_a, test.model_b))): test for test in _holm_corrected(tests)}
 
 
@@ -286,7 +302,7 @@ def _power(differences: Sequence[Difference]) -> Iterator[str]:
 
 
 def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
-    """Return the samples by id, and the problem that prevented it; not read where no metric needs them."""
+    """Return the samples by id, and the problem that prevented it; not read if no metric needs them."""
     if entry.definition.paired_metrics is None:
         return {}, []
     try:

@@ -30,7 +30,7 @@ _KEY: Final = ("task", "setting", "sample_id", "variant")
 _TEXTS: Final = (*_KEY, "subset", "category", "cluster", "status", "answer", "flags")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ScoreRows:
     """Score rows of one model as columns, (rows,) each."""
 
@@ -52,14 +52,14 @@ class ScoreRows:
             texts["setting"] = _objects([shown] * int(selected.sum()))
         return cls(texts, values)
 
-    @property
+    @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows by key; of those with one key the last."""
+        """The rows by key, sorted; of those with one key the last."""
         import pandas as pd
 
         texts = {name: pd.Series(column, dtype=object) for name, column in self.texts.items()}
         frame = pd.DataFrame({**texts, **self.values}).drop_duplicates([*_KEY], keep="last")
-        return frame.set_index([frame[name].rename(None) for name in _KEY])
+        return frame.set_index([frame[name].rename(None) for name in _KEY]).sort_index()
 
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
@@ -117,6 +117,8 @@ class ScoredPair:
         import pandas as pd
 
         a, b = self.rows_a.frame, self.rows_b.frame
+        if a.index.equals(b.index):  # as models of an output usually have
+            return a, b
         keys = pd.MultiIndex.from_tuples(sorted({*a.index, *b.index}))
         return a.reindex(keys), b.reindex(keys)
 

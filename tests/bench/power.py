@@ -35,10 +35,11 @@ def main() -> None:
     for pair, repeats in CASES:
         outcome = simulate_power(pair, repetitions=options.repetitions, seed=options.seed, repeats=repeats)
         low, middle, high = outcome.clusters
+        bracket = f"{outcome.within_range:.0%}" if repeats == pair.repeats else "-"
         print(
             f"| {pair.clusters} | {pair.questions} | {pair.share_a:g}, {pair.share_b:g} | {pair.correlation:g} "
             f"| {pair.repeats}, {repeats} | {middle} ({low} to {high}) "
-            f"| {outcome.within_range:.0%} | {outcome.power:.1%} |",
+            f"| {bracket} | {outcome.power:.1%} |",
             flush=True,
         )
 
