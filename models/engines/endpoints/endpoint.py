@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from models.engines.endpoints.failures import (
     FailedAttempt,
@@ -52,6 +53,9 @@ class Endpoint:
             quoted = (reply.text, reply.finish_reason, reply.served_model or "", reply.system_fingerprint or "")
             if any(map(self._answers.is_quoted_in, quoted)):
                 return transient_failure("bad_reply", "the reply quotes the key, so it is not kept")
+            is_blocked = reply.finish_reason == "content_filter" and not reply.text
+            if "usage" in reply.repairs or not (reply.input_tokens or is_blocked):
+                reply = replace(reply, is_counted=False)
             self.remarks.note(reply)
             return reply
         if is_content_filter(reply.error):

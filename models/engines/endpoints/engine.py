@@ -158,6 +158,8 @@ class EndpointEngine:
                 unsent = cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
                 return CallReply(call_id=call.call_id, outcome=unsent)
             outcome: Answer | FailedAttempt | None = None
+            price = self.spec.price
+            most = price.dollars(tokens, call.generation.max_new_tokens) if price else None
             omitted = tuple(self.dialect.omitted)
             body = self.dialect.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
             try:
@@ -165,6 +167,8 @@ class EndpointEngine:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
                     outcome = await self.attempt(body)
+                    if isinstance(outcome, Answer) and not outcome.is_counted:
+                        outcome = replace(outcome, reserved_dollars=most)
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)

@@ -17,12 +17,13 @@ class ReplyRemarks:
     def __init__(self, model: str) -> None:
         self._model = model
         self._names: list[str] = []
-        self._thoughts_alone = 0
+        self._thoughts_alone = self._uncounted = 0
 
     def note(self, answer: Answer) -> None:
         """Remember a reply's name and whether it thinks and says nothing; log the name where it is another model's."""
         name = answer.served_model
         self._thoughts_alone += bool(answer.finish_reason == "stop" and not answer.text and answer.reasoning)
+        self._uncounted += not answer.is_counted
         if name and name not in self._names:
             self._names.append(name)
             if not _is_same(self._model, name):
@@ -30,12 +31,18 @@ class ReplyRemarks:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each name of another model, for versions that differ, and for thoughts alone."""
+        """Return a sentence for each name of another model, for versions that differ, thoughts alone, and no counts."""
         same = [name for name in self._names if _is_same(self._model, name)]
         changes = f"{self._model}: replies come from several versions: {', '.join(sorted(same))}"
         others = [self._other(name) for name in self._names if name not in same]
         thoughts = f"{self._model}: replies hold reasoning and no answer; look at the reasoning parser of its server"
-        return (*others, *[changes] * (len(same) > 1), *[thoughts] * (self._thoughts_alone > 0))
+        uncounted = f"{self._model}: replies have no readable counts of tokens; with a price, their cost is estimated"
+        return (
+            *others,
+            *[changes] * (len(same) > 1),
+            *[thoughts] * (self._thoughts_alone > 0),
+            *[uncounted] * (self._uncounted > 0),
+        )
 
     def _other(self, name: str) -> str:
         return f"{self._model}: the endpoint answers as {name!r}, which is another model; see `served_model`"

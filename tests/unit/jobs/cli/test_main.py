@@ -131,7 +131,7 @@ def test_one_config_serves_run_and_its_stages(
     assert ("judge" in helpers) == (command in ("run", "score"))
     if command == "run":
         assert helpers["judge"]["calls"] == 4 * 3
-        assert "at most $" in helpers["judge"]["price"]
+        assert "about $" in helpers["judge"]["price"]
 
 
 def test_external_predictions_are_counted_in_a_dry_run(
