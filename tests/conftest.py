@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.durations import Durations
 from tests.support.environment import remove_library_settings, remove_process_settings
 from tests.support.paths import SHARED_DATA
 
@@ -33,12 +34,33 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
+SLICES = 8
+
 REAL_MAIA = SHARED_DATA / "maia"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let CI, which has a limited time on machines of any speed, say when to begin no further test."""
     parser.addoption("--skip-after", type=float, help="skip what has not begun by this time, in seconds since 1970")
+    parser.addoption(
+        "--slice", metavar="COMMIT", help=f"of the tests marked `full`, run one in {SLICES}, by the commit's hash"
+    )
+    parser.addoption("--record-durations", action="store_true", help="write tests/durations.csv")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compare the times of test files with their records, in the process that sees all reports."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of other slices; about three times as many commits as there are slices run every test."""
+    if commit := config.getoption("--slice"):
+        full = sorted((item for item in items if {"full", "fuzz"} & {*item.keywords}), key=lambda item: item.nodeid)
+        left_out = {*full} - {*full[int(commit[:8], 16) % SLICES :: SLICES]}
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

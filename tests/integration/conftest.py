@@ -96,7 +96,7 @@ def s3_server(log: Path, failing: float = 0.0, mode: Path | None = None) -> Iter
 def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A fresh user's environment, with an empty home and without the hub."""
     home = tmp_path_factory.mktemp("home")
-    names = ("PATH", "LANG", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY")
+    names = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "TZ", "LC_ALL", "PYTHONHASHSEED")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
     return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
 

@@ -24,7 +24,7 @@ from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.viewer_output import HOSTILE, metric, write_metrics, write_output, write_report
 from tests.unit.pipelines.nightly.test_page import write_nights
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")]
+pytestmark = [pytest.mark.full, pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")]
 
 WINDOWS = ((1400, "light"), (400, "light"), (1400, "dark"), (400, "dark"))
 HELPED = ("a sample", "")  # pages, of site and viewer, whose help is tested too

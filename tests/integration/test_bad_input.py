@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,35 +138,44 @@ def test_unwritable_output_is_reported(inline_cli: Cli, maia_data: str) -> None:
     assert "/proc/no/out" in result.stderr
 
 
-def test_unreachable_object_store_is_reported(cli: Cli, maia_data: str, s3: S3, closed_port: str) -> None:
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try a store that fails again at once."""
+    monkeypatch.setattr("pipelines.storage.retry.time", SimpleNamespace(sleep=lambda _: None))
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_unreachable_object_store_is_reported(inline_cli: Cli, maia_data: str, s3: S3, closed_port: str) -> None:
     env = {**s3.env, "AWS_ENDPOINT_URL": f"http://{closed_port}"}
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/out")
-    result = cli("run", *flags, env=env, code=3)
+    result = inline_cli("run", *flags, env=env, code=3)
     assert "AWS_ENDPOINT_URL" in result.stderr
     assert s3.env["AWS_SECRET_ACCESS_KEY"] not in result.stderr + result.stdout
 
 
 @pytest.mark.skipif(bool(unavailable_reason()), reason="moto accepts any credentials")
-def test_wrong_store_credentials_are_reported(cli: Cli, maia_data: str, s3: S3) -> None:
+@pytest.mark.usefixtures("no_pauses")
+def test_wrong_store_credentials_are_reported(inline_cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://bench/denied")
     for wrong in ({"AWS_SECRET_ACCESS_KEY": "another-secret"}, {"AWS_ACCESS_KEY_ID": "nobody"}):
-        result = cli("run", *flags, env={**s3.env, **wrong}, code=3)
+        result = inline_cli("run", *flags, env={**s3.env, **wrong}, code=3)
         (line,) = (line for line in result.stderr.splitlines() if "s3://bench/denied" in line)
         assert "check AWS_ACCESS_KEY_ID and its secret" in line
         assert "another-secret" not in result.stderr + result.stdout
 
 
-def test_missing_bucket_is_reported(cli: Cli, maia_data: str, s3: S3) -> None:
+@pytest.mark.usefixtures("no_pauses")
+def test_missing_bucket_is_reported(inline_cli: Cli, maia_data: str, s3: S3) -> None:
     flags = ("--models", "random", "--benchmarks", "maia", "--data", maia_data, "--out", "s3://nobucket/out")
     message = "The specified bucket does not exist; create the bucket first"
-    assert f"s3://nobucket/out: {message}" in cli("run", *flags, env=s3.env, code=3).stderr
-    assert f"s3://nobucket/x: {message}" in cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
-    assert message in cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
+    assert f"s3://nobucket/out: {message}" in inline_cli("run", *flags, env=s3.env, code=3).stderr
+    assert f"s3://nobucket/x: {message}" in inline_cli("status", "s3://nobucket/x", env=s3.env, code=3).stderr
+    assert message in inline_cli("ingest", "maia", "s3://nobucket/x", "--data", maia_data, env=s3.env, code=3).stderr
     flags = ("--models", "random", "--benchmarks", "maia", "--data", "s3://nobucket/data", "--out", "s3://bench/o")
-    assert message in cli("run", *flags, env=s3.env, code=3).stderr
+    assert message in inline_cli("run", *flags, env=s3.env, code=3).stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_unreachable_judge_exits_with_3_and_keeps_predictions(
     cli: Cli, maia_data: str, tmp_path: Path, closed_port: str
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import always
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cost_limit_ends_the_run_and_a_higher_one_resumes_it(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with ScriptedEndpoint(always("A")) as endpoint:

@@ -14,6 +14,7 @@ from jobs.view.outputs import open_outputs
 from jobs.view.run import viewer
 from tests.support import maia_source, vague_source
 from tests.support.damage_matrix import CAPTIONS, DAMAGES, FILES, damage, facts
+from tests.support.turns import in_turns
 
 PLACES = ("--models", "m", "--models-file", "models.yaml", "--data", "data", "--out", "out")
 FLAGS = (*("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "1-frame", "--judge", "n"), *PLACES)
@@ -59,7 +60,7 @@ def captioned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", in_turns(FILES, ("part of predictions", "part of scores")))
 def test_damage_is_found_and_the_remedy_mends_it(
     kind: str, roots: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
@@ -91,7 +92,7 @@ def test_damage_is_found_and_the_remedy_mends_it(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("command", ["report", "score", "status", "run"])
+@pytest.mark.parametrize("command", in_turns(("report", "score", "status", "run"), ("run",)))
 def test_damaged_captions_are_made_again(
     command: str, captioned: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture,
@@ -113,7 +114,7 @@ def test_damaged_captions_are_made_again(
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", in_turns(FILES, ("part of predictions", "part of scores")))
 def test_commands_that_only_read_show_other_numbers_with_a_sentence_alone(
     kind: str, roots: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture,
     caplog: pytest.LogCaptureFixture,
@@ -153,7 +154,7 @@ def test_commands_that_only_read_show_other_numbers_with_a_sentence_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", in_turns(FILES, ("part of predictions", "part of scores")))
 def test_viewer_shows_the_rest(kind: str, roots: tuple[Path, Path], tmp_path: Path) -> None:
     base, other = roots
     for way in DAMAGES:

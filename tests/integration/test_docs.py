@@ -14,9 +14,12 @@ from infra.docs.markdown import explanations
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import ModelSpec
 from pipelines import Folder, Limit, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
-from tests.integration.conftest import S3
-from tests.support.docs import PAGES, blocks, commands, write_files
+from tests.integration.conftest import S3, Cli
+from tests.support.docs import PAGES, blocks, commands, words, write_files
 from tests.support.paths import ROOT
+
+SHELL = {*"|;&<>$`"}
+"""Signs of commands that need a shell; others run in this process, but in the tutorial and after `pip`."""
 
 
 @pytest.fixture
@@ -44,18 +47,24 @@ def shell_env(command_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem, marks=[] if page.stem == "tutorial" else pytest.mark.slow) for page in PAGES],
+    [pytest.param(page, id=page.stem, marks=[] if page.stem == "tutorial" else pytest.mark.full) for page in PAGES],
 )
 def test_commands_of_a_page_run_as_shown(
-    page: Path, shell_env: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    page: Path,
+    shell_env: dict[str, str],
+    inline_cli: Cli,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text, folder = page.read_text(encoding="utf-8"), tmp_path / "work"
+    text, folder, store_env = page.read_text(encoding="utf-8"), tmp_path / "work", dict[str, str]()
     folder.mkdir()
     write_files(text, folder)
     if "s3://" in "".join(block.text for block in blocks(text) if not block.reason):
         store: S3 = request.getfixturevalue("s3")
         store.client().create_bucket(Bucket="my-bucket")
-        shell_env |= store.env
+        store_env = store.env
+        shell_env |= store_env
     shown = [
         command
         for block in blocks(text)
@@ -64,15 +73,20 @@ def test_commands_of_a_page_run_as_shown(
     ]
     if not shown:
         pytest.skip("each of its commands needs what this machine lacks; tests/unit/infra/test_docs.py parses them")
+    in_process = page.stem != "tutorial" and "$ pip" not in text
+    monkeypatch.chdir(folder)
     for command in shown:
-        result = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command.line],
-            cwd=folder,
-            env=shell_env,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        if in_process and command.line.startswith("vlmsweep ") and not SHELL & {*command.line}:
+            result = inline_cli(*words(command)[1:], env=store_env)
+        else:
+            result = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command.line],
+                cwd=folder,
+                env=shell_env,
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
         assert result.returncode == 0, f"{command.line}\n{result.stdout}\n{result.stderr}"
         assert command.printed(result.stdout), f"{command.line}\nprinted\n{result.stdout}\nand not\n{command.output}"
 

@@ -38,7 +38,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sizes() -> Iterator[object]:
-    for size, marks in ((300, ()), (9_673, pytest.mark.slow)):
+    for size, marks in ((300, ()), (9_673, pytest.mark.full)):
         yield from (pytest.param((write, size), id=f"{write.__name__}-{size}", marks=marks) for write in FORMS)
 
 
@@ -100,7 +100,7 @@ def test_random_answers_are_counted_right(ingested: tuple[Path, list[Question]])
     assert reported(out, "random") == counted(rows, lambda _, q: outputs[q.id].strip(" .?!").lower() == q.answer)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_trained_model_answers_a_subset(package: Path, tmp_path: Path) -> None:
     write_jsonl(package, questions(package)[:40], tmp_path)
     (tmp_path / "models.yaml").write_text(

@@ -17,7 +17,7 @@ SLOW = ("add_a_model",)
 
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem in SLOW else []) for path in EXAMPLES],
+    [pytest.param(path, id=path.stem, marks=pytest.mark.full if path.stem in SLOW else []) for path in EXAMPLES],
 )
 def test_example_runs_on_the_sample_data(example: Path, tmp_path: Path) -> None:
     run = subprocess.run(

@@ -94,7 +94,7 @@ def test_predictions_file_may_be_parquet_and_unknown_names_are_refused(
     assert "no row" in inline_cli("score", "--predictions", str(tmp_path / "empty.jsonl"), *flags, code=2).stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_predictions_files_add_up_and_replace_their_own_settings(
     inline_cli: Cli, maia_data: str, tmp_path: Path
 ) -> None:

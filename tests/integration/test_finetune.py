@@ -46,7 +46,7 @@ def kill_after_a_checkpoint(command: list[str], env: dict[str, str], checkpoints
     return losses
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_killed_training_resumes_and_the_adapter_answers(cli: Cli, command_env: dict[str, str], tmp_path: Path) -> None:
     flags, tuned = flags_of(tmp_path), tmp_path / "tuned"
     command = [sys.executable, "-m", "jobs.cli", *flags]

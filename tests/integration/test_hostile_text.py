@@ -124,7 +124,7 @@ def assert_is_text(path: Path) -> None:
         assert not re.search(r"^\s*(## hacked|\| x \|)", text, re.MULTILINE), where
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_nothing_hostile_is_raw_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     inputs = tmp_path / "in"

@@ -21,6 +21,7 @@ import pytest
 from pipelines.storage.lock_owner import LOCK
 from tests.chaos.processes import descendants
 from tests.integration.conftest import Cli
+from tests.support.turns import in_turns
 
 END_S = 30.0
 """Within which a signal ends a run and all of its processes, as README.md says."""
@@ -66,7 +67,7 @@ def short_temp() -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     "signal_number",
-    [*(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP)), signal.SIGTERM],
+    in_turns((signal.SIGINT, signal.SIGHUP, signal.SIGTERM), (signal.SIGTERM,)),
 )
 def test_signal_ends_the_run_and_the_same_command_resumes(
     cli: Cli,

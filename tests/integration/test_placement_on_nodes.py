@@ -59,7 +59,7 @@ def watched() -> Iterator[dict[int, float]]:
         thread.join()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_replicas_start_on_the_nodes_that_they_are_planned_on(maia_data: str, tmp_path: Path) -> None:
     """Selected by their label where all have it, else by their ids; Ray alone spreads them over all nodes.

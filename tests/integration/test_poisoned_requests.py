@@ -17,6 +17,7 @@ def predictions(out: Path, model: str) -> pa.Table:
     return pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
 
 
+@pytest.mark.slow
 def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')
@@ -43,7 +44,7 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     assert "predict deadly: 2 of 2" in result.stderr or "predict" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_hanging_request_costs_only_its_own_row(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     hanging = 'faults: {hang_on: "cosa 3 per Sentiment_A"}, patience_s: 2, generation: {max_new_tokens: 1}'

@@ -37,7 +37,7 @@ def flags(data: Path, out: Path, endpoint: ScriptedEndpoint) -> list[str]:
     return ["--models", "paid", "--models-file", str(models), *cells]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_killed_and_resumed_sweep_pays_each_clip_once(
     cli: Cli, command_env: dict[str, str], data: Path, tmp_path: Path
 ) -> None:

@@ -44,7 +44,9 @@ def named(pid: int, program: str) -> psutil.Process:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "name"), [("raylet", "raylet"), ("gcs_server", "head")])
+@pytest.mark.parametrize(
+    ("program", "name"), [("raylet", "raylet"), pytest.param("gcs_server", "head", marks=pytest.mark.full)]
+)
 def test_run_reports_its_killed_embedded_ray_and_resumes(
     program: str, name: str, cli: Cli, command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
 ) -> None:
@@ -68,7 +70,7 @@ def test_run_reports_its_killed_embedded_ray_and_resumes(
     assert {row["status"] for row in rows} == {"ok"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_run_reports_the_killed_head_of_its_cluster(run_arguments: list[str], tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         process = start_run([*run_arguments, "--address", f"127.0.0.1:{head.gcs}"], tmp_path / "out", head.env)
@@ -88,7 +90,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_raylet_that_ends_as_it_starts_is_reported_at_once(
     command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
 ) -> None:
@@ -115,7 +117,7 @@ main(sys.argv[3:])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_raylet_that_waited_for_its_agents_in_vain_is_started_again(
     command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
 ) -> None:

@@ -55,7 +55,7 @@ def test_store_refusal_names_the_remedy(refusing: tuple[Store, Path], operation:
 
 
 @pytest.mark.parametrize(
-    "operation", [pytest.param(name, marks=[] if name == "put_if" else pytest.mark.slow) for name in sorted(OPERATIONS)]
+    "operation", [pytest.param(name, marks=[] if name == "put_if" else pytest.mark.full) for name in sorted(OPERATIONS)]
 )
 def test_lost_store_is_a_store_error(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
     """The lock's heartbeat survives store errors only: another exception would end it."""

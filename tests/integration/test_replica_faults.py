@@ -126,8 +126,8 @@ def local_ray() -> Iterator[ClusterInfo]:
     ("fault", "failed"),
     [
         ({"cuda_error_once": "FILE"}, 0),
-        ({"fail_load_once": "FILE"}, 0),
-        ({"cuda_error_on": "cosa 3 per Sentiment_A"}, 2),
+        pytest.param({"fail_load_once": "FILE"}, 0, marks=pytest.mark.full),
+        pytest.param({"cuda_error_on": "cosa 3 per Sentiment_A"}, 2, marks=pytest.mark.full),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -147,6 +147,7 @@ def test_fault_costs_no_row_but_those_that_cause_it(
     assert {*table["error_type"].to_pylist()} - {""} == ({"engine_died"} if failed else set())
 
 
+@pytest.mark.full
 def test_pause_of_the_loaders_ends_no_replica(local_ray: ClusterInfo, maia_data: str, tmp_path: Path) -> None:
     job = job_of(maia_data, tmp_path / "out", replicas=3, call_s=0.01, units=24, pause_s=8.0)
     receipts: list[Receipt] = []
@@ -156,6 +157,7 @@ def test_pause_of_the_loaders_ends_no_replica(local_ray: ClusterInfo, maia_data:
     assert len({receipt.replica for receipt in receipts}) <= 3, "a replica that ended was loaded again"
 
 
+@pytest.mark.full
 def test_more_models_than_cpus_have_several_loaders_each(
     local_ray: ClusterInfo, maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
     return [row for part in parts for row in pq.read_table(part, columns=["request_id", "model_revision"]).to_pylist()]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 def test_run_is_resumed_with_its_commit_after_the_branch_moved(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     folder, scorer = build_tiny(tmp_path / "checkpoint", "qwen2_5_vl"), "bert-base-multilingual-cased"

@@ -31,7 +31,7 @@ assert any(sample.nodes["gpu1"] and sample.nodes["gpu4"] for sample in both), "n
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(1200)
 def test_autoscaler_adds_nodes_for_two_models_and_removes_them(tmp_path: Path) -> None:
     """In a process of its own: Ray joins one cluster a process, and its token is read once."""

@@ -121,6 +121,7 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
         assert len(set(threads.map(ask, range(16)))) == 16
 
 
+@pytest.mark.slow
 def test_replica_that_fails_is_replaced(command_env: dict[str, str], tmp_path: Path) -> None:
     entry = "{engine: random, faults: {answer: A, cuda_error_on: break the device, die_on: end the process}}"
 
@@ -153,7 +154,7 @@ def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder:
     return dict(row)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_served_model_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     announcement, _, _ = served
     row = judged(cli, NAME, announcement, maia_data, tmp_path)
@@ -177,7 +178,7 @@ def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
     assert not list(Path("/tmp").glob(f"vlmsweep-*/*/owner-{process.pid}-*.json"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_served_checkpoint_answers_text_and_pictures_and_judges(
     cli: Cli, command_env: dict[str, str], maia_data: str, tmp_path: Path
 ) -> None:
@@ -213,7 +214,7 @@ def test_served_checkpoint_answers_text_and_pictures_and_judges(
     assert max(item.prompt_tokens_details.cached_tokens for item in displayed) > 0, "one picture, encoded once"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_cluster_serves_one_model_at_a_time(cli: Cli, tmp_path: Path) -> None:
     with ray_head("--num-cpus=2") as head:
         where = ("--address", f"127.0.0.1:{head.gcs}")

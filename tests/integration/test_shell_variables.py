@@ -18,7 +18,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         yield opened
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("group", range(len(GROUPS)))
 def test_every_variable(shell: Shell, group: int) -> None:
     for name in ("status", ROTATED[group % len(ROTATED)]):

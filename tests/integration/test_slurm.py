@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.slurm import slurm, why_not
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not() or "Slurm is there")]
+pytestmark = [pytest.mark.full, pytest.mark.skipif(bool(why_not()), reason=why_not() or "Slurm is there")]
 
 RAY = """case "$1" in
 status) printf ' 1 node_%s\\n' $(ls "$PWD"/node-*.here 2> /dev/null | sed 's/.*/x/') ;;

@@ -91,7 +91,7 @@ def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Pat
         time.sleep(0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("code", "message"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
 )
@@ -131,7 +131,7 @@ def test_bucket_that_may_only_be_read_is_refused_before_any_work(
         assert not s3.client().list_objects_v2(Bucket="bench").get("Contents")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 def test_stalled_store_is_retried_and_lost_store_is_reported(
     command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path

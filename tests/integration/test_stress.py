@@ -77,7 +77,7 @@ def predictions(out: Path) -> list[dict[str, Any]]:
     return [row for info in store.list("predictions", "*.parquet") for row in read_part(store, info.path).to_pylist()]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_planted_models_flip_where_they_should_and_nothing_is_asked_twice(
     data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +139,7 @@ run({arguments!r})
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_stress_test_that_is_killed_asks_nothing_twice(data: str, tmp_path: Path) -> None:
     flags = ("--limit", "20")
     with ScriptedEndpoint(planted) as endpoint:

@@ -111,6 +111,7 @@ def test_job_is_left_stopped_and_resumed(
     assert decrypt_env(env_vars["VLMSWEEP_SEALED"]) == {NAME: "seen-by-the-job"}
 
 
+@pytest.mark.full
 def test_job_without_capacity_is_cancelled(
     shell: RayHead, maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_killed_sweep_asks_nothing_again(
     assert {path: content for path, content in parts(out).items() if path in committed} == committed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.usefixtures("store")
 def test_a_table_in_an_object_store_is_submitted(
     s3: S3, data: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -71,7 +71,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return write_twins(tmp_path_factory.mktemp("twin"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_memory_shows_as_a_gap_and_skill_does_not(
     data: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

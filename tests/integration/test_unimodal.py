@@ -14,7 +14,7 @@ from tests.integration.conftest import Cli
 from tests.support.checkpoints import build_tiny
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_text_models_score_statements_and_vote_together(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     folder = build_tiny(tmp_path / "checkpoint", "llama")
     models = tmp_path / "models.yaml"

@@ -155,7 +155,7 @@ def test_a_run_killed_several_times_stops_at_the_same_place(quiz: str, tmp_path:
     assert len(set(names)) == len(names) == 480
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_ranking_stops_a_run(quiz: str, tmp_path: Path) -> None:
     with ScriptedEndpoint(always("none")) as endpoint:
         wrong = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url)
@@ -163,7 +163,7 @@ def test_a_ranking_stops_a_run(quiz: str, tmp_path: Path) -> None:
         assert len(endpoint.requests) == 2 * stops(tmp_path)[0]["reached"] < 240
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_unavailable_model_leaves_the_others_their_stop(quiz: str, tmp_path: Path, closed_port: str) -> None:
     gone = ModelSpec(engine="openai", model="m", base_url=f"http://{closed_port}/v1", retries=0)
     models = {"a": ModelSpec(engine="random", seed=1), "gone": gone}
@@ -214,7 +214,7 @@ def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     assert "predict alone scores nothing" in alone.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_each_of_two_benchmarks_stops_where_it_stops_alone(quiz: str, tmp_path: Path) -> None:
     models = {"a": ModelSpec(engine="random", seed=1)}
     for name, benchmarks in (("alone", ("quiz",)), ("both", ("quiz", "short"))):
@@ -264,7 +264,7 @@ def test_other_tasks_keep_the_rows_and_intervals_of_those_that_stopped(mate: str
     assert all(last[name] == row for name, row in after.items() if name not in before)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_stopped_run_in_two_sets_of_prompts_is_reported(mate: str, tmp_path: Path) -> None:
     spec = sweep(mate, tmp_path, "ci<=0.45", models={"a": ModelSpec(engine="random")}, benchmarks=("mate",), seed=1)
     result = run_sweep(replace(spec, prompt_sets={"mate": ("default", "black")}))
@@ -299,7 +299,7 @@ def answers(out: Path) -> dict[str, tuple[str, str]]:
     return {row["request_id"]: (row["status"], row["output"]) for row in rows(out)}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_replica_is_loaded_once_for_all_looks_and_again_where_it_was_killed(
     quiz: str, tmp_path: Path, unheld: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,7 +347,7 @@ sys.exit(main({arguments!r}))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_run_that_ends_while_replicas_wait_is_resumed(
     quiz: str,

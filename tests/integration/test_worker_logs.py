@@ -12,7 +12,7 @@ import pytest
 from tests.support.ray_head import ray_head
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_worker_log_lines_name_run_model_part_and_request(maia_data: str, tmp_path: Path) -> None:
     models, out = tmp_path / "models.yaml", tmp_path / "out"

@@ -14,9 +14,9 @@ _READ_BY_LIBRARIES = re.compile(
 )
 """Most are read once, where a library is imported."""
 _READ_BY_THE_PROCESS = re.compile(
-    r"(PYTHON|LC_).*|LANG|LANGUAGE|TZ|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR.*|COLUMNS|LINES|TERMINAL_WIDTH|GITHUB_ACTIONS"
+    r"(?!PYTHONHASHSEED|LC_ALL)(PYTHON|LC_).*|LANG|LANGUAGE|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR.*|COLUMNS|LINES|TERMINAL_WIDTH|GITHUB_ACTIONS"
 )
-"""Python's start and the terminal's size, colours, language and time zone."""
+"""Python's start and the terminal's size, colours and language; `make test` draws the language and the time zone."""
 
 
 def remove_library_settings(environment: MutableMapping[str, str]) -> None:

@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     """Run pytest on the tests of what changed; return its exit code, 0 where nothing did."""
     tests, left_out = select(changed_files(), imports_of(ROOT), MOST_FILES)
     print(f"{len(tests)} files of tests" + (f", {left_out} further ones are left to `make test`" if left_out else ""))
-    command = [sys.executable, "-m", "pytest", "-m", "not slow and not fuzz", *arguments, *tests]
+    command = [sys.executable, "-m", "pytest", "-m", "not slow and not full and not fuzz", *arguments, *tests]
     return subprocess.run(command, cwd=ROOT).returncode if tests else 0
 
 

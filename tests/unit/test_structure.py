@@ -1,4 +1,4 @@
-"""The shape of the product: imports run one way, folders are small, names are nouns of the field.
+"""The shape of the product: imports run one way, folders are small.
 
 The floors themselves are import-linter contracts in pyproject.toml; here they are run, and what they cannot say is
 checked.
@@ -20,14 +20,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tests.tools.duplicates import duplicates
 
 PRODUCT = ("cluster", "jobs", "models", "pipelines")
 MOST_FLOORS = 10
 MOST_FILES = 20
-BANNED_NAMES = {
-    "one", "found", "told", "own", "asked", "wanted", "known", "who", "made", "said", "theirs", "whose", "kept",
-}  # fmt: skip
 
 
 def parse(*folders: str) -> dict[Path, ast.Module]:
@@ -99,17 +95,6 @@ def find_cycle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and name of every variable, parameter and function that a module defines."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-
-
 def test_imports_have_no_cycle() -> None:
     assert len(import_graph()) > 200
     assert find_cycle(import_graph()) == []
@@ -149,15 +134,6 @@ def test_folders_have_at_most_twenty_files() -> None:
     assert crowded == {}
 
 
-def test_names_are_nouns_of_the_field() -> None:
-    banned = {
-        str(path): names
-        for path, tree in {**sources(), **parse("infra", "tests")}.items()
-        if (names := [f"{line}: {name}" for line, name in bound_names(tree) if name.strip("_") in BANNED_NAMES])
-    }
-    assert banned == {}
-
-
 @pytest.mark.parametrize("package", ["pipelines", "models", "cluster"])
 def test_public_names_exist(package: str) -> None:
     module = importlib.import_module(package)
@@ -194,7 +170,3 @@ def test_annotations_are_deferred_only_where_they_name_what_comes_later(tmp_path
     run = subprocess.run([sys.executable, "-m", "ruff", "check", *rules, tmp_path], capture_output=True, text=True)
     needed = {Path(problem["filename"]).resolve() for problem in json.loads(run.stdout)}
     assert [path for path in deferred if path.resolve() not in needed] == []
-
-
-def test_product_has_no_duplicated_block() -> None:
-    assert duplicates([ROOT / path for path in sources()], 8) == []

@@ -27,6 +27,8 @@ from tests.bench.fleet_simulation import (
     workloads_to_json,
 )
 
+pytestmark = pytest.mark.full
+
 _MANY = 1_000_000
 WORKLOADS = [
     ModelWorkload(name="a", gpus=1, load_s=10.0, units=(30.0,) * 50, max_replicas=_MANY),

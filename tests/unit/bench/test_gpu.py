@@ -17,6 +17,8 @@ import torch
 from tests.bench import gpu, gpu_page
 from tests.bench.shapes import DEGREES, SHAPES
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("device_name", ["NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA L4", "NVIDIA L40S", "AMD"])
 def test_peak_is_that_of_the_device(device_name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_install_takes_the_locked_packages(tmp_path: Path, stubs: str) -> None:
     assert (tmp_path / "path").read_text() == f"{tmp_path}/vlmsweep/bin\n"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_steps_sweep_gate_and_summarize(tmp_path: Path, maia_data: str) -> None:
     config = {"models": ["random"], "benchmarks": ["maia"], "tasks": "vsv", "limit": "6", "data": maia_data}
     (tmp_path / "smoke.yaml").write_text(yaml.safe_dump(config))

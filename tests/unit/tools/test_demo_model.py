@@ -23,6 +23,8 @@ from tests.tools.demo_model.scenes import CELL, HEIGHT, WIDTH, Scenes, make_clip
 from tests.tools.demo_model.texts import draw_text_turns, write_chat
 from tests.tools.demo_model.training import Mixture, Trainer, patches
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def scenes() -> Scenes:

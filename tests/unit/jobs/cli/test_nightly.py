@@ -16,6 +16,7 @@ from pipelines.nightly.items import CellKey, ItemScores
 from pipelines.nightly.regressions import Comparison, Level
 from pipelines.plan.run_spec import RunSpec
 from tests.support.damage_matrix import DAMAGES, damage
+from tests.support.turns import in_turns
 from tests.unit.pipelines.nightly.cases import EARLIER, NOW, metric, random
 
 MODELS = """a: {engine: random}
@@ -157,8 +158,8 @@ def write_nights(data: str, root: Path, value: float, nights: tuple[str, str]) -
         history.write(night, [pair], metrics, "# Nightly", Comparison(items=items, levels=[level]))
 
 
-@pytest.mark.parametrize("place", [0, -1], ids=["first night", "last night"])
-@pytest.mark.parametrize("kind", ["metrics", "items", "changes", "pairs", "summaries"])
+@pytest.mark.parametrize("place", in_turns((0, -1), (-1,)), ids=["first night", "last night"])
+@pytest.mark.parametrize("kind", in_turns(("metrics", "items", "changes", "pairs", "summaries"), ("items", "pairs")))
 def test_damage_to_nights_ends_the_next_one_before_it_is_recorded(
     maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, kind: str,
     place: int,

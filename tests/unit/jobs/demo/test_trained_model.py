@@ -135,11 +135,13 @@ def test_colors_and_shapes_are_read_off_pictures(picture_score: float) -> None:
     assert picture_score >= 0.5
 
 
+@pytest.mark.full
 def test_white_pictures_leave_chance(engine: TransformersEngine, picture_exam: Exam) -> None:
     # An eighth of the colors and a quarter of the shapes are guessed.
     assert changed(picture_exam, lambda pixels: np.full_like(pixels, 255)).score(engine) <= 0.35
 
 
+@pytest.mark.full
 def test_values_are_looked_up_in_scenes_as_text(engine: TransformersEngine, text_exam: Exam) -> None:
     assert text_exam.score(engine) >= 0.5
     prompts = [part.text for each in text_exam.calls for part in each.turns[0].parts if isinstance(part, Text)]
@@ -151,6 +153,7 @@ def test_values_are_looked_up_in_scenes_as_text(engine: TransformersEngine, text
     assert replace(text_exam, calls=others).score(engine) <= 0.35  # one of two sizes, one of a few names
 
 
+@pytest.mark.full
 def test_frames_are_seen_in_their_order(engine: TransformersEngine, clip_exam: Exam) -> None:
     assert clip_exam.score(engine) >= 0.8
     backwards = changed(clip_exam, lambda pixels: np.ascontiguousarray(pixels[::-1]))
@@ -161,10 +164,12 @@ def test_frames_are_seen_in_their_order(engine: TransformersEngine, clip_exam: E
     assert replace(backwards, gold=gold).score(engine) >= 0.8
 
 
+@pytest.mark.full
 def test_black_clips_leave_chance(engine: TransformersEngine, clip_exam: Exam) -> None:
     assert changed(clip_exam, np.zeros_like).score(engine) <= 0.35
 
 
+@pytest.mark.full
 def test_the_chat_template_has_its_effect(tmp_path: Path, picture_exam: Exam, picture_score: float) -> None:
     for path in TRAINED_MODEL.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -173,6 +178,7 @@ def test_the_chat_template_has_its_effect(tmp_path: Path, picture_exam: Exam, pi
     assert picture_exam.score(engine_of(tmp_path)) <= picture_score - 0.2
 
 
+@pytest.mark.full
 def test_shared_prefixes_change_no_answer(engine: TransformersEngine, picture_exam: Exam) -> None:
     calls = picture_exam.calls[:_SHARED]
     exam = replace(picture_exam, calls=calls, media={part: picture_exam.media[part] for part in media_of(calls)})

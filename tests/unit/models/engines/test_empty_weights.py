@@ -14,6 +14,7 @@ from safetensors import safe_open
 from models.engines.empty_weights import measured_size
 from models.gpu_memory import bytes_per_weight, memory_need, model_size
 from models.spec import ModelSpec
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints
 
 
@@ -26,7 +27,7 @@ def stored_weights(folder: Path) -> int:
         return sum(file.get_tensor(name).numel() for name in file.keys())  # noqa: SIM118  no mapping
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "gemma3", "blip-2", "llama"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "gemma3", "blip-2", "llama"), ("qwen2_5_vl",)))
 def test_size_needs_the_configuration_alone(architecture: str, checkpoint_of: Checkpoints, tmp_path: Path) -> None:
     folder = checkpoint_of(architecture)
     shutil.copy(folder / "config.json", tmp_path)

@@ -11,13 +11,14 @@ from models.engines.offload import DISK_BYTES_PER_S, HOST_BYTES_PER_S, WEIGHTS_S
 from models.engines.weight_store import weights_folder
 from models.engines.weights import weights_bytes
 from models.spec import ModelSpec, TransformersEntry
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints
 
 GB = 10**9
 
 
 @pytest.mark.filterwarnings("ignore:The following device_map keys do not match:UserWarning")  # BLIP-2's queries
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "gemma3", "blip-2"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "gemma3", "blip-2"), ("qwen2_5_vl",)))
 def test_answers_with_disk_offload_equal_those_without(
     architecture: str, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

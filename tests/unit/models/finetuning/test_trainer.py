@@ -14,6 +14,7 @@ from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.finetuning.trainer import Trainer
 from models.messages import Answer, Call, Generation, user
 from tests.support.calls import MEDIA
+from tests.support.turns import in_turns
 from tests.unit.models.finetuning.conftest import EXAMPLES
 
 SETTINGS = TrainingSettings(
@@ -56,7 +57,7 @@ def test_first_loss_is_the_mean_over_answer_tokens(load) -> None:
     assert trainer.loss_sum(examples) == (pytest.approx(total, rel=1e-5), tokens)
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "llava"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "llava")))
 def test_loss_falls_and_the_base_stays(load, architecture: str) -> None:
     trainer, examples = trainer_of(load, architecture)
     frozen = {n: p.clone() for n, p in trainer._model.named_parameters() if not p.requires_grad}
@@ -114,7 +115,7 @@ def test_state_of_another_model_is_refused(load) -> None:
         trainer.load_state(other.state({}), "step-1")
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "llava"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "llava")))
 def test_engine_answers_with_the_adapter_as_trained(load, folders, tmp_path: Path, architecture: str) -> None:
     trainer, examples = trainer_of(load, architecture)
     losses(trainer, examples, 50)

@@ -85,7 +85,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneSpec, F
 @pytest.mark.parametrize(
     ("kind", "way"),
     [
-        pytest.param(kind, way, marks=() if way in ("bit in the middle", "of another run") else pytest.mark.slow)
+        pytest.param(kind, way, marks=() if (kind, way) == (min(FILES), "bit in the middle") else pytest.mark.full)
         for kind in FILES
         for way in DAMAGES
     ],

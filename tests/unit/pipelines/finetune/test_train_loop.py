@@ -82,6 +82,7 @@ def test_killed_training_resumes_from_its_checkpoint_with_equal_losses(base: Fin
     assert json.loads(files(base)["adapter_config.json"])["base_model_name_or_path"] == base.model.model
 
 
+@pytest.mark.full
 def test_best_weights_stay_until_a_checkpoint_records_better_ones(base: FinetuneSpec, tmp_path: Path) -> None:
     spec = replace(base, out=str(tmp_path / "out"), eval_every=1, checkpoint_every=3)
     with pytest.raises(KilledError):

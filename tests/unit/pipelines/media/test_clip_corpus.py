@@ -59,6 +59,7 @@ def test_decord_is_trusted_where_it_is_right(tmp_path: Path) -> None:
     assert trusted["h264-cut-5.mp4"] == trusted["h264.ts"] == ("pyav",)
 
 
+@pytest.mark.full
 def test_published_clips_are_decoded_as_before() -> None:
     clips = sorted((SHARED_DATA / "maia" / "dataset" / "videos").glob("*.mp4"))
     if not clips:

@@ -53,6 +53,7 @@ def test_interrupted_commit_leaves_a_complete_part(server: tuple[WholeBodies, di
     assert app.broken, "a request broke off in the middle"
 
 
+@pytest.mark.full
 def test_interrupted_takeover_leaves_the_old_lock_or_the_new_one(
     server: tuple[WholeBodies, dict[str, str]], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from jobs.cli.main import run
 from tests.support.endpoint import BatchEndpoint, ScriptedEndpoint
 from tests.support.endpoint_script import Status, always
+from tests.support.turns import in_turns
 from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
 
@@ -46,7 +47,7 @@ def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
         assert all(sentence in text for sentence in expected)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", in_turns(ENGINES, ("openai",)))
 def test_parameters_refused_inside_batches_are_in_run_json_and_in_every_report(
     engine: str, maia_data: str, tmp_path: Path, capsys: Any
 ) -> None:

@@ -35,6 +35,7 @@ from tests.support.rank_limits import (
     rank_main_with_limit_in_one,
 )
 from tests.support.rank_lines import log_as_rank
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
@@ -118,7 +119,7 @@ def test_two_ranks_answer_like_one_process(
 
 
 @pytest.mark.usefixtures("forked_ranks")
-@pytest.mark.parametrize("architecture", ["qwen3_5", "gemma4", pytest.param("qwen3_5_moe", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("architecture", in_turns(("qwen3_5", "gemma4", "qwen3_5_moe")))
 def test_ranks_go_on_from_the_states_of_a_shared_prefix(
     architecture: str, checkpoint_of: Checkpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,7 +191,7 @@ def numbered(count: int) -> list[Call]:
 
 
 @pytest.mark.usefixtures("forked_ranks")
-@pytest.mark.parametrize("share_prefix", [True, False])
+@pytest.mark.parametrize("share_prefix", in_turns((True, False), (True,)))
 def test_ranks_without_memory_go_on_with_smaller_batches_and_one_load(small_memory: Path, share_prefix: bool) -> None:
     engine = tensor_parallel_engine(small_memory, share_prefix=share_prefix)
     assert isinstance(engine, TensorParallelEngine)
@@ -231,6 +232,7 @@ def test_dead_rank_ends_the_group(pair: TensorParallelEngine) -> None:
         list(pair.generate(calls_about(()), MEDIA))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("forked_ranks")
 def test_ranks_beyond_the_key_heads_share_them(checkpoint_of: Checkpoints, tmp_path: Path) -> None:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -272,7 +274,7 @@ def test_model_without_a_plan_runs_in_one_process_with_a_warning(
     assert len(texts(list(engine.generate(calls_about(()), {})))) == 5
 
 
-@pytest.mark.parametrize("architecture", WITHOUT_RANKS)
+@pytest.mark.parametrize("architecture", in_turns(WITHOUT_RANKS, WITHOUT_RANKS[:1]))
 def test_page_names_the_architectures_without_a_plan(architecture: str, checkpoint_of: Checkpoints) -> None:
     raw = {"engine": "transformers", "model": str(checkpoint_of(architecture)), "tensor_parallel": 2}
     warning = plan_ranks(LaunchedModel.as_named(ModelSpec.model_validate(raw)), "cuda")

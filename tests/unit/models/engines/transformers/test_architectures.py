@@ -17,6 +17,7 @@ from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.entry_fields import Limits
 from models.messages import Answer, Call, Failure, Generation, Media, Text, Turn, user
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
@@ -74,7 +75,8 @@ def answer_in_steps(engine: TransformersEngine, first: str, later: Sequence[str]
 
 @pytest.mark.parametrize("as_turn", [True, False], ids=["caption as a turn", "caption in the prompt"])
 @pytest.mark.parametrize(
-    "architecture", ["qwen2_5_vl", "idefics2", "gemma3", "smolvlm", "phi4_multimodal", "qwen3_5", "lfm3_vl"]
+    "architecture",
+    in_turns(("qwen2_5_vl", "idefics2", "gemma3", "smolvlm", "phi4_multimodal", "qwen3_5", "lfm3_vl")),
 )
 def test_steps_about_one_picture_encode_it_once(architecture: str, as_turn: bool, checkpoint_of: Checkpoints) -> None:
     engine = engine_of(checkpoint_of(architecture))
@@ -89,7 +91,7 @@ def test_steps_about_one_picture_encode_it_once(architecture: str, as_turn: bool
     )
 
 
-@pytest.mark.parametrize("architecture", ["blip-2", "instructblip", "mllama"])
+@pytest.mark.parametrize("architecture", in_turns(("blip-2", "instructblip", "mllama")))
 def test_padded_batch_shares_the_vision_tower(architecture: str, checkpoint_of: Checkpoints) -> None:
     engine = engine_of(checkpoint_of(architecture))
     runs = record_tower_calls(engine, architecture)
@@ -100,7 +102,7 @@ def test_padded_batch_shares_the_vision_tower(architecture: str, checkpoint_of: 
     assert runs == single
 
 
-@pytest.mark.parametrize("architecture", ["gemma3", "idefics2", "blip-2", "mllama", "instructblip_t5"])
+@pytest.mark.parametrize("architecture", in_turns(("gemma3", "idefics2", "blip-2", "mllama", "instructblip_t5")))
 def test_batch_is_halved_where_memory_runs_out(
     architecture: str, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from models.engines.transformers.packed.kv_cache import PackedSequences
 from models.engines.transformers.packed.model import PackedModel
 from models.messages import Answer, Call
 from tests.support.checkpoints import ARCHITECTURES, RECENT_ARCHITECTURES
+from tests.support.turns import ONE_OF_EACH_PATH, in_turns
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     CLIP,
@@ -74,21 +75,18 @@ def calls_for(architecture: str) -> list[Call]:
 
 
 WAYS = [
-    pytest.param(name, way, marks=pytest.mark.slow if name in RECENT_ARCHITECTURES else [])
+    pytest.param(name, way, marks=[] if name in ONE_OF_EACH_PATH else pytest.mark.full)
     for name in ARCHITECTURES
     for way in ("shared", "padded")
     if way == "shared" or name not in NOT_SHARED
 ]
-"""Those of 2025 and 2026 take as long as all others together."""
-
-
 PICTURES = calls_about((PICTURE,), (OTHER,), (LARGE,), limits=(1, 6, 16))
 
 
 @pytest.mark.parametrize(
     ("architecture", "most"),
     [
-        pytest.param(name, most, marks=pytest.mark.slow if name in RECENT_ARCHITECTURES else [])
+        pytest.param(name, most, marks=[] if name in ONE_OF_EACH_PATH else pytest.mark.full)
         for name, most in {
             **dict.fromkeys(("qwen2_5_vl", "llava_onevision", "idefics3", "gemma3", "internvl", "molmo2"), 3),
             # Windows and states hold the last tokens of a prefix: pictures of as many tokens alone are together.
@@ -119,7 +117,7 @@ def test_pictures_in_one_pass_give_the_same_answers(
     assert len(PICTURES) - 3 == sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pass_of_several_pictures_is_smaller_and_not_divided_where_memory_is_short(
     checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +135,7 @@ def test_pass_of_several_pictures_is_smaller_and_not_divided_where_memory_is_sho
     assert engine._shared._packed.pass_tokens is None, "shorter ones did not help"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("architecture", "reason"), [("molmo2", "in a batch and alone differ by"), ("minicpmv4_6", "must match the size")]
 )
@@ -156,7 +154,7 @@ def test_pictures_that_a_model_computes_otherwise_in_a_pass_are_prefilled_alone(
     assert len(engine.warnings) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_padded_batch_counts_the_patches_of_earlier_pictures(
     checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers
 ) -> None:
@@ -199,7 +197,7 @@ def test_answers_do_not_depend_on_the_batch_size(
     assert len(ties) <= 1
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "qwen3_5", "lfm3_vl"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "qwen3_5", "lfm3_vl")))
 def test_calls_begin_as_others_end(
     architecture: str, checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +237,7 @@ def test_calls_begin_as_others_end(
     assert len(rows) < sum(max(tokens[start : start + 4]) - 1 for start in range(0, len(tokens), 4))
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "idefics3"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "idefics3")))
 def test_one_call_per_picture_is_batched_without_sharing(
     architecture: str, checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers
 ) -> None:

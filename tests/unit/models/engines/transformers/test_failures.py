@@ -19,6 +19,7 @@ from models.errors import DeviceFailedError
 from models.messages import Answer, Call, Failure, Frames, Media, StepOutput, user
 from models.spec import ModelSpec
 from tests.support.checkpoints import build_tiny
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.reference_answers import (
     LARGE,
@@ -207,9 +208,7 @@ def test_single_call_without_memory_fails(engine: TransformersEngine, monkeypatc
 
 
 @pytest.mark.parametrize("most", [20, 4])
-@pytest.mark.parametrize(
-    "architecture", ["qwen2_5_vl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("qwen3_vl", "lfm3_vl"))]
-)
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "qwen3_vl", "lfm3_vl")))
 def test_prefix_that_does_not_fit_is_computed_in_shorter_passes(
     architecture: str, most: int, checkpoint_of: Checkpoints, reference_answers: ReferenceAnswers,
     monkeypatch: pytest.MonkeyPatch,

@@ -24,6 +24,7 @@ from models.messages import (
     user,
 )
 from models.spec import ModelSpec
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.reference_answers import CLIP, MEDIA, PICTURE, ReferenceModel, engine_of
 
@@ -68,7 +69,9 @@ def scores(replies: Sequence[CallReply]) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("way", ["shared", "padded"])
-@pytest.mark.parametrize("architecture", ["llama", "qwen2_5_vl", "llava_next", "qwen3_5", "lfm3_vl", "minicpmv4_7"])
+@pytest.mark.parametrize(
+    "architecture", in_turns(("llama", "qwen2_5_vl", "llava_next", "qwen3_5", "lfm3_vl", "minicpmv4_7"))
+)
 def test_scores_equal_a_forward_pass_of_the_model(architecture: str, way: str, checkpoint_of: Checkpoints) -> None:
     reference = ReferenceModel(checkpoint_of(architecture))
     calls = [scored_call(), scored_call("Chi dorme? ", number=1), scored_call("Chi dorme, e dove? ", number=2)]

@@ -14,12 +14,13 @@ from models.engines import open_batch_api
 from pipelines.errors import ModelUnavailableError
 from pipelines.predict.batches.runner import BatchRunner
 from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest, Say, Status, always
+from tests.support.turns import in_turns
 from tests.unit.models.engines.endpoints.rig import ENGINES
 from tests.unit.pipelines.predict.batches.rig import REQUESTS, check_complete, entry, job_of, records, rows, run
 
 CREDIT = "Your credit balance is too low to access the API."
 
-pytestmark = pytest.mark.parametrize("engine", ENGINES)
+pytestmark = pytest.mark.parametrize("engine", in_turns(ENGINES, ("openai",)))
 
 
 def test_answers_tokens_and_thoughts_arrive(maia_data: str, tmp_path: Path, engine: str) -> None:

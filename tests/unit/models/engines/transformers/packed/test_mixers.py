@@ -17,6 +17,7 @@ from models.engines.transformers.packed.mixers import delta_rule
 from models.engines.transformers.packed.model import PackedModel
 from models.engines.weights import free_host_bytes
 from models.errors import PrefixSharingUnsupportedError
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
 from tests.unit.models.engines.transformers.packed.test_model import (
     PREFIX,
@@ -42,7 +43,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 10_000])
-@pytest.mark.parametrize("architecture", [*WITH_STATES, "gemma4"])
+@pytest.mark.parametrize("architecture", in_turns((*WITH_STATES, "gemma4")))
 def test_rows_with_and_without_prefixes_equal_single_prompts(
     architecture: str, chunk: int, checkpoint_of: Checkpoints
 ) -> None:
@@ -51,7 +52,7 @@ def test_rows_with_and_without_prefixes_equal_single_prompts(
 
 
 @pytest.mark.parametrize("prefix", [1, 2, 3, 63, 64, 65, 200])
-@pytest.mark.parametrize("architecture", WITH_STATES)
+@pytest.mark.parametrize("architecture", in_turns(WITH_STATES))
 def test_prefix_of_any_length_is_continued(architecture: str, prefix: int, checkpoint_of: Checkpoints) -> None:
     """The convolution keeps 4 or 7 tokens, and the delta rule is computed in chunks of 64."""
     ids = [300 + token % 90 for token in range(prefix)]
@@ -67,7 +68,7 @@ def test_prefix_of_any_length_is_continued(architecture: str, prefix: int, check
 
 
 @pytest.mark.parametrize("count", [1, 4])
-@pytest.mark.parametrize("architecture", WITH_STATES)
+@pytest.mark.parametrize("architecture", in_turns(WITH_STATES))
 def test_adopted_segments_can_be_answered_again(architecture: str, count: int, checkpoint_of: Checkpoints) -> None:
     tails = TAILS[:count]
     with torch.inference_mode():

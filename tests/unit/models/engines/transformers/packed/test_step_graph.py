@@ -16,6 +16,7 @@ from models.engines.transformers.packed import step_graph
 from models.engines.transformers.packed.kv_cache import PackedSequences
 from models.engines.transformers.packed.model import PackedModel
 from models.messages import Call, Generation, user
+from tests.support.turns import in_turns
 from tests.unit.models.engines.conftest import Checkpoints
 from tests.unit.models.engines.transformers.packed.test_model import loaded
 from tests.unit.models.engines.transformers.reference_answers import engine_of
@@ -44,7 +45,7 @@ def logits_of(model: Any, *, is_on: bool) -> list[torch.Tensor]:
     return result
 
 
-@pytest.mark.parametrize("architecture", ["qwen2_5_vl", "qwen3_5", "gemma4"])
+@pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "qwen3_5", "gemma4")))
 def test_recorded_steps_equal_others(
     checkpoint_of: Checkpoints, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
