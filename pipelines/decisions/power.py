@@ -241,7 +241,7 @@ def _names(number: Measured) -> dict[str, Any]:
 def _needed(pilot: Pilot, planned: float, *, has_repeats: bool) -> Mapping[str, Any]:
     clusters = pilot.needed(planned), *pilot.needed_within(planned)
     rows = [math.ceil(count * pilot.n / pilot.clusters) for count in clusters]
-    few = f"{pilot.clusters} clips, pictures or scenes are too few to show any difference: it takes {pilot.least}"
+    few = f"{pilot.clusters} clips, pictures or scenes are too few to rely on; plan with at least {pilot.least}"
     return {
         "standard_error": pilot.standard_error,
         "detectable": pilot.detectable(),

@@ -180,5 +180,6 @@ def test_cost_limit_counts_what_was_reserved_for_replies_without_token_counts(us
     assert kinds(replies).count("cost_limit") == 8 - sent
     assert 0 < sent < 8
     assert all(not answer.is_counted and answer.input_tokens == 0 for answer in answers)
-    assert spent == pytest.approx(sum(answer.reserved_dollars or 0.0 for answer in answers)) >= 30.0
+    assert spent == pytest.approx(sum(answer.reserved_dollars or 0.0 for answer in answers))
+    assert spent >= 30.0
     assert warnings == ("scripted: replies have no readable counts of tokens; with a price, their cost is estimated",)
