@@ -33,6 +33,7 @@ EXIT_CODES = {
     "models.errors.ModelError": 2,
     "models.errors.ModelsFileError": 2,
     "models.errors.PrefixSharingUnsupportedError": 70,
+    "models.errors.ScratchError": 3,
     "models.errors.ShellSettingError": 2,
     "models.errors.TrainingDataError": 2,
     "models.errors.TrainingStateError": 2,
