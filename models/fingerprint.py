@@ -9,6 +9,7 @@ from typing import Any
 
 from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
 from models.errors import ModelsFileError
+from models.guards.redaction import shown_address
 from models.guards.regular_files import NotRegularError, open_regular
 from models.spec import ModelSpec
 
@@ -90,7 +91,8 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     if spec.limits.max_image_bytes is None:
         del fingerprint["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
     if spec.is_endpoint:
-        fingerprint["base_url"] = spec.base_url  # servers call quite different weights `model`, or by one public name
+        # Servers call quite different weights `model`, or by one public name. `run.json` holds this: no keys in paths.
+        fingerprint["base_url"] = shown_address(str(spec.base_url))
     if spec.chat_format:
         fingerprint["form"] = spec.chat_format
     if spec.omit_parameters:
