@@ -64,6 +64,7 @@ WITHOUT_EXIT_CODE = {
     "models.engines.endpoints.bounded.TooLongError",  # becomes the failure of a row
     "models.engines.endpoints.replies.NoCompletionError",
     "models.guards.regular_files.NotRegularError",  # becomes the error of its store or reader, else a UsageError
+    "pipelines.benchmarks.table.files.RepeatedNameError",  # becomes a SourceError with its file
     "pipelines.ingest.ingest._TooLongError",  # becomes a rejected row
     "models.strict_yaml._RefusedError",
     "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError
