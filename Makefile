@@ -20,7 +20,9 @@ REAL_MODEL := .real-model
 REAL_OUT ?= demo-real-out
 PROMETHEUS := .prometheus
 
-.PHONY: chaos demo demo-real docs fuzz pictures test test-all test-fast test-gpu-stack test-slow lint format bench bench-gpu bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-until clean install lock \
+.PHONY: chaos demo demo-real docs fuzz pictures test test-all test-fast test-gpu-stack test-slow lint format bench bench-gpu \
+	bench-quick bench-vllm simulate simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-power \
+	simulate-until clean install lock \
 	lock-vllm test-containers test-prometheus test-vllm
 
 install: $(STAMP)
@@ -79,7 +81,8 @@ test-all: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
 
-# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as CI tries: half an hour.
+# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as `make test` tries, and 10,000 generated replies
+# for the readers of answers: half an hour.
 fuzz: $(STAMP)
 	@$(BIN)/python -m pytest -m fuzz -n $(WORKERS) --no-loadscope-reorder
 
@@ -122,6 +125,10 @@ simulate-intervals: $(STAMP)
 # One minute: releases whose true share is exactly a limit; its figures are in docs/how-to/gate.md.
 simulate-gate: $(STAMP)
 	@$(BIN)/python -m tests.bench.gate
+
+# Ten minutes: pilots, and the comparisons that `power` plans from them; its figures are in docs/how-to/gate.md.
+simulate-power: $(STAMP)
+	@$(BIN)/python -m tests.bench.power
 
 # Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
 simulate-items: $(STAMP)

@@ -70,7 +70,10 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
     with contextlib.ExitStack() as stack:
         # Ray Data's usage statistics come with a thread that outlives the connection, asking for Prometheus.
         # Ray's native code writes to standard error about actors that Ray Data itself made that way.
-        settings = {"RAY_DATA_USAGE_DISABLED": "1"} | ({} if verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"})
+        # Its gRPC would print that it does not follow a fork, which only starts another program here.
+        settings = {"RAY_DATA_USAGE_DISABLED": "1", "GRPC_ENABLE_FORK_SUPPORT": "0"} | (
+            {} if verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
+        )
         stack.enter_context(temporary_environment(settings | (_embedded_settings() if address is None else {})))
         if address is None:
             folder = _scratch_folder()

@@ -23,6 +23,7 @@ _NAMES: Final = (
     ("ray._private.node", "Node.start_api_server"),
     ("ray._private.node", "Node.start_log_monitor"),
     ("ray._private.node", "Node.start_monitor"),
+    ("ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
     ("ray._private.services", "get_node"),
     ("ray._private.services", "start_ray_process"),
     ("ray._private.state", "available_resources_per_node"),
@@ -101,7 +102,8 @@ def embedded_nodes(
     """Let a function look for a node that starts within a block, without what nobody asks on one machine.
 
     The function is made from Ray's and from one that returns name and status of a process that the node needs, once it
-    ended. Left out are dashboard, for which Ray waits two seconds, autoscaler and, unless `logs`, the reader of logs.
+    ended. All its processes listen at the loopback address alone. Left out are dashboard, for which Ray waits two
+    seconds, autoscaler and, unless `logs`, the reader of logs.
     Where the block fails, the processes that were started in it are killed, so that another node can be.
     """
     services, started = "ray._private.services", list[tuple[str, Any]]()
@@ -120,6 +122,8 @@ def embedded_nodes(
         stack.enter_context(_replaced("ray._private.node", "Node.start_api_server", _announce_no_dashboard))
         for name in ("start_monitor", *(() if logs else ("start_log_monitor",))):
             stack.enter_context(_replaced("ray._private.node", f"Node.{name}", lambda _: None))
+        # Ray binds all interfaces but on systems where it joins no cluster.
+        stack.enter_context(_replaced("ray._private.ray_constants", "ENABLE_RAY_CLUSTER", False))
         stack.enter_context(_replaced(services, "start_ray_process", record))
         stack.enter_context(_replaced(services, "get_node", find(_get(services, "get_node"), ended)))
         try:
@@ -130,6 +134,16 @@ def embedded_nodes(
                 process.kill()
             _reap(process for _, process in started)
             raise
+
+
+def serve_replica_at_loopback() -> None:
+    """Let the replica of Ray Serve that this process becomes listen at the loopback address, as an embedded Ray does.
+
+    To be called while its class is built; its port, which only other deployments use, is open to all networks else.
+    """
+    module = importlib.import_module("ray.serve._private.replica")
+    add_port: Callable[[object, str], int] = module.add_port_to_grpc_server
+    setattr(module, "add_port_to_grpc_server", lambda server, _: add_port(server, "127.0.0.1:0"))  # noqa: B010 - private
 
 
 def _announce_no_dashboard(node: Any, **_: object) -> None:

@@ -9,6 +9,7 @@ import typer
 from cluster.errors import ClusterError
 from jobs.output import STDOUT_PROBLEM, print_error, settle_streams
 from models.errors import ModelError
+from models.guards.regular_files import NotRegularError
 from pipelines.errors import InternalError, PipelineError, UsageError
 from pipelines.logging_context import logs_are_json
 from pipelines.storage.errors import describe, is_of_machine
@@ -22,6 +23,8 @@ def report_failure(error: Exception) -> int:
         return _fail(_usage_message(error), USAGE)
     if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding() != "utf-8":
         error = UsageError(encoding_problem(error.object))
+    if isinstance(error, NotRegularError):
+        error = UsageError(f"{error.filename}: {error}")
     if isinstance(error, (ClusterError, ModelError, PipelineError)) and error.exit_code != INTERNAL:
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and (problem := settle_streams()):

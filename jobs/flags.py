@@ -98,6 +98,11 @@ class ServeFlags:
     key_env: str | None = None
     no_key: bool = False
     idle_s: float = 300.0
+    max_pictures: int = 64
+    max_total_pixels: int = 128_000_000
+    max_messages: int = 1000
+    max_body_mib: int = 64
+    timeout_s: float = 600.0
     address: str | None = None
     verbose: bool = False
     json: bool = False

@@ -15,11 +15,7 @@ from pipelines.report.reproduction import count_verdicts, reproduced_rule, repro
 from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
 
-_DIFFERENCE_HEADERS = (
-    *("verdict", "benchmark", "task", "setting", "score", "B - A", "95%", "value A", "value B", "p, Holm"),
-    *("n", "clusters", "A", "B", "effect", "test", "p", "p, McNemar", "answers changed"),
-)
-_MAIN_DIFFERENCE_COLUMNS = 7
+_DIFFERENCE_HEADERS = ("what", "A", "B", "B - A [95%]", "p, Holm", "verdict")
 _CELL_HEADERS = (
     *("verdict", "benchmark", "model", "number", "ours", "published", "95%", "ours - published"),
     *("published as", "table", "why"),
@@ -32,30 +28,34 @@ _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "err
 def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare`."""
     differences = comparison.differences
-    rows = [{**asdict(difference), "verdict": difference.verdict} for difference in differences]
+    rows = [_difference_record(difference) for difference in differences]
     cells = [_difference_row(difference) for difference in differences]
     print_result(
         as_json,
         {"differences": rows, "caveats": list(comparison.caveats)},
         *comparison_text(comparison),
         "",
-        table(_DIFFERENCE_HEADERS, cells, main=_MAIN_DIFFERENCE_COLUMNS),
+        table(_DIFFERENCE_HEADERS, cells),
         *(f"note: {caveat}" for caveat in comparison.caveats),
-        "Rows that both scored. Clusters: clips, pictures or scenes. 95%: jackknife over clusters with Student's t. "
-        "p, two-sided: paired permutation of whole clusters. McNemar, "
-        "exact: only where every row is a cluster of its own. Holm: corrected for all tests here. Effect: Cohen's h of "
-        "shares, else d, in standard deviations of the clusters' contributions.",
+        "Fractions in percent, of rows that both scored. Interval and p: Student's t over clips, pictures or scenes, "
+        "after Holm's correction for all headlines, or for all other metrics; --json has both before it.",
     )
 
 
+def _difference_record(row: Difference) -> dict[str, Any]:
+    record = asdict(row)
+    spread = record.pop("spread") or {}
+    return {**record, "standard_error": row.standard_error, "freedom": spread.get("freedom"), "verdict": row.verdict}
+
+
 def _difference_row(row: Difference) -> list[Any]:
-    interval = "-" if row.ci_low is None or row.ci_high is None else f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]"
+    times = 100 if row.is_percent else 1
+    ends = row.shown_ends
+    interval = "" if ends is None else f" [{times * ends[0]:.1f}, {times * ends[1]:.1f}]"
     return [
-        *(row.verdict, row.benchmark, row.task, row.setting, _score_name(row)),
-        *(f"{row.delta:+.3f}", interval, f"{row.mean_a:.3f}", f"{row.mean_b:.3f}", _p_value(row.p_holm)),
-        *(row.n, row.clusters, row.model_a, row.model_b),
-        *("-" if row.effect is None else f"{row.effect_name} {row.effect:+.2f}", row.test),
-        *(_p_value(row.p), _p_value(row.p_mcnemar), row.changed),
+        f"{row.benchmark} {row.task} {row.setting} {_score_name(row)}",
+        *(f"{name} {times * value:.1f}" for name, value in ((row.model_a, row.mean_a), (row.model_b, row.mean_b))),
+        *(f"{times * row.delta:+.1f}{interval}", _p_value(row.p_holm), row.verdict),
     ]
 
 
@@ -71,20 +71,20 @@ def _score_name(row: Difference) -> str:
 def comparison_text(comparison: Comparison) -> list[str]:
     """Return the conclusions of a comparison as sentences."""
     significant = [row for row in comparison.differences if row.verdict == "differs"]
-    equal = sum(row.verdict == "equal" for row in comparison.differences)
     total = len(comparison.differences)
     unclear = sum(row.verdict == CANNOT_CONCLUDE for row in comparison.differences)
-    caveats = [f"{unclear} of {total} differences rest on too few clusters to conclude anything."] if unclear else []
+    caveats = [f"Too few clusters to conclude anything: {unclear} of {total}."] if unclear else []
     if not significant:
-        sentence = f"None of {total} differences is more than chance"
-        return [f"{sentence}; {equal} of them are none at all." if equal else f"{sentence}.", *caveats]
-    sentences = [f"{len(significant)} of {total} differences are more than chance; {equal} are none at all.", *caveats]
+        return [f"Differences shown: none of {total}.", *caveats]
+    sentences = [f"Differences shown: {len(significant)} of {total}.", *caveats]
     for row in significant:
         direction = "higher" if row.delta > 0 else "lower"
-        p_value = "" if row.p_holm is None else f", p {max(row.p_holm, 0.0001):.4f} after correction"
+        amount = f"{100 * abs(row.delta):.1f} points" if row.is_percent else f"{abs(row.delta):.3g}"
+        sides = ("", "") if row.model_a != row.model_b else (" in A", " in B")
+        p_value = "p < 0.0001" if (row.p_holm or 0.0) < 0.0001 else f"p {row.p_holm:.4f}"
         sentences.append(
-            f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b} in B is {direction} than "
-            f"of {row.model_a} in A by {abs(row.delta):.3f}, on {row.n:,} rows{p_value}."
+            f"- {row.benchmark} {row.task} {row.setting}: {_score_name(row)} of {row.model_b}{sides[1]} is {direction} "
+            f"than of {row.model_a}{sides[0]} by {amount}, on {row.n:,} rows, {p_value} after correction."
         )
     return sentences
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from models.environment import secret
 from models.errors import MissingSecretError, ShellSettingError
 from models.fingerprint import is_of_hub, is_plain_path
+from models.guards.redaction import Redactor
 from models.shell.connections import check_hub_settings, http_options, hub_problem
 from models.spec import ModelSpec, TransformersEntry
 from models.weight_headers import gguf_file
@@ -45,7 +46,11 @@ def _check_shell(spec: ModelSpec) -> None:
     if spec.is_endpoint:
         http_options(str(spec.base_url))
         if spec.api_key_env:
-            secret(spec.api_key_env)
+            key = secret(spec.api_key_env).get_secret_value()
+            if Redactor([key]).is_quoted_in(spec.model_dump_json(exclude={"api_key_env"})):
+                raise ShellSettingError(
+                    f"its entry holds the key of {spec.api_key_env} itself, and run.json records entries; remove it"
+                )
     elif spec.runs_locally:
         check_hub_settings()
         if is_of_hub(spec) and (problem := hub_problem()):

@@ -17,6 +17,7 @@ from pydantic import (
     field_validator,
 )
 
+from models.guards.redaction import PLAIN_QUERY, secret_field
 from models.messages import Answer
 
 REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
@@ -241,8 +242,12 @@ class EndpointSettings(StrictModel):
             raise ValueError("base_url must be an http or https address, such as https://api.openai.com/v1")
         if "@" in address.netloc:
             raise ValueError("base_url must not hold a user or password; name a variable in api_key_env")
-        if any(_SECRET.search(name) for name, _ in parse_qsl(address.query)):  # `run.json` and reports have the address
-            raise ValueError("base_url must not hold a key in its query; name a variable in api_key_env")
+        for name, text in parse_qsl(address.query):  # `run.json` and reports have the address
+            if _SECRET.search(name) or not PLAIN_QUERY.fullmatch(text):
+                raise ValueError(
+                    "base_url must not hold a key in its query, only short values such as a version; name a variable "
+                    "in api_key_env"
+                )
         return value.rstrip("/")
 
     @field_validator("api_key_env")
@@ -258,6 +263,8 @@ class EndpointSettings(StrictModel):
         taken = sorted(_REQUEST_FIELDS & value.keys())
         if taken:
             raise ValueError(f"extra_body must not hold {', '.join(taken)}: the engine or another key sets that")
+        if path := secret_field(value):
+            raise ValueError(f"extra_body must not hold a key ({path[:80]}): name a variable in api_key_env")
         return value
 
     @property

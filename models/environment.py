@@ -35,10 +35,16 @@ class S3Settings:
     region: str | None
 
 
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,39}|[a-z_]{1,24}")
+"""Names of variables as they are given; another may be a key."""
+
+
 def secret(name: str, *, model: str = "") -> Secret:
     """Return the stripped key in a variable; `MissingSecretError` if unset, empty or not valid in an HTTP header."""
     purpose = f"model {model!r} needs a key: " if model else ""
     value = _read(name)
+    # Some write the key itself where its variable belongs.
+    name = name if _VARIABLE.fullmatch(name) else f"{name[:4]}..."
     if value is None:
         raise MissingSecretError(
             f"{purpose}variable {name} is not set; `export {name}=...` before the run, and on a cluster also where "

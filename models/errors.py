@@ -39,6 +39,12 @@ class MissingSecretError(ModelError):
     """A variable that must hold a key is unset, empty, or holds no valid key."""
 
 
+class ScratchError(ModelError, PermissionError):
+    """No temporary folder of this user can be made. The message names the place, and the remedy."""
+
+    exit_code = 3
+
+
 class ShellSettingError(ModelError):
     """A variable of the shell keeps a client from working. The message names it, and the remedy."""
 

@@ -2,11 +2,15 @@
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
+from models.errors import ModelsFileError
+from models.guards.redaction import shown_address
+from models.guards.regular_files import NotRegularError, open_regular
 from models.spec import ModelSpec
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -15,13 +19,21 @@ _END = 1 << 20  # bytes hashed at each end of a larger file
 
 
 def content_fingerprint(weights: Path) -> str:
-    """Hash a checkpoint's folder or file, 145 GB in a second: small files whole, large ones by name, size and ends."""
+    """Hash a checkpoint's folder or file, 145 GB in a second: small files whole, large ones by name, size and ends.
+
+    Raises `ModelsFileError` for a folder with a pipe, socket or device, for which its readers would wait.
+    """
     total = hashlib.sha256()
     folder = weights if weights.is_dir() else weights.parent
-    for path in sorted(p for p in weights.rglob("*") if p.is_file()) if weights.is_dir() else [weights]:
-        size = path.stat().st_size
-        total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
-        with path.open("rb") as file:
+    entries = (path for path in weights.rglob("*") if path.exists() and not path.is_dir())
+    for path in sorted(entries) if weights.is_dir() else [weights]:
+        try:
+            file = open_regular(path)
+        except NotRegularError as error:
+            raise ModelsFileError(f"{path}: {error}") from error
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            total.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
             if size <= _WHOLE_FILE:
                 total.update(file.read())
             else:
@@ -78,6 +90,9 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     fingerprint["revision"] = resolved_revision(spec)
     if spec.limits.max_image_bytes is None:
         del fingerprint["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
+    if spec.is_endpoint:
+        # Servers call quite different weights `model`, or by one public name. `run.json` holds this: no keys in paths.
+        fingerprint["base_url"] = shown_address(str(spec.base_url))
     if spec.chat_format:
         fingerprint["form"] = spec.chat_format
     if spec.omit_parameters:

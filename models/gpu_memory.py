@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from models.entry_fields import Shape
+from models.guards.regular_files import read_regular
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file, read_gguf_header, read_tensors
 
@@ -260,7 +261,7 @@ def _stored_size(tensors: Sequence[tuple[str, Sequence[int], str]], shape: Shape
 
 def _read_shape(path: Path) -> Shape | None:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_regular(path))
         return _shape_of(next((config[key] for key in ("text_config", "llm_config") if config.get(key)), config))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None  # other key names: the entry's numbers, or a guess, must do

@@ -147,6 +147,10 @@ class Answer:
     reasoning: str | None = None  # what a reasoning model thought before the answer; None where it is not known
     frames_used: int | None = None  # frames of the longest clip that the prompt shows; None without a clip
     repairs: tuple[str, ...] = ()  # what in an endpoint's reply was unreadable and dropped, such as `usage`
+    is_counted: bool = True  # whether an endpoint's reply has readable counts of tokens; else they are 0 here
+    reserved_dollars: float | None = None  # what an answer without them may have cost at the most, by estimates
+    served_model: str | None = None  # the model that an endpoint's reply names, and the version of its system
+    system_fingerprint: str | None = None
     decoding: str = ""
     """How the text was decoded: `greedy`, `sampled`, `beam-3`; '' where nothing was generated. An engine without beam
     search reports `greedy` for a request with beams."""

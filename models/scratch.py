@@ -17,30 +17,47 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from models.errors import ScratchError
+
 _OWNER = "owner-*.json"
 _HELD: dict[tuple[str, int], int] = {}
 """The locked files of this process by folder and process id, which a fork changes."""
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder that this user alone can enter, or check that it is one (PermissionError)."""
-    path.mkdir(mode=0o700, exist_ok=True)
-    status = path.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise PermissionError(f"{path} is a link or another user's; set TMPDIR to a folder of your own")
-    path.chmod(0o700)
+    """Make a folder that this user alone can enter, or check that it is one (ScratchError)."""
+    try:
+        with contextlib.suppress(FileExistsError):  # whatever has this name is judged by what it is
+            path.mkdir(mode=0o700)
+        status = path.lstat()
+        is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if is_private:
+            path.chmod(0o700)
+    except OSError as error:
+        raise ScratchError(f"{path}: no folder can be made there ({error.strerror}); set TMPDIR to one") from error
+    if not is_private:
+        problem = "a file" if stat.S_ISREG(status.st_mode) else "a link or another user's"
+        raise ScratchError(f"{path} is {problem}; set TMPDIR to a folder of your own")
     return path
 
 
 def scratch_base(parent: str = "") -> Path:
     """Return the folder of all scratch folders of this user, in the system's temporary folder or in `parent`."""
-    return private_folder(Path(parent or tempfile.gettempdir(), f"vlmsweep-{os.getuid()}"))
+    try:
+        return private_folder(Path(parent or tempfile.gettempdir(), f"vlmsweep-{os.getuid()}"))
+    except FileNotFoundError as error:
+        raise ScratchError(f"{error.strerror}; set TMPDIR to a folder of your own") from error
 
 
 def make_scratch(parent: str = "") -> Path:
-    """Make a scratch folder, which `remove_scratch` removes; PermissionError if another user is in the way."""
-    folder = Path(tempfile.mkdtemp(prefix="", dir=scratch_base(parent)))
-    hold_scratch(folder)
+    """Make a scratch folder, which `remove_scratch` removes; ScratchError if another user is in the way."""
+    base = scratch_base(parent)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="", dir=base))
+        hold_scratch(folder)
+    except OSError as error:
+        problem = error.strerror or error
+        raise ScratchError(f"{base}: no folder can be made there ({problem}); free space, or set TMPDIR") from error
     return folder
 
 

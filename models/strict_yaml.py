@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from models.errors import YamlFileError
+from models.guards.regular_files import open_regular
 
 MAX_BYTES = 64 << 20
 """Bytes up to which a text file is read: what is larger, or has no end, is not what its name should be."""
@@ -68,7 +69,7 @@ def read_yaml(
 def read_text(path: Path, file_kind: str) -> str:
     """Return the text of a file of at most `MAX_BYTES`, or raise `YamlFileError`."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise YamlFileError(f"{path}: larger than {MAX_BYTES >> 20} MiB: that is no {file_kind}")

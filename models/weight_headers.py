@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
+from models.guards.regular_files import open_regular
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -70,7 +71,7 @@ def check_gguf(path: Path) -> GgufHeader:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, size: int, _changed_ns: int) -> GgufHeader:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(4) != _MAGIC:
             raise ValueError("it is no GGUF file")
         (version,) = _unpack(file, "I")
@@ -172,7 +173,7 @@ def _shape(architecture: str, values: Mapping[str, Any]) -> Shape | None:
 
 def read_tensors(path: Path) -> dict[str, dict[str, Any]]:
     """Return tensor name -> {dtype, shape, data_offsets}, {} for a truncated file; `ValueError` for a damaged one."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         length = int.from_bytes(file.read(8), "little")
         if length > path.stat().st_size:
             return {}

@@ -3,6 +3,8 @@
 import re
 import unicodedata
 
+from models.guards.redaction import without_passwords
+
 MARK = "\N{REPLACEMENT CHARACTER}"
 _BIDI_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Embedding, override and isolate controls: they show a text in another order than it is stored."""
@@ -34,8 +36,8 @@ def cut(text: str, width: int) -> str:
 
 
 def for_terminal(text: str) -> str:
-    """Return cleaned text for a terminal or a log, in which no line is a command."""
-    return _COMMAND.sub(rf"\1{MARK}", clean(text))
+    """Return cleaned text for a terminal or a log, in which no line is a command and no address has a password."""
+    return _COMMAND.sub(rf"\1{MARK}", without_passwords(clean(text)))
 
 
 def _is_unprintable(char: str) -> bool:

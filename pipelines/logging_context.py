@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
 
+from models.guards.redaction import without_passwords
+
 LOGGED_PACKAGES = ("cluster", "models", "pipelines")  # from `info` on; libraries log from `warning` on
 
 
@@ -21,7 +23,7 @@ class JsonFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_passwords(record.getMessage()),
             **current_context(),
             **getattr(record, "about", {}),
         }

@@ -41,6 +41,8 @@ PREDICTIONS = pa.schema(
         ("steps", pa.list_(pa.string())),
         ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
         ("repairs", pa.list_(pa.string())),  # what in an endpoint's reply was unreadable and dropped; null as none
+        *_columns(pa.string(), "served_model", "system_fingerprint"),  # as an endpoint's reply names them; else null
+        ("reserved_dollars", pa.float64()),  # estimate for an answer whose endpoint reports no tokens; else null
         ("cache_write_tokens", pa.int64()),  # of the prompt, where a provider bills them apart; null in old parts
         ("device", pa.string()),  # type of GPU, or `cpu`, that computed the answer; null where no weights were loaded
         ("their_correct", pa.float64()),  # verdict of the harness that logged the answer; null where it has none
@@ -64,6 +66,9 @@ _OF_ANSWER = (
 )  # columns that are fields of an answer
 
 
+_SERVED = ("served_model", "system_fingerprint")
+
+
 def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     """Return a row of PREDICTIONS from a request's columns and its reply."""
     outcome = reply.outcome
@@ -81,7 +86,14 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "reasoning": None if outcome.reasoning is None else without_surrogates(outcome.reasoning),
         "repairs": list(outcome.repairs) or None,
         "mean_logprob": outcome.mean_logprob,
+        **{name: without_surrogates(text) for name in _SERVED if (text := getattr(outcome, name))},
+        "reserved_dollars": outcome.reserved_dollars,
         **{name: getattr(outcome, name) for name in _OF_ANSWER},
+        **(
+            {}
+            if outcome.is_counted or outcome.input_tokens
+            else dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens"))
+        ),
     }
 
 

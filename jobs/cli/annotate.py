@@ -31,6 +31,7 @@ def annotate(
     from pipelines.benchmarks import benchmark_names
     from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.selection import check_names
+    from pipelines.storage.lock import exclusive
     from pipelines.storage.store import Store
 
     spec = AnnotationSpec(
@@ -47,7 +48,8 @@ def annotate(
     )
     load_existing_run(Store(out))  # its table benchmarks are known from then on
     check_names("benchmark", [benchmark], benchmark_names())
-    paths = create_forms(spec, to)
+    with exclusive(Store(str(to)), "--to", below=False):
+        paths = create_forms(spec, to)
     forms, hint = [str(path) for path in paths], f"Read the saved files back with --human {benchmark}=FOLDER."
     print_result(json, {"forms": forms, "draw": str(to / "draw.json")}, *forms, hint)
 

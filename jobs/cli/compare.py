@@ -53,6 +53,6 @@ def compare(
         show_reproduction(load_reproduction(Store(out_a), names(models), margin), margin, as_json=json)
         return
     refuse({"margin": margin is not None}, "only with OUT --published")
-    if published or (out_b is None and len(names(models)) != 2):
-        raise UsageError("give two outputs, one output and --models A,B, or one output and --published")
-    show_comparison(compared(Store(out_a), Store(out_b or out_a), names(models)), as_json=json)
+    if published:
+        raise UsageError("--published compares one output with the papers")
+    show_comparison(compared(Store(out_a), Store(out_b) if out_b else None, names(models)), as_json=json)

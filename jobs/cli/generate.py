@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jobs.options import refuse
 from jobs.output import print_result
+from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
 
 _MAX_ROWS = 10_000  # of a sample table
@@ -47,7 +48,8 @@ def generate(
         else:
             _scenes(Path(out), "3-10" if objects is None else objects, examples, seed, processes, as_json=json)
     except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror or error}") from error
+        place = error.filename if isinstance(error, NotRegularError) else out
+        raise UsageError(f"--out {place}: {error.strerror or error}") from error
 
 
 def _scenes(out: Path, objects: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:

@@ -20,13 +20,15 @@ def leaderboard(
     from pipelines.leaderboard.rows import OF_OTHERS
     from pipelines.plan.run_manifest import load_existing_runs
     from pipelines.plan.selection import check_names
+    from pipelines.storage.lock import exclusive
     from pipelines.storage.store import Store
 
     chosen = names(benchmarks)
     load_existing_runs([Store(uri) for uri in out])  # their table benchmarks are known from then on
     check_names("benchmark", chosen, benchmark_names())
-    joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
-    page, table = write_leaderboard(joined, Store(to))
+    with exclusive(Store(to), "--to", below=False):
+        joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
+        page, table = write_leaderboard(joined, Store(to))
     origins = Counter(
         row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows if row.origin != "chance"
     )

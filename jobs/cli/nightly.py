@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,10 @@ def _show_night(night: NightlyResult, decision: GateResult | None, summary: Path
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        # A pipe that nobody reads is refused, not waited for; what already has a reader, such as /dev/stdout, is taken.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o666)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
 

@@ -25,13 +25,13 @@ def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False
     return EXIT_CODES[result.decision]
 
 
-def power(out: str, difference: float, metric: str = "", json: bool = False) -> None:
-    """Tell how many rows and clusters a difference needs, and what difference this data can show."""
+def power(out: str, difference: float, metric: str = "", models: str | None = None, json: bool = False) -> None:
+    """Tell how many rows and clusters a difference of models needs, and what difference this data can show."""
     from jobs.decisions.render import show_power
     from pipelines.decisions.power import power as estimate
     from pipelines.storage.store import Store
 
-    show_power(estimate(Store(out), difference, metric), difference, as_json=json)
+    show_power(estimate(Store(out), difference, metric, names(models)), difference, as_json=json)
 
 
 def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = False) -> None:

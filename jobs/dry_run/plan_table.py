@@ -75,7 +75,11 @@ def _print_dollars(rows: Sequence[Mapping[str, Any]]) -> None:
     least = [row["price_usd"] if row["price_cached_usd"] is None else row["price_cached_usd"] for row in priced]
     most = sum(row["price_usd"] for row in priced)
     cached = f" (${sum(least):,.2f} with providers' caches)" if sum(least) < most else ""
-    print_line(f"Endpoints: at most ${most:,.2f} together{cached}.")
+    unpriced = ", ".join(dict.fromkeys(row["model"] for row in rows if row["price"] == "no price given"))
+    without = f", without {unpriced} (no price given)" if unpriced else ""
+    print_line(
+        f"Endpoints: about ${most:,.2f} together{cached}{without}; providers count pictures in ways of their own."
+    )
 
 
 def engine_summary(spec: ModelSpec) -> str:
@@ -159,7 +163,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     if billed := spec.billed_price:
         tokens = (plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
         dollars = billed.dollars(*tokens)
-        price = f"at most ${dollars:,.2f}"
+        price = f"about ${dollars:,.2f}"
         if spec.reads_cache:
             cached = plan.cacheable_tokens - plan.distinct_cacheable_tokens
             cached_dollars = billed.dollars(*tokens, cached, plan.distinct_cacheable_tokens)

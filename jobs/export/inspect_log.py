@@ -17,6 +17,7 @@ from jobs.export.files import copy_media
 from jobs.export.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of
 from jobs.view.media import MediaReader, media_type
 from jobs.view.prompts import ShownMedia, ShownPart
+from models.guards.regular_files import read_regular
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
@@ -258,7 +259,7 @@ class _Pictures:
             content = self._media.contact_sheet(self._dataset, medium.ref, frames_used or medium.frames)
             return _data_uri("image/jpeg", content)
         file = self._media.file(self._dataset, medium.ref)
-        return _data_uri(media_type(file, medium.ref), file.read_bytes())
+        return _data_uri(media_type(file, medium.ref), read_regular(file))
 
 
 def _data_uri(kind: str, content: bytes) -> str:

@@ -4,15 +4,16 @@ import ipaddress
 import logging
 import secrets
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, suppress
 
 from cluster.connection import connect
 from jobs.flags import ServeFlags
 from jobs.output import print_result, results_only_on_stdout
 from jobs.serve.auth import key_hash
-from jobs.serve.deployment import ServeConfig, serving
+from jobs.serve.chat_api import Bounds
+from jobs.serve.deployment import serving
+from jobs.serve.http_api import OpenAIApi
+from jobs.web import listen, run_app
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.errors import UsageError
@@ -29,18 +30,26 @@ def serve_until_stopped(name: str, spec: ModelSpec, flags: ServeFlags) -> int:
         if flags.no_key:
             log.warning("--no-key: authentication is disabled")
     key = None if flags.no_key else _key(flags.key_env)
-    try:
-        with ExitStack() as stack:
-            port = stack.enter_context(reserved_port(flags.host, flags.port))
-            config = ServeConfig(host=flags.host, port=port, key=key_hash(key) if key else None, idle_s=flags.idle_s)
-            cluster = stack.enter_context(connect(flags.address or ray_address(), verbose=flags.verbose))
-            with results_only_on_stdout():
-                stack.enter_context(serving(name, spec, cluster, config))
-            _announce(flags, port, name, key if key and not flags.key_env else None)
-            threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
+        listener = stack.enter_context(_listening(flags.host, flags.port))
+        cluster = stack.enter_context(connect(flags.address or ray_address(), verbose=flags.verbose))
+        with results_only_on_stdout():
+            model = stack.enter_context(serving(name, spec, cluster, flags.idle_s))
+        api = OpenAIApi(model, name, spec, key=key_hash(key) if key else None, bounds=_bounds(flags))
+        stack.callback(api.close)
+        _announce(flags, listener.getsockname()[1], name, key if key and not flags.key_env else None)
+        run_app(api, listener)
     return 0
+
+
+def _bounds(flags: ServeFlags) -> Bounds:
+    return Bounds(
+        pictures=flags.max_pictures,
+        pixels=flags.max_total_pixels,
+        messages=flags.max_messages,
+        body_bytes=flags.max_body_mib << 20,
+        timeout_s=flags.timeout_s,
+    )
 
 
 def _key(variable: str | None) -> str:
@@ -54,25 +63,11 @@ def _announce(flags: ServeFlags, port: int, name: str, key: str | None) -> None:
     print_result(flags.json, {"base_url": base_url, "model": name, "key": key}, *lines)
 
 
-@contextmanager
-def reserved_port(host: str, port: int) -> Iterator[int]:
-    """Yield the port, or any free one for 0, which the system gives to no other process for the length of a block.
-
-    Serve's proxy binds it seconds later, with SO_REUSEPORT; until then Ray's other processes might be given it.
-
-    Raises:
-        UsageError: the address or port cannot be used.
-    """
-    with ExitStack() as stack:
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            reserved = stack.enter_context(socket.socket(family))
-            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            reserved.bind((host, port))  # without SO_REUSEPORT: fails where another proxy listens
-            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        except OSError as error:
-            raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
-        yield int(reserved.getsockname()[1])
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise UsageError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from error
 
 
 def is_loopback(host: str) -> bool:

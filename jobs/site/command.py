@@ -1,6 +1,7 @@
 """`vlmsweep site`: an output as a static site."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 from jobs.options import names
 from jobs.output import print_result
@@ -17,7 +18,12 @@ def site(
 ) -> None:
     """Write reports, leaderboard and all samples with their answers as a static site, without server and network."""
     from jobs.site.build import build_site
+    from jobs.site.folder import SiteFolder
+    from pipelines.storage.lock import exclusive
+    from pipelines.storage.store import Store
 
-    built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)
+    SiteFolder(to)  # a place that cannot be a site is refused before it is locked
+    with exclusive(Store(str(Path(to).expanduser().resolve())), "--to"):
+        built = build_site(out, to, data=data, models=names(models), benchmarks=names(benchmarks), with_media=media)
     text = f"{built.index}  {built.rows:,} answers in {built.files:,} files, {built.bytes / 1e6:.1f} MB"
     print_result(json, asdict(built), text)

@@ -4,8 +4,11 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import is_remote
+from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.owned_files import TEMPORARY
 from pipelines.storage.store import Store
 
 MARKER: Final = ".vlmsweep-site"  # lines `sha256  path`, as `sha256sum` writes them
@@ -22,7 +25,9 @@ class SiteFolder:
         self._name, self.path = name, Path(name).expanduser().resolve()
         try:
             entries = sorted(entry.name for entry in self.path.iterdir()) if self.path.exists() else []
-            text = (self.path / MARKER).read_text(encoding="utf-8") if MARKER in entries else ""
+            # `run_lock` refuses one of the user.
+            entries = [name for name in entries if name != LOCK and not TEMPORARY.fullmatch(name)]
+            text = read_regular(self.path / MARKER).decode() if MARKER in entries else ""
         except NotADirectoryError as error:
             raise UsageError(f"--to {name}: is a file; give a folder") from error
         except OSError as error:
@@ -66,7 +71,7 @@ class SiteFolder:
 def _sha256(path: Path) -> str:
     if not path.is_file():
         return "no file"
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

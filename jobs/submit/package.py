@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from jobs.flags import SweepFlags
 from jobs.options import row_of
+from models.guards.regular_files import read_regular
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
 from pipelines.storage.backend import is_remote
@@ -88,4 +88,4 @@ def _models_path(number: int, path: Path) -> str:
 def _copy(source: Path, target: Path) -> None:
     """Copy the content only: file times must not change the hash by which the cluster names the package."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
+    target.write_bytes(read_regular(source))

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from models.guards.regular_files import open_regular
 from models.image_formats import detect_format
 from models.messages import Frames, Media
 from pipelines.benchmarks.records import MediaRef, Sample
@@ -50,7 +51,7 @@ def media_type(file: Path, ref: MediaRef) -> str:
     try:
         if ref.kind == "video":
             return _CLIP_TYPES[detect_container(file)]
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             if name := detect_format(opened.read(16)):
                 return f"image/{name.lower()}"
     except ValueError as error:

@@ -22,26 +22,15 @@ _HOST: Final = "127.0.0.1"
 
 def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bool) -> int:
     """Show outputs until Ctrl-C or SIGTERM; return 0, the normal end."""
-    import uvicorn
-
-    from jobs.view.limits import ImpatientProtocol
+    from jobs.web import run_app
 
     key = secrets.token_urlsafe(24)
     try:
         with _listen(port) as listener, viewer(open_outputs(uris, data), key) as app:
-            config = uvicorn.Config(
-                app,
-                http=ImpatientProtocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-            )
             address = f"http://{_HOST}:{listener.getsockname()[1]}/{key}/"
             text = f"{address}  shows {', '.join(uris)}; Ctrl-C stops it"
             print_result(as_json, {"address": address, "outputs": list(uris)}, text)
-            uvicorn.Server(config).run(sockets=[listener])
+            run_app(app, listener)
     except KeyboardInterrupt:
         return 0
     return 0
@@ -61,12 +50,9 @@ def viewer(outputs: Sequence[Output], key: str) -> Iterator[Any]:
 
 def _listen(port: int) -> socket.socket:
     """Return a socket that listens at the port of this machine alone; UsageError where it is taken."""
-    listener = socket.socket()
+    from jobs.web import listen
+
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((_HOST, port))
-        listener.listen(128)
+        return listen(_HOST, port)
     except OSError as error:
-        listener.close()
         raise UsageError(f"--port {port}: {error.strerror or error}; give another, or 0 for a free one") from error
-    return listener

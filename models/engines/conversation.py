@@ -117,5 +117,11 @@ def _add_tokens(total: Answer, answer: Answer) -> Answer:
         cached_tokens=total.cached_tokens + answer.cached_tokens,
         cache_write_tokens=total.cache_write_tokens + answer.cache_write_tokens,
         head_tokens=answer.head_tokens or total.head_tokens,
+        is_counted=total.is_counted and answer.is_counted,
+        reserved_dollars=_sum_of(total.reserved_dollars, answer.reserved_dollars),
         least_tokens=None if answer.least_tokens is None else (total.least_tokens or 0) + answer.least_tokens,
     )
+
+
+def _sum_of(first: float | None, second: float | None) -> float | None:
+    return None if first is None and second is None else (first or 0.0) + (second or 0.0)

@@ -13,6 +13,7 @@ from models.engines.launch import LaunchedModel
 from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
 from models.gpu_memory import ModelSize, model_size
+from models.guards.regular_files import read_regular
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 
@@ -29,7 +30,7 @@ def measured_size(spec: ModelSpec) -> ModelSize | None:
     is_stored = stored is not None and stored.shape is not None and stored.stored_width is not None
     if folder is None or is_stored:  # the second without the seconds that importing torch takes
         return stored
-    digest = hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_regular(folder / "config.json")).hexdigest()
     return _measure(str(folder), digest, spec.trust_remote_code) or stored
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 2_000_000  # rows of one file
 MAX_TEXT_BYTES: Final = 512 << 20  # decoded bytes of the text columns of one file or row group, held together
 MAX_PICTURE_BYTES: Final = 16 << 30  # decoded bytes of all columns of one file, of which a batch is held at a time
-_AT_ONCE: Final = 1 << 30  # bytes that a batch may decode to when every value is as large as its packed column
+_AT_ONCE: Final = 128 << 20  # bytes that a batch may decode to when every value is as large as its packed column
+_MAX_RATIO: Final = 100  # of what a file unfolds to, to its size: of text that repeats itself it is some twenty
+_MAX_ROW: Final = 64 << 20  # bytes of a row, on average over a batch
+_FREE_BYTES: Final = 16 << 20  # to which a file may unfold whatever its size
 
 
 def open_parquet(content: bytes | BinaryIO, where: str, required: Sequence[str] = ()) -> pq.ParquetFile:
@@ -23,9 +27,21 @@ def open_parquet(content: bytes | BinaryIO, where: str, required: Sequence[str] 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    source = pa.BufferReader(content) if isinstance(content, bytes) else content
     with _readable(where):
-        file = pq.ParquetFile(pa.BufferReader(content) if isinstance(content, bytes) else content)
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        file = pq.ParquetFile(source, page_checksum_verification=True)
         names = file.schema_arrow.names
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        sizes = [(int(group.total_byte_size), int(group.num_rows)) for group in groups]
+    if (unfolded := sum(group for group, _ in sizes)) > max(_FREE_BYTES, size * _MAX_RATIO):
+        raise SourceError(
+            f"{where}: its {size:,} bytes unfold to {unfolded:,}, over {_MAX_RATIO} times as many: it is no data set; "
+            "fetch it again"
+        )
+    for group, rows in sizes:
+        _small_enough(group, rows, where)
     missing = [name for name in required if name not in names]
     if missing:
         raise SourceError(f"{where}: no column {', '.join(missing)}; found {', '.join(names)}")
@@ -72,6 +88,7 @@ def batches(
         ):
             seen, decoded = seen + batch.num_rows, decoded + batch.nbytes
             _few_enough(seen, where)  # what the footer says may be untrue
+            _small_enough(batch.nbytes, batch.num_rows, where)
             if decoded > max_bytes:
                 raise SourceError(
                     f"{where}: {', '.join(columns)} unfold to more than {max_bytes:,} bytes in {seen:,} rows, the "
@@ -83,6 +100,14 @@ def batches(
 def _few_enough(rows: int, where: str) -> None:
     if rows > MAX_ROWS:
         raise SourceError(f"{where}: {rows:,} rows, more than the limit of {MAX_ROWS:,} for one file; split it")
+
+
+def _small_enough(size: int, rows: int, where: str) -> None:
+    if size > max(_AT_ONCE, rows * _MAX_ROW):
+        raise SourceError(
+            f"{where}: {size:,} bytes in {rows:,} rows, over {_MAX_ROW >> 20} MiB a row; make pictures smaller, or "
+            "give their files"
+        )
 
 
 def _fitting(file: pq.ParquetFile, groups: Sequence[int]) -> int:

@@ -9,6 +9,8 @@ from models.messages import DEFAULT_SEED, Step
 if TYPE_CHECKING:
     import numpy as np
 
+    from pipelines.metrics.paired import Spread
+
 Status = Literal["ok", "error", "excluded"]
 RIGHT: Final = ("correct", "accepted")
 """Values of a row that say whether its answer is right: by its reading, and by a judge; the first that a row has."""
@@ -285,16 +287,17 @@ class PairedTest:
     category: str = ""
     value: str  # name of the row's score, such as `correct`, or of the benchmark's metric, such as `pool_accuracy`
     n: int  # rows that both scored
-    clusters: int  # clips, pictures or scenes of these rows, which the test permutes
+    clusters: int  # clips, pictures or scenes of these rows, the units of the test
     mean_a: float
     mean_b: float
     ci_low: float | None
-    ci_high: float | None  # ends of the 95% interval of B minus A
-    p: float | None  # two-sided, by `test`; None where there is only one cluster
-    test: str = ""  # `exact permutation` or `permutation` of clusters
-    p_mcnemar: float | None = None  # McNemar's exact test; None unless rows are independent, and right or wrong
-    effect: float | None = None  # effect size; None where the clusters do not vary
-    effect_name: str = ""  # Cohen's `h` for shares, `d` over clusters for others
+    ci_high: float | None  # ends of the 95% interval of B minus A, which leaves out 0 if and only if p < 0.05
+    p: float | None  # two-sided; None with one cluster, or if it is not known how much clusters vary
+    spread: "Spread | None" = None  # of B minus A
+    spread_freedom: float = 0.0  # degrees of freedom of its standard error by how much single clusters weigh in it
+    repeats: int = 1  # answers to each question
+    repeat_variance: float | None = None
+    """The part of the squared standard error that is due to chance in the answers; None without repeats."""
 
 
 class Source(Protocol):

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.errors import UsageError
 
 MAX_TEXT: Final = 32 << 20  # bytes of a line, of a member of an archive, of a cell
@@ -36,7 +37,7 @@ def parse(content: bytes | str) -> Any:
 def json_lines(path: Path) -> Iterator[tuple[int, Any | UnreadableError]]:
     """Yield the values of a file of JSON lines by line number, or why a line has none; UsageError for no file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             number = 0
             while line := file.readline(MAX_TEXT + 1):
                 number += 1
@@ -62,7 +63,7 @@ def json_file(path: Path) -> Any:
                 f"--predictions {path}: {size >> 20:,} MiB of JSON in one value, at most {MAX_JSON >> 20} are read; "
                 "give the tool's other form, such as Inspect's .eval"
             )
-        return parse(path.read_bytes())
+        return parse(read_regular(path))
     except OSError as error:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
     except UnreadableError as error:
@@ -77,7 +78,7 @@ class Archive:
         self._path = path
         file = None
         try:
-            file = path.open("rb")
+            file = open_regular(path)
             self._file, self._zip = file, zipfile.ZipFile(file)
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
             if file is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.parsers.expat import ExpatError, ParserCreate
 
+from models.guards.regular_files import read_regular
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.errors import UsageError
 from pipelines.import_logs.files import MAX_JSON, Archive, UnreadableError
@@ -24,7 +25,7 @@ def text_table(path: Path, delimiter: str) -> Iterator[tuple[int, Mapping[str, A
     try:
         if path.stat().st_size > MAX_JSON:
             raise UsageError(f"--predictions {path}: larger than {MAX_JSON >> 20} MiB; give the file without pictures")
-        content = path.read_text(encoding="utf-8-sig")
+        content = read_regular(path).decode("utf-8-sig")
         for line, row in CsvRows(content, strict=False, delimiter=delimiter).read():
             yield line, UnreadableError(str(row)) if isinstance(row, ValueError) else row
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -19,6 +19,7 @@ from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote, location_problem
+from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,8 @@ def human_rows(name: str, files: Mapping[str, str]) -> dict[str, list[dict[str, 
 
 
 def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
-    is_file = uri.endswith(_ENDINGS) if is_remote(uri) else Path(uri).expanduser().is_file()
+    local = Path(uri).expanduser()
+    is_file = uri.endswith(_ENDINGS) if is_remote(uri) else local.exists() and not local.is_dir()
     location = uri.rstrip("/") if is_remote(uri) else str(Path(uri).expanduser().absolute())
     parent, _, last = location.rpartition("/") if is_file else (location, "", "")
     store = Store(parent or "/")
@@ -141,7 +143,8 @@ def _contents(spec: str, uri: str) -> list[tuple[str, bytes]]:
 
 
 def _sizes_in(store: Store) -> dict[str, int]:
-    sizes = {info.path: info.size for info in store.list("") if "/" not in info.path and info.path != DRAW_RECORD}
+    ours = (DRAW_RECORD, LOCK)  # the second of an `annotate` that writes there, or was killed
+    sizes = {info.path: info.size for info in store.list("") if "/" not in info.path and info.path not in ours}
     return {name: size for name, size in sizes.items() if name.endswith(_ENDINGS)}
 
 

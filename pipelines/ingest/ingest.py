@@ -25,6 +25,7 @@ from pipelines.ingest.dataset import (
 )
 from pipelines.ingest.media_writer import MediaWriter
 from pipelines.ingest.source_folder import Folder, is_encodable
+from pipelines.storage.lock import exclusive
 from pipelines.storage.published_files import put_named
 from pipelines.storage.store import Store
 from pipelines.version import __version__
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 SHARD_ROWS = 1024
 MAX_REASON, MAX_ITEM = 1000, 200  # characters of a rejection; a row may be a megabyte
+MAX_ROW_TEXT = 4 << 20  # characters of the texts of a row: a million tokens
 MAX_NAMED = 5  # ids named in a message
 
 
@@ -64,10 +66,24 @@ def ingest_benchmark(
         raise SourceError(f"--column-map: unknown name {unknown[0]!r}; names: {names}")
     store = data.sub(benchmark.name)
     store.check_writable()
+    with exclusive(store, "--data"):
+        return _ingest(benchmark, source, data, column_map=column_map or {}, table=table, progress=progress)
+
+
+def _ingest(
+    benchmark: BenchmarkDefinition,
+    source: Folder,
+    data: Store,
+    *,
+    column_map: Mapping[str, str],
+    table: TableDefinition | None,
+    progress: Callable[[int], None],
+) -> IngestResult:
+    store = data.sub(benchmark.name)
     with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
         with source.decoder as decoder:
             writer = MediaWriter(source, store, decoder)
-            items = benchmark.source.read(source, column_map or {})
+            items = benchmark.source.read(source, column_map)
             rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
         rejections = _write_rejections(store, rejections)
         if not samples:
@@ -140,7 +156,7 @@ def _collect(
         else:
             try:
                 samples.add(_write_sample(item, writer))
-            except DecodeError as error:
+            except (DecodeError, _TooLongError) as error:
                 rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=str(error)))
     return rejections, notices
 
@@ -171,7 +187,22 @@ def _clip(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
+class _TooLongError(ValueError):
+    """The texts of a row are larger than a prompt can be."""
+
+
+def _text_bytes(value: object) -> int:
+    if isinstance(value, Mapping):
+        return sum(_text_bytes(name) + _text_bytes(item) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(_text_bytes, value))
+    return len(value) if isinstance(value, str) else 8
+
+
 def _write_sample(raw: RawSample, writer: MediaWriter) -> Sample:
+    size = _text_bytes(raw.data) + len(raw.sample_id) + len(raw.category) + len(raw.subset)
+    if size > MAX_ROW_TEXT:
+        raise _TooLongError(f"its texts have {size:,} characters, more than the limit of {MAX_ROW_TEXT:,} for a row")
     media = tuple(writer.write(file) for file in raw.media)
     cluster = raw.cluster or (media[0].sha256 if media else raw.sample_id)
     return Sample(

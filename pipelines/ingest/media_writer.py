@@ -5,6 +5,7 @@ import posixpath
 import re
 from dataclasses import replace
 
+from models.guards.regular_files import NotRegularError
 from models.messages import Media
 from models.scratch import scratch
 from pipelines.benchmarks.records import MediaFile, MediaRef
@@ -41,7 +42,9 @@ class MediaWriter:
             except StoreError as error:
                 if is_remote(self._source.uri):
                     raise  # the store failed, not the file
-                result = DecodeError(f"{file.path[:200]}: unreadable ({type(error.__cause__).__name__})")
+                cause = error.__cause__
+                reason = str(cause) if isinstance(cause, NotRegularError) else type(cause).__name__
+                result = DecodeError(f"{file.path[:200]}: unreadable ({reason})")
             except DecodeError as error:
                 result = error
             except SourceError as error:

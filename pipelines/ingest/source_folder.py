@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import io
+import os
 import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from unicodedata import normalize
 
+from models.guards.regular_files import open_regular
 from pipelines.errors import SourceError, TooLargeError
 from pipelines.media.decoder import Decoder
 from pipelines.storage.backend import is_remote
@@ -28,13 +30,18 @@ MAX_BYTES_BY_EXTENSION = {
 class Folder:
     """A benchmark's source: a read-only folder, local or `s3://`, and a decoder for its pictures."""
 
-    def __init__(self, uri: str) -> None:
-        self._store = Store(uri)
+    def __init__(self, uri: str, named: str = "") -> None:
+        """Open a folder; a file in it that the user `named` may be a link to anywhere."""
+        self._store, self._named = Store(uri), named
         self.uri = self._store.uri
         self.decoder = Decoder()
         self._by_form: dict[str, str] | None = None  # paths by their composed Unicode forms, once one is needed
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
             raise SourceError(f"{self.uri}: no such folder")
+        self._root = os.path.realpath(self.uri)
+        # The hub's cache keeps the files of a snapshot beside it; files of a data set there are no links themselves.
+        cache, snapshots, _ = self._root.rpartition("/snapshots/")
+        self._roots = (self._root.rstrip("/") + "/", *([f"{cache}/blobs/"] if snapshots else []))
 
     def glob(self, pattern: str) -> list[str]:
         """Return the sorted files that match a pattern relative to the folder; `*` matches within one folder."""
@@ -46,6 +53,17 @@ class Folder:
     def exists(self, path: str) -> bool:
         """Return whether there is such a file; invalid paths and paths out of the folder do not exist."""
         return _is_path(path) and self._store.exists(self._spelling(path))
+
+    def _inside(self, path: str) -> str:
+        """Return a path in the folder's spelling; SourceError where a link leads out: a data set may bring its own."""
+        path = self._spelling(path)
+        if is_remote(self.uri) or path == self._named:
+            return path
+        if not os.path.realpath(f"{self._root}/{path}").startswith(self._roots):
+            raise SourceError(
+                f"{path}: a link out of {self.uri}; copy the file into the folder, or give its own folder"
+            )
+        return path
 
     def _spelling(self, path: str) -> str:
         """Return how the folder spells a path that data may name in another Unicode form."""
@@ -63,7 +81,7 @@ class Folder:
             raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
         extension = posixpath.splitext(path)[1].lower()
         try:
-            return self._store.get(self._spelling(path), MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
+            return self._store.get(self._inside(path), MAX_BYTES_BY_EXTENSION.get(extension, MAX_FILE_BYTES))
         except TooLargeError as error:
             raise SourceError(f"{self.uri}/{error}; split it, or download the data again") from error
 
@@ -74,7 +92,7 @@ class Folder:
         if not _is_path(path):
             raise FileNotFoundError(f"{path[:200]!r} is not a valid path of a file in {self.uri}")
         try:
-            return (Path(self.uri) / self._spelling(path)).open("rb")
+            return open_regular(Path(self.uri) / self._inside(path))
         except FileNotFoundError:
             raise
         except OSError as error:

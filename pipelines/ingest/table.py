@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from models.guards.regular_files import read_regular
 from pipelines.benchmarks import code_benchmarks, table_benchmark
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import ENDINGS, find_files
@@ -67,9 +68,10 @@ def _located(source: str) -> tuple[Folder, str]:
         return Folder(source), ""
     path = source if is_remote(source) else str(Path(source).expanduser().absolute())
     parent, file = posixpath.split(path)
-    folder = Folder(parent)
+    folder = Folder(parent, file)
     if not folder.exists(file):
-        raise SourceError(f"{source}: no such file")
+        is_there = not is_remote(path) and Path(path).exists()
+        raise SourceError(f"{source}: {'not a regular file' if is_there else 'no such file'}")
     return folder, file
 
 
@@ -106,7 +108,7 @@ def snapshot_of_cache(folder: Path) -> Path:
         return folder
     main = folder / "refs" / "main"
     names = sorted(path.name for path in snapshots.iterdir())
-    chosen = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
+    chosen = read_regular(main).decode(errors="replace").strip() if main.is_file() else ""
     if chosen not in names and len(names) != 1:
         raise UsageError(f"{snapshots}: {len(names)} snapshots and no refs/main; give one of the folders in it")
     return snapshots / (chosen if chosen in names else names[0])

@@ -109,7 +109,8 @@ def reported_rows(locations: Sequence[str], measured: Sequence[LeaderboardRow]) 
 
 def _records(location: str) -> Iterator[tuple[str, _Record]]:
     """Yield the path of each record below a location, and the record."""
-    is_file = location.endswith(".json") if is_remote(location) else Path(location).expanduser().is_file()
+    local = Path(location).expanduser()
+    is_file = location.endswith(".json") if is_remote(location) else local.exists() and not local.is_dir()
     parent, _, last = Store(location).uri.rpartition("/")
     store = Store(parent or "/") if is_file else Store(location)
     names = [last] if is_file else [info.path for info in store.list("", "*.json")]

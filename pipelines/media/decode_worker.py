@@ -7,6 +7,7 @@ starts in a quarter of a second.
 import io
 import json
 import resource
+import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +22,7 @@ from models.media_sampling import shrunk_size, uniform_indices
 
 MAX_CLIP_BYTES = 2 << 30  # limit of the decoded frames of one request
 MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes the other limits ends here as one error
+_MATRIX = struct.Struct("<9i")
 DECORD_BATCH = 8  # frames of full size held at once; one by one is slower, for decord decodes in a thread of its own
 MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
 _ORIENTATION = 0x0112  # the tag of EXIF
@@ -102,10 +104,26 @@ def _with_pyav(
         fps = float(stream.average_rate or 0)
         for index, frame in enumerate(opened.decode(stream)):
             if index in indices:
-                turned = np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90)
-                frames.append(shrink(np.ascontiguousarray(turned)))
+                frames.append(shrink(np.ascontiguousarray(_displayed(frame))))
                 seconds.append(float(frame.time or 0.0))
     return frames, seconds, fps, total
+
+
+def _displayed(frame: Any) -> np.ndarray:
+    """Return a frame's pixels as players show them: turned by quarters, and mirrored, as its display matrix says.
+
+    The matrix (ISO/IEC 14496-12, 8.3.2) maps x to a * x + c * y, and y to b * x + d * y.
+    """
+    from av.sidedata.sidedata import Type
+
+    pixels: np.ndarray = frame.to_ndarray(format="rgb24")
+    matrix = next((bytes(data) for data in frame.side_data if data.type == Type.DISPLAYMATRIX), b"")
+    if len(matrix) < _MATRIX.size:
+        return pixels
+    a, b, _, c, d, *_ = _MATRIX.unpack_from(matrix)
+    if abs(a) + abs(d) < abs(b) + abs(c):
+        pixels, a, d = pixels.swapaxes(0, 1), c, b
+    return pixels[:: -1 if d < 0 else 1, :: -1 if a < 0 else 1]
 
 
 def _video_stream(opened: Any) -> Any:
@@ -139,6 +157,8 @@ def _image(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
         reason = f"not a {FORMAT_NAMES} picture, or damaged at its beginning; convert it to PNG or fetch it again"
         raise ValueError(reason) from None
     with opened:
+        if request.get("is_counted"):
+            return {"pixels": opened.width * opened.height}, np.empty(0, np.uint8)
         is_plain = _is_plain(opened, request["path"])
         picture = np.asarray(_on_white(_to_eight_bits(ImageOps.exif_transpose(opened))))
     change = _changes(request)

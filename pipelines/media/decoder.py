@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from models.environment import decoder_environment
+from models.guards.regular_files import open_regular
 from models.messages import Frames, Media
 from models.scratch import scratch
 from pipelines.errors import DecodeError
@@ -61,7 +62,7 @@ class Decoder:
         if not is_remote(store.uri):
             local = Path(store.uri, path)
             if local.is_file():
-                with local.open("rb") as opened:
+                with open_regular(local) as opened:
                     _check_hash(hashlib.file_digest(opened, "sha256").hexdigest(), local.name, media)
             return self.decode_file(local, media, max_pixels, decoders)
         content = store.get(path)
@@ -80,6 +81,17 @@ class Decoder:
                 return self.decode_file(file, Media("image", ""), max_pixels)
             except DecodeError as error:
                 raise DecodeError(str(error).replace(str(file), "the picture")) from error
+
+    def count_pixels(self, content: bytes) -> int:
+        """Return the number of pixels that the header of a picture states; raise DecodeError with the reason."""
+        with scratch() as folder:
+            file = folder / "picture"
+            file.write_bytes(content)
+            request = {"kind": "image", "path": str(file), "max_image_pixels": self._max_image_pixels}
+            header, _ = self._request({**request, "is_counted": True})
+        if "error" in header:
+            raise DecodeError(header["error"].replace(str(file), "the picture"))
+        return int(header["pixels"])
 
     def checked_decoders(self, path: Path, media: Media) -> tuple[Frames, Sequence[str]]:
         """Decode a local video by both decoders; return its frames and the decoders to trust with it.

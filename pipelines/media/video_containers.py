@@ -7,6 +7,8 @@ FFmpeg tries some three hundred formats on any file, and some are playlists that
 from pathlib import Path
 from typing import Final
 
+from models.guards.regular_files import open_regular
+
 CONTAINERS: Final = "MP4, MOV, Matroska, WebM, AVI, MPEG, Ogg or FLV"
 PROBE_BYTES: Final = 1 << 20  # that FFmpeg reads to detect a format
 
@@ -24,7 +26,7 @@ _PACKET: Final = 188  # bytes of a packet of an MPEG transport stream, each of w
 
 def detect_container(path: Path) -> str:
     """Return FFmpeg's name of the container of a local video; raise ValueError if it is not supported."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         head = file.read(PROBE_BYTES)
     name = container_name(head)
     if not name:

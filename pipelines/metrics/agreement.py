@@ -2,9 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
+
+from pipelines.metrics.intervals import Interval, student_quantile
+
+T = TypeVar("T")
+_PARTS = 50
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable], counts: Sequence[int] | None = None) -> float | None:
@@ -55,6 +61,26 @@ def krippendorff_alpha(units: Sequence[Sequence[Hashable]]) -> float | None:
     return 1.0 - (n - 1) * observed / expected
 
 
+def agreement_interval(
+    statistic: Callable[[Sequence[T]], float | None], items: Sequence[T], *, least: float = -1.0
+) -> Interval | None:
+    """Compute the 95% interval of a coefficient of N items, at most 1: a jackknife of up to 50 parts of the items.
+
+    None with fewer than two items, where the coefficient is undefined without a part, or where no part changes it.
+    """
+    parts = min(_PARTS, len(items))
+    if parts < 2:
+        return None
+    whole = statistic(items)
+    left_out = [statistic([item for place, item in enumerate(items) if place % parts != part]) for part in range(parts)]
+    values = np.array([value for value in left_out if value is not None])
+    if whole is None or len(values) < parts or np.ptp(values) == 0:
+        return None
+    error = math.sqrt((parts - 1) / parts * float(((values - values.mean()) ** 2).sum()))
+    room = student_quantile(parts - 1) * error
+    return Interval(max(least, whole - room), min(1.0, whole + room), parts - 1)
+
+
 def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     """Compute phi, the Pearson correlation (-1..1) of N pairs of binary verdicts; None if one side is constant."""
     both, only_a, only_b, neither = _two_by_two(a, b)
@@ -62,17 +88,6 @@ def phi(a: Sequence[bool], b: Sequence[bool]) -> float | None:
     if product == 0:
         return None
     return (both * neither - only_a * only_b) / math.sqrt(product)
-
-
-def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Return the two-sided p-value of McNemar's exact test (binomial) on N pairs of verdicts; 1 if none differ."""
-    _, only_a, only_b, _ = _two_by_two(a, b)
-    differing = only_a + only_b
-    ways = total = 1  # whole numbers: no rounding, and no import of scipy, which takes longer
-    for taken in range(min(only_a, only_b)):
-        ways = ways * (differing - taken) // (taken + 1)
-        total += ways
-    return min(1.0, 2 * total / (1 << differing))
 
 
 def _two_by_two(a: Sequence[bool], b: Sequence[bool]) -> tuple[int, int, int, int]:

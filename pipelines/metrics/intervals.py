@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ FRACTION: Final = (0.0, 1.0)
 DIFFERENCE: Final = (-1.0, 1.0)  # of fractions
 NORMAL: Final = 1.959963984540054  # 95% of a normal distribution lie within
 _TINY: Final = 1e-12  # rounding noise of standard errors
+_MANY: Final = 1e7  # degrees of freedom that are as good as infinitely many
 _ROUNDING: Final = 1e-9  # relative, of degrees of freedom
 _DOUBT: Final = 0.8
 """How much doubt each cluster with a row of the rarer kind leaves that clusters are right or wrong as a whole. Smaller
@@ -263,16 +265,18 @@ def variance_between(terms: Sequence[Term]) -> float:
 
 
 @lru_cache(maxsize=4096)
-def student_quantile(freedom: float) -> float:
-    """Return the t that 95% of Student's distribution lie within, for one degree of freedom or more.
+def student_quantile(freedom: float, level: float = LEVEL) -> float:
+    """Return the t that a share, 95% by default, of Student's distribution lies within; one degree of freedom or more.
 
     Newton's steps on the angle whose tangent is t / sqrt(freedom): its distribution is concave, so steps from below
     never pass the root. Importing scipy takes longer.
     """
+    if freedom > _MANY:
+        return NormalDist().inv_cdf((1 + level) / 2)
     slope = 2 * math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
-    angle = step = LEVEL / slope
+    angle = step = level / slope
     while step > _ROUNDING * angle:
-        step = (_student_beyond(angle, freedom) - 1 + LEVEL) / (slope * math.cos(angle) ** (freedom - 1))
+        step = (_student_beyond(angle, freedom) - 1 + level) / (slope * math.cos(angle) ** (freedom - 1))
         angle += step
     return math.sqrt(freedom) * math.tan(angle)
 

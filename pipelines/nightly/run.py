@@ -92,7 +92,7 @@ def run_night(
     check_human(specs[0].human, Store(specs[0].data))
     start = clock()
     result = NightlyResult(name=night_name(start))
-    with run_lock(history.store):  # two concurrent nights would each miss the other's result
+    with run_lock(history.store, flag="--history"):  # two concurrent nights would each miss the other's result
         specs, statuses, warnings = _statuses(specs, history, refresh_days, start)
         result.warnings += warnings
         due = [status for status in statuses if status.why]

@@ -22,6 +22,8 @@ class CostTracker:
     limit: float | None = None  # dollars
     tokens: dict[str, TokenCounts] = field(default_factory=dict)  # by model
     dollars: dict[str, float] = field(default_factory=dict)
+    reserved: dict[str, float] = field(default_factory=dict)
+    """Of the dollars, those of answers whose endpoint reports no tokens: the most that they may have cost."""
     devices: dict[str, set[str]] = field(default_factory=dict)
     """What the replicas of each model that loads weights computed on."""
     warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -44,14 +46,17 @@ class CostTracker:
         share = max(self.limit - self.total, 1e-9) / (1 if spec.batch else spec.replicas.max)
         return spec.model_copy(update={"cost_limit": min(share, spec.cost_limit or share)})
 
-    def add(self, name: str, spec: ModelSpec, tokens: TokenCounts, device: str = "") -> None:
-        """Add the tokens of one commit, and what computed them."""
+    def add(
+        self, name: str, spec: ModelSpec, tokens: TokenCounts, device: str = "", *, reserved_dollars: float = 0.0
+    ) -> None:
+        """Add the tokens of one commit, the dollars of answers without token counts, and what computed them."""
         with self._lock:
             if device:
                 self.devices.setdefault(name, set()).add(device)
             self.tokens[name] = self.tokens.get(name, TokenCounts()).plus(tokens)
             if price := spec.billed_price:
-                self.dollars[name] = price.dollars(*self.tokens[name])
+                self.reserved[name] = self.reserved.get(name, 0.0) + reserved_dollars
+                self.dollars[name] = price.dollars(*self.tokens[name]) + self.reserved[name]
 
     def warn(self, name: str, warnings: Sequence[str]) -> None:
         """Add what a model's engine says, each sentence once."""
@@ -77,10 +82,17 @@ class CostTracker:
         return [
             f"{name}: {tokens.read:,} tokens read"
             + (f" ({tokens.cached:,} cached)" if tokens.cached else "")
-            + f", {tokens.written:,} written"
-            + (f", ${self.dollars[name]:,.4f}" if name in self.dollars else "")
+            + f", {tokens.written:,} written{self._cost(name)}"
             for name, tokens in sorted(self.tokens.items())
         ]
+
+    def _cost(self, name: str) -> str:
+        if name not in self.dollars:
+            return ", no price given" if self.dollars else ""
+        estimated = (
+            f" (${self.reserved[name]:,.4f} of it estimated, without token counts)" if self.reserved[name] else ""
+        )
+        return f", ${self.dollars[name]:,.4f}{estimated}"
 
     def record(self) -> Spending:
         """Return the costs until now as `run.json` holds them."""

@@ -103,6 +103,7 @@ class CellCount:
     error: int = 0
     excluded: int = 0
     missing: int = 0  # planned and never sent
+    cut: int = 0  # of those that are ok, the ones that the limit of tokens ended before an answer
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:
@@ -154,6 +155,7 @@ class Receipt(ReplicaSpan):
     counts: Mapping[tuple[str, str, str], int]
     """New rows by (task, setting, status); rows kept from an earlier part are not among them."""
     tokens: TokenCounts = field(default_factory=TokenCounts)  # of those rows, as the engine counts
+    reserved_dollars: float = 0.0  # for those whose endpoint reports no tokens
     cost_limit_reached: bool = False  # some of the rows were not sent, because their engine may spend no more
     failed: tuple[tuple[str, str], ...] = ()  # request id and type of the first few errors, for the log
     fatal: str = ""  # why the model is unavailable; then nothing was committed

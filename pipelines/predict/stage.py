@@ -267,7 +267,7 @@ def run_job(
         count_commit(job.model, receipt)
         count_waiting(job.model, waiting)
         progress.advance(rows, failed)
-        costs.add(job.model, job.spec, receipt.tokens, receipt.device)
+        costs.add(job.model, job.spec, receipt.tokens, receipt.device, reserved_dollars=receipt.reserved_dollars)
         costs.warn(job.model, receipt.warnings)
         count_spent(job.model, costs.dollars.get(job.model, 0.0))
         costs.check(job.model, is_refused=receipt.cost_limit_reached)

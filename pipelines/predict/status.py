@@ -106,7 +106,7 @@ class StatusWriter:
         """Return the counts in the form of the report."""
         return [
             CellCount(
-                **dict(zip(_KEY, key, strict=True)),
+                **dict[str, Any](zip(_KEY, key, strict=True)),
                 requests=total,
                 ok=total - self._open[key] - self._failed[key] - self._excluded[key],
                 error=self._failed[key],

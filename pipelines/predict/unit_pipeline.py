@@ -1,6 +1,7 @@
 """The stages of a unit: load, answer, commit. Ray runs each where it belongs; who needs no isolation runs all."""
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Collection
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 LOGGED_FAILURES = 3
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-_COLUMNS = ("request_id", "task", "setting", "status", "error_type", *_TOKENS)
+_COLUMNS = ("request_id", "task", "setting", "status", "error_type", "reserved_dollars", *_TOKENS)
 
 
 class UnitPipeline:
@@ -136,6 +137,7 @@ class Committer:
             part=unit.part,
             counts=Counter(zip(new["task"], new["setting"], new["status"], strict=True)),
             tokens=TokenCounts(*(sum(filter(None, new[name])) for name in _TOKENS)),
+            reserved_dollars=math.fsum(filter(None, new["reserved_dollars"])),
             failed=tuple(failed[:LOGGED_FAILURES]),
             warnings=answered.warnings,
             cost_limit_reached="cost_limit" in new["error_type"],

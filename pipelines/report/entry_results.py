@@ -84,10 +84,17 @@ def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
                 task=str(task),
                 setting=str(setting),
                 requests=len(rows),
+                cut=int(_is_cut(rows).sum()),
                 **{status: by_status[status] for status in ("ok", "error", "excluded", "missing")},
             )
         )
     return counts
+
+
+def _is_cut(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which rows the limit of tokens ended before anything could be read, such as while the model thought."""
+    is_empty = rows["answer"].isna() | (rows["answer"] == "")
+    return (rows["status"] == "ok") & (rows["finish_reason"] == "length") & is_empty
 
 
 def examples(

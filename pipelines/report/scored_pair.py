@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pipelines.benchmarks.judges import is_verdict_value
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.records import split_variant
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.paired import repeat_variance
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import value_columns
@@ -29,7 +30,7 @@ _KEY: Final = ("task", "setting", "sample_id", "variant")
 _TEXTS: Final = (*_KEY, "subset", "category", "cluster", "status", "answer", "flags")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ScoreRows:
     """Score rows of one model as columns, (rows,) each."""
 
@@ -51,14 +52,14 @@ class ScoreRows:
             texts["setting"] = _objects([shown] * int(selected.sum()))
         return cls(texts, values)
 
-    @property
+    @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows by key; of those with one key the last."""
+        """The rows by key, sorted; of those with one key the last."""
         import pandas as pd
 
         texts = {name: pd.Series(column, dtype=object) for name, column in self.texts.items()}
         frame = pd.DataFrame({**texts, **self.values}).drop_duplicates([*_KEY], keep="last")
-        return frame.set_index([frame[name].rename(None) for name in _KEY])
+        return frame.set_index([frame[name].rename(None) for name in _KEY]).sort_index()
 
 
 def _part(out: Store, entry: ManifestEntry, path: str) -> pa.Table:
@@ -75,6 +76,10 @@ def _objects(items: list[Any]) -> NDArray[Any]:
     return array
 
 
+RowReader: TypeAlias = Callable[[Store, ManifestEntry, str, str], ScoreRows]
+"""Reads the rows of an entry, of one setting under another name if given."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredPair:
     """Two models on one benchmark, with their score rows."""
@@ -87,12 +92,14 @@ class ScoredPair:
 
     @classmethod
     def read(
-        cls, a: tuple[Store, ManifestEntry], b: tuple[Store, ManifestEntry], settings: tuple[str, str] = ("", "")
+        cls,
+        a: tuple[Store, ManifestEntry],
+        b: tuple[Store, ManifestEntry],
+        settings: tuple[str, str] = ("", ""),
+        read: RowReader = ScoreRows.read,
     ) -> ScoredPair:
-        """Read the scores of two entries, of one setting each where `settings` names them."""
-        rows_a, rows_b = (
-            ScoreRows.read(*side, setting, settings[0]) for side, setting in zip((a, b), settings, strict=True)
-        )
+        """Read the scores of two entries, of one setting each if `settings` names them; `read` may remember rows."""
+        rows_a, rows_b = (read(*side, setting, settings[0]) for side, setting in zip((a, b), settings, strict=True))
         return cls(a=a[1], b=b[1], rows_a=rows_a, rows_b=rows_b, settings=settings)
 
     def setting_name(self, setting: str) -> str:
@@ -110,6 +117,8 @@ class ScoredPair:
         import pandas as pd
 
         a, b = self.rows_a.frame, self.rows_b.frame
+        if a.index.equals(b.index):  # as models of an output usually have
+            return a, b
         keys = pd.MultiIndex.from_tuples(sorted({*a.index, *b.index}))
         return a.reindex(keys), b.reindex(keys)
 
@@ -123,6 +132,13 @@ class ScoredPair:
     def _repeats(self) -> NDArray[np.intp]:
         """The repeat that each row is of, from 0."""
         return np.array([split_variant(key[3])[1] for key in self._sides[0].index], dtype=np.intp)
+
+    @cached_property
+    def _questions(self) -> NDArray[np.intp]:
+        """A number for each question; its repeats have the same one."""
+        keys = [(*key[:3], split_variant(key[3])[0]) for key in self._sides[0].index]
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        return np.array([numbers[key] for key in keys], dtype=np.intp)
 
     def score_means(self) -> Iterator[tuple[PairedMetric, int, int]]:
         """Yield, for each score of each task and setting, its mean over the rows that have it in both.
@@ -142,6 +158,7 @@ class ScoredPair:
                 both = has_a & has_b
                 if not both.any():
                     continue
+                noise = repeat_variance(b[both] - a[both], self._questions[places[both]]) if repeats > 1 else None
                 metric = PairedMetric.mean(
                     a[both],
                     b[both],
@@ -150,6 +167,7 @@ class ScoredPair:
                     metric=name,
                     clusters=a_rows["cluster"].to_numpy(object)[places[both]],
                     repeats=repeats,
+                    repeat_variance=noise,
                 )
                 yield metric, int((has_a ^ has_b).sum()), int(changed[places[both]].sum())
 

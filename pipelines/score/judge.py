@@ -41,9 +41,12 @@ class JudgeReplies:
 
     name: str
     spec: ModelSpec
-    replies: dict[str, str] = field(default_factory=dict)  # by question id
+    replies: dict[str, str] = field(default_factory=dict)  # by question id, as generated
     failed: set[str] = field(default_factory=set)  # questions whose last request failed
     _fingerprint: Mapping[str, Any] = field(init=False)
+    _readable: dict[tuple[str, str], str] = field(
+        init=False, default_factory=dict
+    )  # replies without what is no verdict
 
     def __post_init__(self) -> None:
         self._fingerprint = answer_fingerprint(self.spec)
@@ -65,7 +68,7 @@ class JudgeReplies:
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one committed row."""
         if row["status"] == "ok":
-            self.replies[row["request_id"]] = clean_reply(row["output"])[0]
+            self.replies[row["request_id"]] = row["output"]
         else:
             self.failed.add(row["request_id"])
 
@@ -92,10 +95,18 @@ class JudgeReplies:
             request_id = self.question(judge_request, attempt).request_id
             if request_id not in self.replies:
                 return Verdict(state="failed" if request_id in self.failed else "absent", tries=attempt)
-            reply = self.replies[request_id]
+            reply = self._cleaned(request_id, read_verdict)
             if (accepted := read_verdict(reply)) is not None:
                 return Verdict(state="ok", accepted=accepted, tries=attempt + 1, reply=reply)
         return Verdict(state="invalid", tries=len(judge_request.seeds))
+
+    def _cleaned(self, request_id: str, read_verdict: Callable[[str], bool | None]) -> str:
+        """Return what of a reply is its verdict."""
+        raw = self.replies[request_id]
+        if (cleaned := self._readable.get((request_id, raw))) is None:
+            cleaned = clean_reply(raw, lambda text: read_verdict(text) is not None)[0]
+            self._readable[request_id, raw] = cleaned
+        return cleaned
 
     def open_question(self, judge_request: JudgeRequest, read_verdict: Callable[[str], bool | None]) -> Request | None:
         """Return the next request for a verdict; None if there is a verdict or no attempt is left."""

@@ -1,7 +1,7 @@
 """Predictions joined with their samples."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -56,8 +56,7 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     """Return one stored prediction with its sample."""
     key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
     variant, repeat = split_variant(raw["variant"])
-    output, dropped = (None, ()) if raw["output"] is None else clean_reply(raw["output"])
-    return Row(
+    row = Row(
         request_id=raw["request_id"],
         sample=asked_sample(
             context.prompts.benchmark,
@@ -72,11 +71,17 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         repeat=repeat,
         is_stopped=raw["status"] == "excluded" and raw["error"] == STOPPED,
         status=raw["status"],
-        output=output,
-        dropped=dropped,
+        output=raw["output"],
         finish_reason=raw["finish_reason"] or "",
         steps=tuple(raw["steps"] or ()),
         given=dict(raw["given"] or ()),
         is_labelled=key in context.labelled,
         seed=context.prompts.seed,
     )
+    if row.output is None:
+        return row
+    grader = context.prompts.benchmark.grader
+    output, dropped = clean_reply(
+        row.output, lambda text: grader.read_answer(replace(row, output=text)).answer is not None
+    )
+    return replace(row, output=output, dropped=dropped)

@@ -37,6 +37,10 @@ def location_problem(uri: str) -> str:
     if "?" in uri:
         return "an address with a query names a version of one object; give s3://bucket/folder"
     bucket, *parts = uri.removeprefix(_S3).rstrip("/").split("/")
+    if "@" in bucket:
+        return (
+            "it holds a user or password; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and give s3://bucket/folder"
+        )
     if not bucket.strip():
         return "it names no bucket; give s3://bucket/folder"
     has_all_names = {"", ".", ".."}.isdisjoint(parts)  # stores differ in what they make of these

@@ -104,6 +104,7 @@ _CAUSES: tuple[tuple[tuple[str | int, ...], str], ...] = (
         ("MemoryError", "_ArrayMemoryError", "ArrowMemoryError", errno.ENOMEM),
         f"no memory is left; raise the limits, `ulimit -v` and `ulimit -u`, or use a larger machine{_RESUME}",
     ),
+    (("NotRegularError",), "{text}"),
     (("PermissionError",), "no permission ({text}); grant this user the right to read and write there"),
     (
         ("[Errno 22] Bad Request",),  # how s3fs reports a refusal without a message

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from models.guards.regular_files import check_replaceable, open_regular
 from models.scratch import is_unlocked
 from pipelines.storage.backend import FileInfo, check_size, resolve
 from pipelines.storage.owned_files import TEMPORARY
@@ -24,10 +25,11 @@ class LocalStore:
     def put(self, path: str, content: bytes) -> str:
         """Write a file and replace an older one atomically; return '', for its version is unknown."""
         target = self._path(path)
+        check_replaceable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.parent / f".vlmsweep-{uuid.uuid4().hex}.tmp"
         try:
-            with _open_locked(temporary) as file:
+            with open_locked(temporary) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -40,12 +42,9 @@ class LocalStore:
 
     def get(self, path: str, max_bytes: int | None = None) -> bytes:
         """Return the content of a file."""
-        full = self._path(path)
-        if max_bytes is None:
-            return full.read_bytes()
-        with full.open("rb") as file:
+        with open_regular(self._path(path)) as file:
             check_size(path, os.fstat(file.fileno()).st_size, max_bytes)
-            content = file.read(max_bytes + 1)  # a device reports size 0 and never ends
+            content = file.read(-1 if max_bytes is None else max_bytes + 1)  # it may grow, or be one of /proc
         check_size(path, len(content), max_bytes)
         return content
 
@@ -72,11 +71,12 @@ class LocalStore:
 
     def delete(self, path: str) -> None:
         """Remove a file if it exists."""
+        check_replaceable(self._path(path))
         self._path(path).unlink(missing_ok=True)
 
-    def remove_temporary(self) -> int:
+    def remove_temporary(self, *, below: bool = True) -> int:
         """Remove the temporary files of killed writers, which nobody has locked any more; return their number."""
-        hidden = Path(self._root).rglob(".vlmsweep-*.tmp")
+        hidden = Path(self._root).glob(f"{'**/' if below else ''}.vlmsweep-*.tmp")
         paths = [path for path in hidden if TEMPORARY.fullmatch(path.name) and is_unlocked(path)]
         for path in paths:
             path.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class LocalStore:
         return Path(resolve(self._root, path))
 
 
-def _open_locked(path: Path) -> IO[bytes]:
+def open_locked(path: Path) -> IO[bytes]:
     """Open a new file that is locked while it is written: `remove_temporary` leaves it alone."""
     while True:
         file = path.open("xb")

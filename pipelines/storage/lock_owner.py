@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import uuid
 from dataclasses import asdict, dataclass
@@ -76,19 +77,25 @@ def check_lock(out: Store, token: str) -> None:
         raise FencedError(f"{out.uri} is {current}; run {token[:8]} no longer owns it and writes nothing")
 
 
-def check_is_lock(out: Store, content: bytes) -> None:
+def check_is_lock(out: Store, content: bytes, flag: str) -> None:
     """Raise LockedError for a file of that name that no run wrote, wholly or in part: it is a user's."""
-    if b'"run": "' not in content and not b'{\n  "run": "'.startswith(content):
-        raise LockedError(f"{out.uri}/{LOCK} is not a lock of vlmsweep; move it away, or choose another --out")
+    if LockOwner.from_json(content) is None and not _CUT_OFF.fullmatch(content):
+        raise not_a_lock(out, flag)
 
 
-def locked_error(out: Store, owner: LockOwner | None) -> LockedError:
-    """Return the error for an output that another run writes."""
+_CUT_OFF = re.compile(rb'\{\n  "run": "[0-9a-f]*(?:",\n  "host": .*)?', re.DOTALL)
+
+
+def not_a_lock(out: Store, flag: str) -> LockedError:
+    """Return the error for a file, link or folder of the user under the lock's name."""
+    return LockedError(f"{out.uri}/{LOCK} is not a lock of vlmsweep; move it away, or choose another {flag}")
+
+
+def locked_error(out: Store, owner: LockOwner | None, flag: str) -> LockedError:
+    """Return the error for a place that another run writes."""
     run = owner.describe() if owner else "another run"
-    return LockedError(
-        f"{out.uri} is being written by {run}; wait for it (`vlmsweep status {out.uri}` shows its progress), stop it, "
-        "or choose another --out"
-    )
+    progress = f" (`vlmsweep status {out.uri}` shows its progress)" if flag == "--out" else ""
+    return LockedError(f"{out.uri} is being written by {run}; wait for it{progress}, stop it, or choose another {flag}")
 
 
 def _process_start(pid: int) -> str:

@@ -20,10 +20,10 @@ _NO_VERSION = '"00000000000000000000000000000000"'
 
 
 @contextlib.contextmanager
-def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s: float) -> Iterator[None]:
+def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s: float, flag: str) -> Iterator[None]:
     """Lock an output in an object store; see `lock.run_lock`."""
     try:
-        version = _acquire(out, owner, stale_after_s)
+        version = _acquire(out, owner, stale_after_s, flag)
     except LockedError:
         raise
     except StoreError as error:  # the first write of a run: what is refused here is refused in the whole output
@@ -44,7 +44,7 @@ def object_lock(out: Store, owner: LockOwner, stale_after_s: float, heartbeat_s:
             out.delete(LOCK)
 
 
-def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> str:
+def _acquire(out: Store, owner: LockOwner, stale_after_s: float, flag: str) -> str:
     """Write the lock; return its version, or '' in a store that ignores conditions on writes."""
     version = None
     while version is None:
@@ -57,16 +57,16 @@ def _acquire(out: Store, owner: LockOwner, stale_after_s: float) -> str:
         if current and current.run == owner.run:
             version = current_version  # our own write, whose response was lost
             break
-        check_is_lock(out, content)
+        check_is_lock(out, content, flag)
         if not (current and current.is_dead_local_process()):
-            _wait_until_stale(out, current, current_version, stale_after_s)
+            _wait_until_stale(out, current, current_version, stale_after_s, flag)
         version = out.put_if(LOCK, owner.to_json(), current_version)
         if version:
             log.warning("%s: took over the lock of a dead %s", out.uri, current.describe() if current else "run")
-    return version if _supports_conditions(out, owner) else ""
+    return version if _supports_conditions(out, owner, flag) else ""
 
 
-def _supports_conditions(out: Store, owner: LockOwner) -> bool:
+def _supports_conditions(out: Store, owner: LockOwner, flag: str) -> bool:
     """Return whether the store does, once a new lock counts: at once, or after some seconds in one that does not."""
     if all(out.put_if(LOCK, owner.to_json(), wrong) is None for wrong in (None, _NO_VERSION)):
         return True
@@ -78,11 +78,11 @@ def _supports_conditions(out: Store, owner: LockOwner) -> bool:
     time.sleep(SETTLE_S)
     current = LockOwner.from_json(out.get(LOCK))
     if current is None or current.run != owner.run:
-        raise locked_error(out, current)
+        raise locked_error(out, current, flag)
     return False
 
 
-def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_after_s: float) -> None:
+def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_after_s: float, flag: str) -> None:
     """Return when a lock did not change for `stale_after_s`; raise LockedError on a heartbeat."""
     run = owner.describe() if owner else "an unreadable run"
     log.warning("%s is locked by %s; checking for %.0f s whether it is alive", out.uri, run, stale_after_s)
@@ -94,7 +94,7 @@ def _wait_until_stale(out: Store, owner: LockOwner | None, version: str, stale_a
         except FileNotFoundError:
             return
         if current_version != version:
-            raise locked_error(out, LockOwner.from_json(content))
+            raise locked_error(out, LockOwner.from_json(content), flag)
 
 
 class Heartbeat(threading.Thread):

@@ -131,7 +131,7 @@ class S3Store:
             if no_bucket(error):
                 raise
 
-    def remove_temporary(self) -> int:
+    def remove_temporary(self, *, below: bool = True) -> int:  # noqa: ARG002 - as of a disk
         """Return 0: an interrupted PUT leaves nothing in an object store."""
         return 0
 

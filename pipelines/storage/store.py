@@ -131,9 +131,9 @@ class Store:
             copy = f"{copy}.{hashlib.sha256(content).hexdigest()[:8]}"
         self.put(copy, content)
 
-    def remove_temporary(self) -> int:
-        """Remove temporary files of killed writers (run lock required); return their number."""
-        return self._guard("", self.backend.remove_temporary)
+    def remove_temporary(self, *, below: bool = True) -> int:
+        """Remove temporary files of killed writers here, and `below`; return their number."""
+        return self._guard("", lambda: self.backend.remove_temporary(below=below))
 
     def check_writable(self) -> None:
         """Write and remove a small file; raise StoreError early if the location is not writable."""
@@ -169,8 +169,9 @@ class Store:
 
 
 def _file_in_path(location: str) -> str:
-    """Return the component of a local path that is a file instead of a folder, or ''."""
-    return next((str(path) for path in (Path(location), *Path(location).parents) if path.is_file()), "")
+    """Return the component of a local path that is a file or a pipe instead of a folder, or ''."""
+    places = (Path(location), *Path(location).parents)
+    return next((str(path) for path in places if path.exists() and not path.is_dir()), "")
 
 
 class ListedFolder:

@@ -117,9 +117,14 @@ def _answer_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     given = {name: _number(row.get(name)) for name in GIVEN}
     their_correct, *texts = (row.get(name) for name in OTHER_VERDICT)
     read = (without_surrogates(text) if isinstance(text, str) else None for text in texts)
+    status, reason = row.get("status"), without_surrogates(str(row.get("error") or ""))
     outcome = ("ok", "", "")
-    if output is None and row.get("status") == "excluded":  # in our own form: it was never sent
-        outcome = ("excluded", "excluded", without_surrogates(str(row.get("error") or "")))
+    if status == "excluded":  # in our own form: it was never sent
+        output, outcome = None, ("excluded", "excluded", reason)
+    elif status == "error":  # what stands in place of an answer says why there is none
+        reason = reason or without_surrogates(output or "") or "the file says that this request failed"
+        kind = without_surrogates(str(row.get("error_type") or "")) or "failed_elsewhere"
+        output, outcome = None, ("error", kind, reason)
     elif output is None:
         outcome = ("error", "no_output", "the file holds no output for this request")
     return {

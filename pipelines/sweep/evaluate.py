@@ -19,7 +19,7 @@ from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
-from pipelines.sweep.unscored import unscored_notes
+from pipelines.sweep.unscored import cut_notes, unscored_notes
 
 _COUNTS = ("requests", "ok", "error", "excluded", "missing")
 
@@ -54,6 +54,7 @@ def score_and_report(
         notes += [] if Stage.SCORE in sweep.stages else unscored_notes(context, entries)
         context.progress.phase("report", len(entries))
         reduced = reduce_all(context, entries, sweep.cluster)
+        notes += cut_notes(count for results in reduced for count in results.counts)
         remarks, explain = Remarks([*notes, *missing], problems), partial(with_own_rows, context.out, run)
         publish(context.out, run, reduced, remarks, costs=sweep.costs, explain=explain)
         context.progress.advance(len(entries), 0)

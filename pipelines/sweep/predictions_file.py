@@ -6,12 +6,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.human import POOLED
+from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.import_logs.files import json_lines
@@ -22,7 +21,8 @@ from pipelines.plan.selection import check_names
 from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
-_OPTIONAL = ("variant", "status", "error")
+_OPTIONAL = ("variant", "status", "error_type", "error")
+_STATUSES: Final = ("ok", "error", "excluded")
 _BATCH_ROWS: Final = 1024
 
 
@@ -79,6 +79,7 @@ def _rows(path: Path, rejections: list[Rejection]) -> Iterator[tuple[int, dict[s
             row |= {
                 name: _name(row[name]) for name in ("sample_id", "variant") if isinstance(row.get(name), int | float)
             }
+            row |= {name: _text_of(row[name]) for name in ("output", "status") if _is_number(row.get(name))}
         problem = _problem(row)
         if isinstance(row, dict) and not problem:
             yield line, {**row, "variant": str(row.get("variant") or ""), "file": path.name}
@@ -99,6 +100,8 @@ def _problem(row: Any) -> str:
         not_text.append("output")
     if not_text:
         return f"{not_text[0]} is not text"
+    if (status := row.get("status")) not in (None, "", *_STATUSES):
+        return f"status {status!r} is none of {', '.join(_STATUSES)}"
     if names["model"] == POOLED:
         return f"model {POOLED!r} stands for all people; give this person another code"
     broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
@@ -112,7 +115,7 @@ def _is_encodable(value: Any) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_regular(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
 
@@ -124,17 +127,28 @@ def _name(value: float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text_of(value: float) -> str | None:
+    """Return a number as its text; None for NaN, by which tables with gaps mark a missing cell."""
+    return None if isinstance(value, float) and math.isnan(value) else str(value)
+
+
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
+    where = f"--predictions {path}"
     try:
-        with pa.OSFile(str(path)) as source, pq.ParquetFile(source, page_checksum_verification=True) as file:
+        with open_regular(path) as source:
+            file = open_parquet(source, where)
             names = file.schema_arrow.names
             if missing := [name for name in REQUIRED if name not in names]:
                 raise UsageError(f"--predictions {path}: no column {', '.join(missing)}; there are {', '.join(names)}")
             columns = [name for name in (*REQUIRED, *_OPTIONAL, *GIVEN, *OTHER_VERDICT) if name in names]
-            batches = file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
-            yield from enumerate((row for batch in batches for row in batch.to_pylist()), start=1)
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise UsageError(f"--predictions {path}: cannot be read as Parquet ({str(error)[:200]})") from error
+            rows = parquet_rows(file, columns, rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where)
+            yield from enumerate(rows, start=1)
+    except OSError as error:
+        raise UsageError(f"{where}: cannot be read as Parquet ({str(error)[:200]})") from error
 
 
 def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:

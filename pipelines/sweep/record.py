@@ -7,6 +7,7 @@ from typing import Any
 
 from models.engines.hub import DEFAULT_REVISION, adapter_id
 from models.fingerprint import is_unpinned, resolved_revision
+from models.guards.redaction import shown_address
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
@@ -126,4 +127,7 @@ def warn_of_unjudged_metrics(spec: RunSpec) -> None:
 
 def model_fields(spec: ModelSpec) -> dict[str, Any]:
     """Return a model as `run.json` holds it: what its entry states, and the revision that names its weights."""
-    return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}
+    fields = {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}
+    if "base_url" in fields:
+        fields["base_url"] = shown_address(fields["base_url"])
+    return fields

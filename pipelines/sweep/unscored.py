@@ -1,7 +1,7 @@
 """Answers without scores, of which a report alone knows nothing: how many, and what its tables show instead."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 
 import pyarrow as pa
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.predict.records import CellCount
 from pipelines.storage.parts import iter_parts, part_folder, score_path
 from pipelines.storage.store import Store
 
@@ -47,3 +48,17 @@ def _unscored(entry: ManifestEntry, out: Store) -> pa.Table:
     )
     rows = answers.join(scored, "request_id", right_suffix="_scored")
     return rows.filter(pc.not_equal(rows["status_last"], pc.fill_null(rows["status_last_scored"], "")))
+
+
+def cut_notes(counts: Iterable[CellCount]) -> list[str]:
+    """Return a sentence for each model whose replies the limit of tokens ended before an answer, with both numbers."""
+    cut, answered = Counter[str](), Counter[str]()
+    for count in counts:
+        cut[count.model] += count.cut
+        answered[count.model] += count.ok
+    return [
+        f"{model}: {number:,} of {answered[model]:,} replies were cut by the limit of tokens before an answer; raise "
+        "max_new_tokens under `generation` of its entry, or let it think less"
+        for model, number in cut.items()
+        if number
+    ]

@@ -6,10 +6,12 @@ model's key nor the store's, so that all of its processes get them by `--env`.
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -24,10 +26,20 @@ from tests.support.ray_head import RayHead, ray_head
 KEY = "sk-planted-4f1c-of-the-model"
 
 
+QUOTED: tuple[Callable[[str], str], ...] = (
+    str,
+    str.upper,
+    lambda header: base64.b64encode(header.encode()).decode(),
+    lambda header: " ".join(header[start : start + 6] for start in range(0, len(header), 6)),
+)
+KEY_FORMS = {f"model key, form {number}": quoted(f"Bearer {KEY}").encode() for number, quoted in enumerate(QUOTED)}
+
+
 def quoting(request: EndpointRequest) -> Action:
-    """Refuse every third question with a message that quotes the key."""
+    """Refuse every third question with a message that quotes the key, each time in another form."""
     if request.number % 3 == 0:
-        return Status(status=400, message=f"no luck with {request.headers['authorization']}")
+        quoted = QUOTED[request.number // 3 % len(QUOTED)]
+        return Status(status=400, message=f"no luck with {quoted(request.headers['authorization'])}")
     return Say(text="A", delay_s=0.05)
 
 
@@ -77,7 +89,7 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
         entry = f"engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED, replicas: {{max: 2}}"
         models.write_text(f"m: {{{entry}}}\n")
         env = {**command_env, **s3.env, "PLANTED": KEY}
-        secrets = {"model key": KEY.encode(), "store secret": s3.env["AWS_SECRET_ACCESS_KEY"].encode()}
+        secrets = {"model key": KEY.encode(), "store secret": s3.env["AWS_SECRET_ACCESS_KEY"].encode(), **KEY_FORMS}
         flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
         common_flags = (
             "--settings",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import psutil
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -93,6 +94,24 @@ def test_official_client_sends_text_and_a_picture(served) -> None:
             reply = asking.chat.completions.create(model=NAME, messages=[turn], temperature=0, max_tokens=20, seed=1)
             assert reply.choices[0].message.content == '{"correct": true}'
             assert reply.choices[0].finish_reason == "stop"
+            streamed = asking.chat.completions.create(
+                model=NAME, messages=[turn], stream=True, stream_options={"include_usage": True}
+            )
+            events = list(streamed)
+            assert "".join(event.choices[0].delta.content or "" for event in events[:-1]) == '{"correct": true}'
+            assert (events[-2].choices[0].finish_reason, events[-1].usage.completion_tokens > 0) == ("stop", True)
+
+
+def test_everything_listens_at_the_host_alone(served) -> None:
+    serving_process = psutil.Process(served[1].pid)
+    listening = [
+        (below.name(), connection.laddr)
+        for below in (serving_process, *serving_process.children(recursive=True))
+        for connection in below.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) > 1, "the endpoint and Ray's own"
+    assert not [entry for entry in listening if entry[1].ip.removeprefix("::ffff:") != "127.0.0.1"]
 
 
 def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
@@ -104,8 +123,8 @@ def test_errors_arrive_as_the_clients_exception_classes(served) -> None:
     with client(announcement) as asking:
         with pytest.raises(openai.NotFoundError, match="is served here"):
             asking.chat.completions.create(model="other", messages=[turn])
-        with pytest.raises(openai.BadRequestError, match="stream"):
-            asking.chat.completions.create(model=NAME, messages=[turn], stream=True)
+        with pytest.raises(openai.BadRequestError, match="verbosity: not supported here"):
+            asking.chat.completions.create(model=NAME, messages=[turn], verbosity="low")
         with pytest.raises(openai.BadRequestError, match="nothing is fetched"):
             asking.chat.completions.create(model=NAME, messages=[remote])
 

@@ -113,15 +113,14 @@ def write(clip: Clip, folder: Path) -> Path:
             mux(stream.encode(frame))
         mux(stream.encode())
     if clip.rotation:
-        _turn(path, clip.rotation)
+        set_matrix(path, {90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[clip.rotation])
     return path
 
 
-def _turn(path: Path, angle: int) -> None:
-    """Write a rotation into the track's matrix, as a telephone that is held upright does."""
+def set_matrix(path: Path, matrix: tuple[int, int, int, int]) -> None:
+    """Write the matrix of the track, as a telephone that is held upright or a camera at its front does."""
     content = bytearray(path.read_bytes())
-    unit, matrix = 1 << 16, {90: (0, 1, -1, 0), 180: (-1, 0, 0, -1), 270: (0, -1, 1, 0)}[angle]
-    a, b, c, d = (value * unit for value in matrix)
+    a, b, c, d = (value << 16 for value in matrix)
     start = content.index(b"tkhd") + 44
     content[start : start + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
     path.write_bytes(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,8 +50,8 @@ def picture(folder: Path, number: int) -> Path:
 
 
 def write_jsonl(folder: Path, rows: list[Question], to: Path) -> None:
-    """Write rows with paths of their pictures, which lie in the package."""
-    (to / "images").symlink_to(folder / "easy_vqa/data/test/images")
+    """Write rows with paths of their pictures, copied from the package."""
+    shutil.copytree(folder / "easy_vqa/data/test/images", to / "images")
     lines = (
         {"id": r.id, "question": r.text, "label": r.answer, "image": f"images/{r.picture}.png", "category": r.kind}
         for r in rows

@@ -156,7 +156,7 @@ def _completion(request: EndpointRequest, say: Say) -> dict[str, Any]:
         "id": f"chatcmpl-{request.number}",
         "object": "chat.completion",
         "created": 0,
-        "model": request.body["model"],
+        "model": say.model or request.body["model"],
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}],
         "usage": {
             "prompt_tokens": prompt_tokens,

@@ -70,6 +70,8 @@ class Say:
     finish_reason: str = "stop"
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    model: str | None = None
+    """Named by the reply; None: that of the request."""
     prompt_tokens: int | None = None
     """None: the words, and 100 for each picture."""
     delay_s: float = 0.0

@@ -13,8 +13,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import DIFFERENCE, Term, interval
-from pipelines.metrics.paired import EXACT_CLUSTERS, PERMUTATIONS, PairedSums, permutation_p
+from pipelines.decisions.power import Pilot
+from pipelines.metrics.intervals import Term
+from pipelines.metrics.paired import PairedSums, Tested, difference_test, repeat_variance
 
 ROWS = 24  # a cluster, as MAIA's questions of a clip
 _SHARED, _OWN = 0.7, 0.5  # standard deviations of the clusters' draws: of both models, and of B
@@ -28,9 +29,7 @@ class Outcome:
     true_difference: float
     covered: float  # share of 95% intervals that hold the true difference
     rejected: float  # share with p < 0.05
-    smallest: float  # the smallest p-value
     p_values: NDArray[np.float64]
-    steps: NDArray[np.float64]  # of the grid that each p-value lies on
 
 
 def simulate(
@@ -42,21 +41,16 @@ def simulate(
     """
     generator = np.random.default_rng([seed, clusters])
     truth = _true_difference(gain) if binary else gain
-    given = covered = rejected = 0
-    p_values, steps = np.empty(repetitions), np.empty(repetitions)
+    p_values, covered = np.empty(repetitions), 0
     for repetition in range(repetitions):
         a, b = _draw(generator, clusters, gain, binary=binary, sized=sized)
-        ends = interval([b, replace(a, weight=-1.0)], DIFFERENCE if binary else (-math.inf, math.inf))
-        given += ends is not None
-        covered += ends is not None and ends.low <= truth <= ends.high
-        pair = PairedSums.of([a], [b])
-        p_value = permutation_p(pair)
-        assert p_value is not None
-        rejected += p_value < 0.05
-        k = len(pair.differing)
-        p_values[repetition] = p_value
-        steps[repetition] = 2.0 ** (1 - k) if k <= EXACT_CLUSTERS else 1 / (PERMUTATIONS + 1)
-    return Outcome(clusters, truth, covered / given, rejected / repetitions, float(p_values.min()), p_values, steps)
+        tested = difference_test(PairedSums.of([a], [b]), is_fraction=binary, is_share=binary)
+        assert tested is not None
+        assert tested.p is not None
+        assert tested.ends is not None
+        covered += tested.ends.low <= truth <= tested.ends.high
+        p_values[repetition] = tested.p
+    return Outcome(clusters, truth, covered / repetitions, float((p_values < 0.05).mean()), p_values)
 
 
 def _true_difference(gain: float) -> float:
@@ -76,6 +70,75 @@ def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary:
     return [Term(np.stack([side, np.ones(len(cluster))], axis=1), cluster) for side in (a, b)]
 
 
-def uniform_p_values(outcome: Outcome, seed: int) -> NDArray[np.float64]:
-    """Return p-values spread evenly over their step: uniform in 0..1 under the hypothesis of no difference."""
-    return outcome.p_values - outcome.steps * np.random.default_rng(seed).random(len(outcome.p_values))
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two models of known shares of right answers, on clusters of questions."""
+
+    clusters: int
+    questions: int  # of a cluster
+    share_a: float
+    share_b: float
+    correlation: float = 0.0  # of a cluster's questions, and of a cluster's differences
+    repeats: int = 1  # answers to a question
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPower:
+    """What tests find on as many clusters as pilots ask for."""
+
+    power: float  # share of tests that find the difference
+    clusters: tuple[int, int, int]  # that pilots ask for: the 5th, 50th and 95th of a hundred
+    within_range: float  # share of pilots whose range has the clusters that the true spread needs
+
+
+def simulate_power(
+    pair: Pair, *, repetitions: int, seed: int, repeats: int = 0, most_clusters: int = 5000
+) -> PlannedPower:
+    """Repeat a pilot, and the comparison that it plans, with as many answers to a question or `repeats`."""
+    generator = np.random.default_rng([seed, pair.clusters, pair.questions])
+    gain = abs(pair.share_b - pair.share_a)
+    plans: list[Pilot] = []
+    clusters: list[int] = []
+    rejections = 0
+    while len(plans) < repetitions:
+        pilot, noise = _tested(pair, generator)
+        if pilot.spread is None or pilot.spread.error is None:
+            continue  # models that answer alike: nothing can be planned
+        plan = Pilot(
+            standard_error=pilot.spread.error,
+            n=pair.clusters * pair.questions * pair.repeats,
+            clusters=pair.clusters,
+            freedom=pilot.spread.freedom,
+            spread_freedom=pilot.spread_freedom,
+            repeats=pair.repeats,
+            repeat_share=min(1.0, (noise or 0.0) / pilot.spread.error**2),
+        ).with_repeats(repeats or pair.repeats)
+        plans.append(plan)
+        clusters.append(min(plan.needed(gain), most_clusters))
+        test, _ = _tested(replace(pair, clusters=clusters[-1], repeats=plan.repeats), generator)
+        rejections += test.p is not None and test.p < 0.05
+    error = math.sqrt(sum(plan.standard_error**2 for plan in plans) / repetitions)
+    true = replace(plans[0], standard_error=error, spread_freedom=1e6).needed(gain)
+    within = sum(low <= true <= high for low, high in (plan.needed_within(gain) for plan in plans))
+    low, middle, high = (int(value) for value in np.percentile(clusters, [5, 50, 95]))
+    return PlannedPower(rejections / repetitions, (low, middle, high), within / repetitions)
+
+
+def _tested(pair: Pair, generator: np.random.Generator) -> tuple[Tested, float | None]:
+    """Draw answers of both models; half of the chance in an answer is anew in each repeat."""
+    questions = np.repeat(np.arange(pair.clusters), pair.questions)
+    rows = np.repeat(np.arange(len(questions)), pair.repeats)
+    spread = math.sqrt(pair.correlation)
+    shared = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.55, len(questions))
+    total = math.sqrt(2 * pair.correlation + 0.55**2 + 1)
+    answers = []
+    for share in (pair.share_a, pair.share_b):
+        of_model = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.5**0.5, len(questions))
+        latent = (shared + of_model)[rows] + generator.normal(0, 0.5**0.5, len(rows))
+        answers.append((latent < NormalDist().inv_cdf(share) * total).astype(np.float64))
+    terms = [
+        Term(np.stack([side, np.ones(len(rows))], axis=1), questions[rows], repeats=pair.repeats) for side in answers
+    ]
+    tested = difference_test(PairedSums.of([terms[0]], [terms[1]]), is_fraction=True, is_share=True)
+    assert tested is not None
+    return tested, repeat_variance(answers[1] - answers[0], rows)

@@ -33,6 +33,7 @@ EXIT_CODES = {
     "models.errors.ModelError": 2,
     "models.errors.ModelsFileError": 2,
     "models.errors.PrefixSharingUnsupportedError": 70,
+    "models.errors.ScratchError": 3,
     "models.errors.ShellSettingError": 2,
     "models.errors.TrainingDataError": 2,
     "models.errors.TrainingStateError": 2,
@@ -60,7 +61,11 @@ EXIT_CODES = {
 }
 WITHOUT_EXIT_CODE = {
     "cluster.connection._AbortedError",  # starts Ray again, or becomes a ClusterError
+    "models.engines.endpoints.bounded.TooLongError",  # becomes the failure of a row
     "models.engines.endpoints.replies.NoCompletionError",
+    "models.guards.regular_files.NotRegularError",  # becomes the error of its store or reader, else a UsageError
+    "pipelines.benchmarks.table.files.RepeatedNameError",  # becomes a SourceError with its file
+    "pipelines.ingest.ingest._TooLongError",  # becomes a rejected row
     "models.strict_yaml._RefusedError",
     "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError
     "pipelines.json_records.MalformedError",

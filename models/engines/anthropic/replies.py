@@ -9,6 +9,7 @@ from models.engines.endpoints.replies import (
     ReportedFailure,
     decoded,
     ended_failure,
+    name_in,
     texts,
     token_counts,
     with_repairs,
@@ -67,5 +68,6 @@ def read_message(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         cache_write_tokens=written,
         reasoning=thoughts or None,
+        served_model=name_in(reply, "model"),
         repairs=with_repairs(repairs, reason, content=None in parts or len(kinds) < len(blocks), usage=not is_counted),
     )

@@ -11,6 +11,7 @@ from typing import IO, Any, ClassVar, Final, TypeAlias, TypeVar
 import httpx2
 from pydantic import AliasPath, BaseModel, Field, ValidationError
 
+from models.engines.endpoints.bounded import MAX_REPLY, TooLongError, read
 from models.engines.endpoints.dialect import Dialect
 from models.engines.endpoints.endpoint import Endpoint
 from models.engines.endpoints.failures import LONGEST_WAIT_S, FailedAttempt, backoff_s, error_object, reply_text
@@ -29,6 +30,8 @@ KEY: Final = "vlmsweep_key"
 TRANSFER_S: Final = 600.0  # for an upload or download of up to some hundred megabytes
 _MOST_LISTED: Final = 2_000  # batches that a listing looks at, the newest first
 _PAGE: Final = 100  # batches of one listing
+_MOST_RESULTS: Final = 1 << 30  # bytes of a file of results
+_OF_TRANSFER: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,11 @@ class BatchApi(ABC):
         self._client = httpx2.Client(
             timeout=timeout, follow_redirects=self.dialect.follows_redirects, **http_options(str(spec.base_url))
         )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
+        return (*self.dialect.warnings, *self.endpoint.remarks.warnings)
 
     @abstractmethod
     def request_fields(self, custom_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -221,7 +229,12 @@ class BatchApi(ABC):
         """Send a request once and return its reply."""
         options = {"headers": self._headers, **options}
         try:
-            reply = self._client.request(method, address, **options)
+            with self._client.stream(method, address, **options) as stream:
+                content = read(stream.iter_bytes(), _MOST_RESULTS if name == "download" else MAX_REPLY)
+            headers = [(key, value) for key, value in stream.headers.items() if key not in _OF_TRANSFER]
+            reply = httpx2.Response(stream.status_code, headers=headers, content=content)
+        except TooLongError as error:
+            raise self._misread(name, str(error)) from error
         except httpx2.HTTPError as error:  # a timeout too
             raise self._failure(f"{name} of a batch: {type(error).__name__}: {error}", is_transient=True) from error
         if not reply.is_success:

@@ -45,7 +45,7 @@ class Budget:
     def settle(self, reserved: float, outcome: Answer | FailedAttempt | None) -> None:
         """Release a reservation and count an answer; known endpoints do not bill failures."""
         if self._price and isinstance(outcome, Answer):
-            cost = self._price.of(outcome)
+            cost = self._price.of(outcome) if outcome.reserved_dollars is None else outcome.reserved_dollars
             self.spent += cost
             self._ratio = max(self._ratio, min(1.0, cost / reserved)) if reserved else self._ratio
         if self._limit is not None and self._price is not None:

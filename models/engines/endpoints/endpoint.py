@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
+from dataclasses import replace
 
 from models.engines.endpoints.failures import (
     FailedAttempt,
@@ -13,8 +13,10 @@ from models.engines.endpoints.failures import (
     reported_failure,
     transient_failure,
 )
+from models.engines.endpoints.remarks import ReplyRemarks
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
 from models.environment import secret
+from models.guards.redaction import Redactor, address_secrets, shown_address
 from models.messages import Answer
 from models.spec import ModelSpec
 
@@ -25,7 +27,12 @@ class Endpoint:
     def __init__(self, spec: ModelSpec, read_reply: ReplyReader, *, now: Callable[[], float] = time.time) -> None:
         """Read the key (`MissingSecretError` without one); `now` is Unix time, for Retry-After."""
         self.spec, self._read_reply, self._now = spec, read_reply, now
+        self.remarks = ReplyRemarks(spec.model)
         self._key = secret(spec.api_key_env, model=spec.model) if spec.api_key_env else None
+        keys, hidden = [self.key or ""], address_secrets(str(spec.base_url))
+        self._answers = Redactor(keys)
+        # What a message quotes of the address is no secret where the model is named so, as deployments are.
+        self.redact = Redactor([*keys, *(part for part in hidden if part not in spec.model)])
 
     @property
     def key(self) -> str | None:
@@ -43,6 +50,13 @@ class Endpoint:
             start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200) or "it is empty"
             return transient_failure("bad_reply", f"the reply is not a valid completion ({error}): {start}")
         if isinstance(reply, Answer):
+            quoted = (reply.text, reply.finish_reason, reply.served_model or "", reply.system_fingerprint or "")
+            if any(map(self._answers.is_quoted_in, quoted)):
+                return transient_failure("bad_reply", "the reply quotes the key, so it is not kept")
+            is_blocked = reply.finish_reason == "content_filter" and not reply.text
+            if "usage" in reply.repairs or not (reply.input_tokens or is_blocked):
+                reply = replace(reply, is_counted=False)
+            self.remarks.note(reply)
             return reply
         if is_content_filter(reply.error):
             return Answer(text="", finish_reason="content_filter")
@@ -57,20 +71,16 @@ class Endpoint:
         names = {name.lower(): value for name, value in (headers or {}).items()}
         return classify_status(status, names, body=error, text=text, now=self._now(), redact=self.redact)
 
-    def redact(self, text: str) -> str:
-        """Return the text without the key: some endpoints quote it in errors."""
-        return text.replace(self._key.get_secret_value(), "***") if self._key else text
-
     def unreachable_message(self, reason: str) -> str:
         """Return a sentence that names the model, the address, the reason and what to check."""
-        address = urlsplit(str(self.spec.base_url))
+        address = shown_address(str(self.spec.base_url)).partition("?")[0]
         key = (
             f"that {self.spec.api_key_env} holds a valid key with quota left"
             if self.spec.api_key_env
             else "whether it needs a key (api_key_env)"
         )
         return (
-            f"model {self.spec.model!r} at {address.scheme}://{address.netloc}{address.path} is unavailable: {reason}. "
+            f"model {self.spec.model!r} at {address} is unavailable: {reason}. "
             "Check that base_url is right and the endpoint runs and is reachable from here, that it serves a model of "
             f"this name, and {key}"
         )

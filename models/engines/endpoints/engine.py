@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 
+from models.engines.endpoints.bounded import TooLongError, read_async
 from models.engines.endpoints.budget import Budget, cost_limit_failure, estimate_tokens
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.endpoint import Endpoint
@@ -90,17 +91,20 @@ class EndpointEngine:
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         try:
             async with asyncio.timeout(self.spec.timeout_s):
-                reply = await self._client.post(self._address, content=content)
+                async with self._client.stream("POST", self._address, content=content) as reply:
+                    received = await read_async(reply.aiter_bytes())
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             message = self.endpoint.redact(f"{type(error).__name__}: {error}")
             return transient_failure("connection", message, FailureScope.NO_CONNECTION)
         except TimeoutError:
             return transient_failure("timeout", f"no reply within {self.spec.timeout_s:g} s")
+        except TooLongError as error:
+            return transient_failure("bad_reply", str(error))
         except httpx2.HTTPError as error:
             return transient_failure("connection", self.endpoint.redact(f"{type(error).__name__}: {error}"))
         if reply.is_success:
-            return self.endpoint.read_completion(reply.content)
-        text = reply.content.decode("utf-8", "replace")
+            return self.endpoint.read_completion(received)
+        text = received.decode("utf-8", "replace")
         return self.endpoint.failed_status(reply.status_code, error_object(text), text, dict(reply.headers))
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
@@ -113,8 +117,8 @@ class EndpointEngine:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what the endpoint refused and is no longer sent."""
-        return self.dialect.warnings
+        """Return what the endpoint refused and is no longer sent, and the other models that it answers as."""
+        return (*self.dialect.warnings, *self.endpoint.remarks.warnings)
 
     @property
     def spent(self) -> float:
@@ -154,6 +158,8 @@ class EndpointEngine:
                 unsent = cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
                 return CallReply(call_id=call.call_id, outcome=unsent)
             outcome: Answer | FailedAttempt | None = None
+            price = self.spec.price
+            most = price.dollars(tokens, call.generation.max_new_tokens) if price else None
             omitted = tuple(self.dialect.omitted)
             body = self.dialect.body(call, pictures, omitted, prefix if prefix in queue.shared else None)
             try:
@@ -161,6 +167,8 @@ class EndpointEngine:
                     await self._rate_limiter.wait_for_turn()
                     started = self._clock()
                     outcome = await self.attempt(body)
+                    if isinstance(outcome, Answer) and not outcome.is_counted:
+                        outcome = replace(outcome, reserved_dollars=most)
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)

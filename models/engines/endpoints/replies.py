@@ -15,6 +15,7 @@ FAILED_REASONS: Final = frozenset(
 """Finish reasons with which a provider ends a reply that it could not complete."""
 _MOST_TOKENS = 2**53
 _MOST_LEVELS = 100
+_LONGEST_NAME = 200
 
 
 class NoCompletionError(ValueError):
@@ -48,6 +49,12 @@ def decoded(content: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     if not isinstance(reply, Mapping):
         raise NoCompletionError("it is no JSON object")
     return reply, with_repairs((), byte_order_mark=content.startswith(codecs.BOM_UTF8), bytes=not is_utf8)
+
+
+def name_in(reply: Mapping[str, Any], field: str) -> str | None:
+    """Return a short text of a reply's field; None for anything else."""
+    value = reply.get(field)
+    return value[:_LONGEST_NAME] if isinstance(value, str) and value else None
 
 
 def parsed(text: str) -> Any:

@@ -10,6 +10,7 @@ from models.engines.endpoints.replies import (
     decoded,
     ended_failure,
     first_item,
+    name_in,
     texts,
     token_counts,
     with_repairs,
@@ -60,6 +61,7 @@ def read_content(content: bytes) -> Answer | ReportedFailure:
         cached_tokens=cached,
         mean_logprob=_finite(candidate.get("avgLogprobs")),
         reasoning=thoughts or None,
+        served_model=name_in(reply, "modelVersion"),
         repairs=with_repairs(repairs, reason, content=is_cut, usage=not is_counted),
     )
 

@@ -6,6 +6,7 @@ dropped is named. What tells a failure, also with status 200, is never an answer
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -15,6 +16,7 @@ from models.engines.endpoints.replies import (
     decoded,
     ended_failure,
     first_item,
+    name_in,
     texts,
     token_count,
     with_repairs,
@@ -50,7 +52,10 @@ def read_reply(content: bytes) -> Answer | ReportedFailure:
         return Answer(text="", finish_reason="content_filter")
     if not isinstance(message, Mapping):
         raise NoCompletionError("its first choice holds no message")
-    return _answer(choice, message, reply.get("usage"), repairs)
+    answer = _answer(choice, message, reply.get("usage"), repairs)
+    return replace(
+        answer, served_model=name_in(reply, "model"), system_fingerprint=name_in(reply, "system_fingerprint")
+    )
 
 
 def _answer(choice: Mapping[str, Any], message: Mapping[str, Any], usage: object, repairs: Sequence[str]) -> Answer:

@@ -18,7 +18,13 @@ from models.engines.transformers.padded_batch import PaddedBatchModel
 from models.engines.transformers.prefix_sharing import SharedModel, SharedPrompt, sharing_unsupported_reason
 from models.engines.transformers.prompt_records import Prompt, count_distinct_tokens
 from models.engines.transformers.prompts import PromptMaker
-from models.engines.transformers.row_errors import attempt, failure_reply, is_out_of_memory, join_ranks
+from models.engines.transformers.row_errors import (
+    attempt,
+    failure_reply,
+    is_out_of_memory,
+    join_ranks,
+    not_finite_reply,
+)
 from models.engines.transformers.sampling import GeneratedTokens
 from models.errors import EngineDiedError, PrefixSharingUnsupportedError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, decoding_name
@@ -302,6 +308,8 @@ class TransformersEngine:
         yield from run(batch[middle:])
 
     def _reply(self, prompt: Prompt, tokens: GeneratedTokens, seconds: float, cached: int = 0) -> CallReply:
+        if tokens.finish_reason == "not_finite":
+            return not_finite_reply(prompt.call, tokens.count, self._checkpoint.model.dtype)
         text = self._checkpoint.tokenizer.decode(
             tokens.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )

@@ -1,5 +1,6 @@
 """Log-probabilities of given texts, after a prompt or by themselves; batched, with shared prefixes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from models.engines.transformers.packed.kv_cache import SharedSegment
 from models.engines.transformers.prefix_sharing import SharedModel
 from models.engines.transformers.prompt_records import NO_HEAD, Head, Prompt
 from models.engines.transformers.prompts import PromptMaker
+from models.engines.transformers.row_errors import not_finite_reply
 from models.engines.transformers.sampling import broadcast_from_rank_0
 from models.messages import Answer, Call, CallReply, Failure, Frames, Generation, Media, logprobs_to_text
 
@@ -79,7 +81,7 @@ class Scorer:
         for index, call in enumerate(calls):
             if index not in replies:
                 call_sums = [(text, total) for text, total in zip(texts, sums, strict=True) if text.call == index]
-                replies[index] = _reply(call, call_sums)
+                replies[index] = _reply(call, call_sums, self._model.dtype)
         return [replies[index] for index in range(len(calls))]
 
     def _prefill(
@@ -134,7 +136,9 @@ class Scorer:
         return logprobs.double().sum()
 
 
-def _reply(call: Call, scored: Sequence[tuple[_ScoredText, float]]) -> CallReply:
+def _reply(call: Call, scored: Sequence[tuple[_ScoredText, float]], dtype: torch.dtype) -> CallReply:
+    if any(math.isnan(total) for _, total in scored):
+        return not_finite_reply(call, 0, dtype)
     means = [total / text.count for text, total in scored]
     answer = Answer(
         text=logprobs_to_text(means, [text.count for text, _ in scored]),

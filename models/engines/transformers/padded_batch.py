@@ -16,7 +16,13 @@ from models.engines.transformers.chat_formats import CHAT_FORMATS
 from models.engines.transformers.checkpoint import Checkpoint
 from models.engines.transformers.prefix_sharing import max_sharable_tokens
 from models.engines.transformers.prompt_records import Head, Prompt, joined_inputs
-from models.engines.transformers.sampling import GeneratedTokens, broadcast_from_rank_0, choose_tokens, truncate
+from models.engines.transformers.sampling import (
+    NOT_FINITE,
+    GeneratedTokens,
+    broadcast_from_rank_0,
+    choose_tokens,
+    truncate,
+)
 from models.messages import Call
 
 _FEATURES = ("get_image_features", "get_video_features")  # methods of a model that run its vision tower and projector
@@ -34,6 +40,14 @@ def _seeded_draws(calls: Sequence[Call], width: int, input_ids: Tensor, scores: 
     masked = torch.full_like(scores, float("-inf"))
     masked[torch.arange(len(tokens)), tokens] = 0.0
     return masked
+
+
+def _note_not_finite(first: Tensor, width: int, input_ids: Tensor, scores: Tensor) -> Tensor:
+    """Note in `first` [calls] the first step at which the logits of a call, or of one of its beams, are not finite."""
+    best = scores.max(-1).values.view(len(first), -1)
+    is_wrong = best.isnan().any(-1) | best.isposinf().any(-1)
+    torch.minimum(first, first.where(~is_wrong, input_ids.shape[1] - width), out=first)
+    return scores
 
 
 def _scores_of_rank_0(_input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -79,14 +93,16 @@ class PaddedBatchModel:
         )
         # An encoder-decoder model returns its answer after one start token.
         skipped = 1 if self._is_encoder_decoder else width
-        options: dict[str, Any] = {}
+        not_finite = torch.full((len(calls),), config.max_new_tokens, device=self._device)
+        processors: list[Any] = [functools.partial(_note_not_finite, not_finite, skipped)]
+        options: dict[str, Any] = {"logits_processor": processors}
         if beams == 1:
             limits = torch.tensor([skipped + call.generation.max_new_tokens for call in calls], device=self._device)
             options["stopping_criteria"] = [functools.partial(_are_at_limits, limits)]
             if any(call.generation.temperature > 0 for call in calls):
-                options["logits_processor"] = [functools.partial(_seeded_draws, calls, skipped)]
-        if torch.distributed.is_initialized():
-            options.setdefault("logits_processor", [_scores_of_rank_0])
+                processors.append(functools.partial(_seeded_draws, calls, skipped))
+        if torch.distributed.is_initialized() and len(processors) == 1:
+            processors.append(_scores_of_rank_0)
         with torch.inference_mode(), _encode_pixels_once(self._model, prompts):
             # For text alone, the language model of one that requires a picture.
             needs_picture = self._config.model_type in CHAT_FORMATS and not prompts[0].head.inputs
@@ -95,7 +111,12 @@ class PaddedBatchModel:
             out = model.generate(**inputs, generation_config=config, **options)
         ids: list[list[int]] = out[:, skipped:].tolist()
         return [
-            truncate(row, call.generation.max_new_tokens, self._end_ids) for row, call in zip(ids, calls, strict=True)
+            truncate(
+                [*row[:step], NOT_FINITE] if step < config.max_new_tokens else row,
+                call.generation.max_new_tokens,
+                self._end_ids,
+            )
+            for row, call, step in zip(ids, calls, not_finite.tolist(), strict=True)
         ]
 
 

@@ -284,6 +284,8 @@ class SharedModel:
         if split_at >= len(prompt.ids):
             return
         expected = self._encode(prompt, len(prompt.ids))[1].float()
+        if expected.isnan().any():
+            return  # no prompt is answered, and decoding says why
         ids = prompt.ids[:split_at].tolist()
         first = self._encode(prompt, split_at)[0] if prompt.head.inputs else self._packed.extend((), ids)
         tail = prompt.ids[split_at:].tolist()

@@ -95,6 +95,16 @@ def is_out_of_memory(error: Exception) -> bool:
     )
 
 
+def not_finite_reply(call: Call, tokens: int, dtype: torch.dtype) -> CallReply:
+    """Return the reply of a call whose logits overflowed after some tokens."""
+    if dtype == torch.float16:
+        remedy = "values exceed the range of float16: set `dtype: bfloat16` or `float32` in its entry"
+    else:
+        remedy = "the weights are damaged: fetch the checkpoint again, or try `dtype: float32` in its entry"
+    message = f"logits are not finite after {tokens} tokens of the answer: {remedy}"
+    return CallReply(call_id=call.call_id, outcome=Failure(type="not_finite", message=message))
+
+
 def failure_reply(call: Call, error: Exception, kind: str = "compute") -> CallReply:
     """Return the reply of a call that an error ended."""
     failure_type = "out_of_memory" if is_out_of_memory(error) else kind

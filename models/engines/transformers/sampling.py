@@ -11,13 +11,16 @@ from models.engines.transformers.packed.kv_cache import PackedSequences
 from models.engines.transformers.packed.model import PackedModel
 from models.messages import Call
 
+NOT_FINITE = -1
+"""In place of a token whose logits are not finite: weights are damaged, or activations exceed the dtype's range."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedTokens:
     """The tokens of one answer."""
 
     ids: tuple[int, ...]  # without the end token
-    finish_reason: str  # `stop` at an end token, `length` at the limit
+    finish_reason: str  # `stop` at an end token, `length` at the limit, `not_finite` where there is no token
 
     @property
     def count(self) -> int:
@@ -26,18 +29,20 @@ class GeneratedTokens:
 
 
 def truncate(ids: Sequence[int], limit: int, end_ids: frozenset[int]) -> GeneratedTokens:
-    """Cut generated tokens at the first end token or at the limit."""
+    """Cut generated tokens at the first end token, at the limit, or where logits were not finite."""
     for index, token in enumerate(ids[:limit]):
-        if token in end_ids:
-            return GeneratedTokens(ids=tuple(ids[:index]), finish_reason="stop")
+        if token in end_ids or token == NOT_FINITE:
+            reason = "not_finite" if token == NOT_FINITE else "stop"
+            return GeneratedTokens(ids=tuple(ids[:index]), finish_reason=reason)
     return GeneratedTokens(ids=tuple(ids[:limit]), finish_reason="length")
 
 
 def choose_tokens(logits: Tensor, calls: Sequence[Call], steps: Sequence[int]) -> list[int]:
-    """Return the next token of every row from logits [rows, vocabulary]; a draw depends on the row's step."""
-    tokens: list[int] = logits.argmax(-1).tolist()
+    """Return the next token of every row from logits [rows, vocabulary], or `NOT_FINITE`; draws depend on the step."""
+    best = logits.max(-1)  # NaN where any logit is
+    tokens: list[int] = best.indices.where(best.values.isfinite(), NOT_FINITE).tolist()
     for row, (call, step) in enumerate(zip(calls, steps, strict=True)):
-        if call.generation.temperature > 0:
+        if call.generation.temperature > 0 and tokens[row] != NOT_FINITE:
             tokens[row] = _draw(logits[row], call, step)
     return [int(token) for token in broadcast_from_rank_0(torch.tensor(tokens, device=logits.device)).tolist()]
 
@@ -85,7 +90,7 @@ def decode(
         for index, token, step in zip(indices, tokens, steps, strict=True):
             if index not in finished:
                 answers[index].append(token)
-                if token in end_ids or step + 1 >= calls[index].generation.max_new_tokens:
+                if token in end_ids or token == NOT_FINITE or step + 1 >= calls[index].generation.max_new_tokens:
                     finished.add(index)
 
     waiting = range(len(calls))
@@ -111,7 +116,8 @@ def decode(
                 rows.keep(order)
                 live = [live[at] for at in order]
             else:
-                append(live, model.step(rows, [answers[index][-1] for index in live]))
+                # A row whose logits were not finite stays until the rows are next sorted out; its tokens are not read.
+                append(live, model.step(rows, [max(0, answers[index][-1]) for index in live]))
         yield take()
     finally:
         rows.graph = None  # it holds the rows that hold it, and with them the device's memory

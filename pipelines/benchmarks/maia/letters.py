@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pipelines.benchmarks.maia.answers import folded_words, normalize
+from pipelines.benchmarks.text_cleaning import latin_letters
 
 Letter = Literal["A", "B"]
 
@@ -97,7 +98,7 @@ def read_letter_as_authors(raw: str | None) -> Letter | None:
 
 def read_letter(raw: str | None, statement_a: str, statement_b: str) -> LetterReading:
     """Read which of two statements a reply chooses; beyond 8,000 visible characters only the first and last 4,000."""
-    text = normalize(raw)
+    text = latin_letters(normalize(raw), signs=False)
     if not text:
         return LetterReading(None, "empty")
     letters = [c for c in text if c.isalpha()]

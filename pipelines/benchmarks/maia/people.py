@@ -33,8 +33,8 @@ from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.tables import Table, TableRow
-from pipelines.metrics.agreement import fleiss_kappa
+from pipelines.benchmarks.tables import Table, TableRow, TableValue
+from pipelines.metrics.agreement import agreement_interval, fleiss_kappa
 
 _UNPUBLISHED: Final = "no human accuracy is published"
 _SETTING: Final = "32-frames"  # the input that annotators saw
@@ -74,6 +74,7 @@ def judge_kappa(text: str) -> Metric:
     for _, row in _RATINGS.rows(text):
         counts.setdefault(row["item_id"], [0, 0])[int(row["correct"])] += 1
     value = fleiss_kappa(list(counts.values()))
+    interval = agreement_interval(fleiss_kappa, list(counts.values()))
     return Metric(
         task="oevqa",
         setting="",
@@ -82,6 +83,9 @@ def judge_kappa(text: str) -> Metric:
         value=value,
         n=len(counts),
         unit="",
+        ci_low=None if interval is None else interval.low,
+        ci_high=None if interval is None else interval.high,
+        ci_df=None if interval is None else interval.freedom,
         note="" if value is not None else "all ratings are the same",
     )
 
@@ -185,7 +189,8 @@ def _judge_table(ratings: str, verdicts: Mapping[str, float], results: Results) 
         for key, number in results.published.items()
         if key.metric == "fleiss_kappa"
     ]
-    rows.append(TableRow(label="Own ratings", cells=(kappa.value, kappa.subset), note=kappa.note, origin="human"))
+    own = TableValue(value=kappa.value, low=kappa.ci_low, high=kappa.ci_high)
+    rows.append(TableRow(label="Own ratings", cells=(own, kappa.subset), note=kappa.note, origin="human"))
     return Table(
         id="maia_judge_agreement",
         title="MAIA section 4.2: agreement of the judge and human raters",

@@ -1,16 +1,14 @@
-"""Metrics of two models on the same rows, as columns whose sums `compare` swaps by cluster."""
+"""Metrics of two models on the same rows, as columns that `compare` sums by cluster."""
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import PairedTest
-from pipelines.metrics.agreement import mcnemar_exact
-from pipelines.metrics.intervals import DIFFERENCE, Term, interval, ratio
-from pipelines.metrics.paired import PairedSums, cohen_d, cohen_h, is_exact, permutation_p
+from pipelines.metrics.intervals import Term, ratio
+from pipelines.metrics.paired import PairedSums, difference_test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,6 +22,7 @@ class PairedMetric:
     b: tuple[Term, ...]
     subset: str = ""
     category: str = ""
+    repeat_variance: float | None = None  # of B minus A, that is due to chance in the answers; None without repeats
 
     @classmethod
     def mean(cls, a: NDArray[Any], b: NDArray[Any], clusters: NDArray[Any], *, repeats: int = 1, **fields: Any) -> Self:
@@ -37,15 +36,11 @@ class PairedMetric:
         """Compare A with B; None where the metric of either is undefined on these rows."""
         pair = PairedSums.of(self.a, self.b)
         value_a, value_b = pair.values
-        p = permutation_p(pair)
-        if p is None:
-            return None
         is_share = all(term.is_share for term in (*self.a, *self.b))
         is_fraction = is_share or any(term.statistic is not ratio for term in self.a)
-        ends = interval(
-            [*self.b, *(replace(term, weight=-term.weight) for term in self.a)],
-            DIFFERENCE if is_fraction else (-math.inf, math.inf),
-        )
+        tested = difference_test(pair, is_fraction=is_fraction, is_share=is_share)
+        if tested is None:
+            return None
         has_row = [np.any([*a.columns.T, *b.columns.T], axis=0) for a, b in zip(self.a, self.b, strict=True)]
         return PairedTest(
             value=self.metric,
@@ -53,21 +48,29 @@ class PairedMetric:
             category=self.category,
             n=sum(int(np.count_nonzero(rows)) for rows in has_row),
             clusters=pair.clusters,
+            spread=tested.spread,
             mean_a=value_a,
             mean_b=value_b,
-            ci_low=None if ends is None else ends.low,
-            ci_high=None if ends is None else ends.high,
-            p=p if pair.clusters > 1 else None,
-            test="exact permutation" if is_exact(pair) else "permutation",
-            p_mcnemar=self._mcnemar(pair) if is_share else None,
-            effect=cohen_h(value_a, value_b) if is_share and len(self.a) == 1 else cohen_d(pair),
-            effect_name="h" if is_share and len(self.a) == 1 else "d",
+            ci_low=None if tested.ends is None else tested.ends.low,
+            ci_high=None if tested.ends is None else tested.ends.high,
+            p=tested.p,
+            spread_freedom=tested.spread_freedom,
+            repeats=max(term.repeats for term in self.a),
+            repeat_variance=self.repeat_variance,
         )
 
-    def _mcnemar(self, pair: PairedSums) -> float | None:
-        """Return the p-value of McNemar's exact test; None unless rows are independent, and right or wrong."""
-        (a, *others), (b, *_) = self.a, self.b
-        counts_all = bool(a.columns[:, 1].all() and b.columns[:, 1].all())
-        if others or not counts_all or pair.clusters != len(a.clusters):
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows of both models have one value; not if they have none."""
+        if len(self.a) != 1 or self.a[0].statistic is not ratio:
+            return False
+        rows = np.vstack([self.a[0].columns, self.b[0].columns])
+        return bool(rows.any() and (rows == rows[0]).all())
+
+    @property
+    def content(self) -> tuple[bytes, ...] | None:
+        """The rows' values of both models, which another name of the same score has too; None of what is no mean."""
+        if any(term.statistic is not ratio for term in self.a):
             return None
-        return mcnemar_exact(*([bool(value) for value in side.columns[:, 0]] for side in (a, b)))
+        pair = PairedSums.of(self.a, self.b)
+        return self.subset.encode(), self.category.encode(), pair.a.tobytes(), pair.b.tobytes()

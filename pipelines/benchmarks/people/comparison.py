@@ -1,11 +1,12 @@
 """People next to models: paired values, their own values and agreement, and whether a judge may replace them."""
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from statistics import fmean
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,9 +19,10 @@ from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.records import JUDGE_AGREEMENT, Metric, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.metrics.agreement import cohen_kappa, krippendorff_alpha
+from pipelines.metrics.agreement import agreement_interval, cohen_kappa, krippendorff_alpha
 
 Answers: TypeAlias = Mapping[str, Mapping[Any, Hashable]]  # annotator -> item -> answer
+T = TypeVar("T")
 _SHARED: Final = ("annotator", "sample_id", "variant", "cluster", "model", "person")
 
 
@@ -150,9 +152,13 @@ def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> lis
     for label, answers in groups.items():
         units = _units(answers)
         if units:
-            pairs = [pair for values in units for pair in itertools.combinations(values, 2)]
-            same = sum(a == b for a, b in pairs) / len(pairs)
-            cells = (len(answers), len(units), same, light_kappa(answers), krippendorff_alpha(units))
+            items = list(dict.fromkeys(item for by_item in answers.values() for item in by_item))
+            coefficients = (
+                _coefficient(_same_share, units, least=0.0),
+                _coefficient(partial(_kappa_of, answers), items),
+                _coefficient(krippendorff_alpha, units),
+            )
+            cells = (len(answers), len(units), *coefficients)
             rows.append(TableRow(label=label, cells=cells, origin="human"))
     if not rows:
         return []
@@ -163,13 +169,37 @@ def agreement_table(name: str, title: str, groups: Mapping[str, Answers]) -> lis
             label_head="Answers",
             columns=("People", "Items", "Same answer", "Cohen's kappa", "Krippendorff's alpha"),
             rows=tuple(rows),
-            style="fraction3",
+            style="fraction2",
             notes=(
                 "Items: those that at least two people answered. Same answer: share of pairs of people, item by item.",
                 "Cohen's kappa: of more than two people the mean over their pairs. Alpha: nominal.",
+                "Intervals: 95%, over items.",
             ),
         )
     ]
+
+
+def _coefficient(
+    statistic: Callable[[Sequence[T]], float | None], items: Sequence[T], *, least: float = -1.0
+) -> TableValue:
+    interval = agreement_interval(statistic, items, least=least)
+    return TableValue(
+        value=statistic(items),
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+    )
+
+
+def _same_share(units: Sequence[Sequence[Hashable]]) -> float | None:
+    pairs = [pair for values in units for pair in itertools.combinations(values, 2)]
+    return sum(a == b for a, b in pairs) / len(pairs) if pairs else None
+
+
+def _kappa_of(answers: Answers, items: Sequence[Hashable]) -> float | None:
+    chosen = frozenset(items)
+    return light_kappa(
+        {name: {item: by_item[item] for item in by_item if item in chosen} for name, by_item in answers.items()}
+    )
 
 
 def _units(answers: Answers) -> list[list[Hashable]]:

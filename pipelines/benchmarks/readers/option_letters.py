@@ -20,10 +20,14 @@ from functools import lru_cache
 from string import ascii_uppercase
 from typing import Final, Literal
 
+from pipelines.benchmarks.readers.cues import FOREIGN_WORDS, LINK, NEGATION, UNSPACED_WORDS
 from pipelines.benchmarks.text_cleaning import (
+    JOINING_WORDS,
+    UNSPACED,
     after_reasoning,
     canonical,
     is_refusal,
+    latin_letters,
     normalize_words,
     straight_quotes,
     without_fences,
@@ -34,6 +38,7 @@ InvalidReason = Literal[
     "empty", "empty_answer2", "multiple", "no_answer2", "out_of_range", "refusal", "unclosed_think", "unparsed"
 ]
 MAX_OPTIONS: Final = 26
+_DENIED: Final = 20  # characters in front of a letter in which a word may deny it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +66,36 @@ _HEADING = re.compile(r"^[ \t]*+#[# \t]*+", re.MULTILINE)
 _BRACKETED = re.compile(r"\((?:[^()\n]|\([^()\n]*+\))*+\)|\[[^\[\]\n]*+\]|<[^<>\n]*+>")
 _MENTIONS_LETTER = re.compile(r"\bletters?\b", re.IGNORECASE)
 # A full stop or a line end ends such a run: in "A. B, C and D are wrong" the A is the answer.
-_WORD_SEPARATOR = r"(?:and/or|and|or)\b"
+_SHORT_JOINING_WORDS: Final = "e|o|y"  # options themselves where there are more than four
+_UNSPACED_JOINING_WORDS: Final = "和|或|及|と|か|또는|와|과"
+_WORD_SEPARATOR = rf"(?:(?:{JOINING_WORDS})\b|{_UNSPACED_JOINING_WORDS})"
 _SEPARATOR = (
     rf"(?:[)\]}}>\"']?+[ \t]*+(?:[,;/|&+](?:[ \t]*+{_WORD_SEPARATOR})?+|{_WORD_SEPARATOR})[ \t]*+[(\[{{<\"']?+|[ \t]++)"
 )
 _OPTION_TEXT = r"[)\].:](?:(?!(?i:answer))[^\n])++"
 _EMPTY_BRACKETS = re.compile(r"\(\s*+\)|\[\s*+\]|\{\s*+\}|<\s*+>")
 
-# Chinese, Japanese and Korean put no space between a letter and the adjacent word.
-_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
-_ALONE_BEFORE = rf"(?<![^\W_{_UNSPACED}])(?<![^\W_][-‐])(?<!°)"
-_ALONE_AFTER = rf"(?![^\W_{_UNSPACED}]|'\w)"
+_ALONE_BEFORE = rf"(?<![^\W_{UNSPACED}])(?<![^\W_][-‐])(?<!°)"
+_ALONE_AFTER = rf"(?![^\W_{UNSPACED}]|'\w)"
 # A capital letter is an article or an initial when an ordinary word follows, unless the word continues a choice.
-_NO_NOUN_NEXT = r"(?![ \t]++(?!(?:because|since|as|is|but|and|or|for)\b)[^\W\d_A-Z])"
+_NO_NOUN_NEXT = (
+    r"(?![ \t]++(?!(?:because|since|as|is|but|and|or|for|weil|denn|ist|und|oder|car|est|et|ou|perché|è|porque|es)\b)"
+    r"[^\W\d_A-Z])"
+)
 _LINE_END = r"[ \t]*+(?:\n|\Z)"
 _OPENERS = r"[\s(\[{<\"']*+"
 _AT_START = re.compile(_OPENERS)
 _SINGLE_LETTER = re.compile(rf"{_OPENERS}([^\W_])[\s)\]}}>\"'.:,!]*+")
+
+
+_CUE: Final = (
+    r"\b((?i:answer|option|choice|select|choose|pick))\b[\"']?+"
+    r"(?:\s*+(?:(?i:is|would\s++be|should\s++be|option|choice|letter)\b|[:=→–—-])){0,6}+[>\s]*+"
+)
+_FOREIGN_CUE: Final = (
+    rf"(?:\b((?i:{FOREIGN_WORDS}|opzione|opción|вариант))\b|{UNSPACED_WORDS})[\"']?+"
+    rf"(?:{LINK}|\s*+(?:(?i:buchstabe|option|lettre|lettera|letra|вариант|буква)\b|[→–—-])){{0,6}}+[>\s]*+"
+)
 
 
 class LetterReader:
@@ -93,9 +111,10 @@ class LetterReader:
         # The prompt's options, repeated one a line: they name no choice, and rule R2 would read the first.
         lines = r"\n\s*+".join(rf"[(\[]?+{letter}{_OPTION_TEXT}" for letter in capitals)
         self._option_list = re.compile(r"^[ \t]*+" + lines, re.MULTILINE)
+        joins = JOINING_WORDS if "E" in capitals else f"{JOINING_WORDS}|{_SHORT_JOINING_WORDS}"
         self._joined = re.compile(
             rf"{_ALONE_BEFORE}([{capitals}{small}]){_ALONE_AFTER}[)\]}}>\"'.]*+\s*+"
-            r"(?:,\s*+(?:(?i:and/or|and|or)\b)?+|[/&+]|(?i:and/or|and|or)\b)\s*+"
+            rf"(?:,\s*+(?:(?i:{joins})\b)?+|[/&+]|(?i:{joins})\b|{_UNSPACED_JOINING_WORDS})\s*+"
             rf"(?=(?:(?i:option|choice|letter)\s++)?+{_OPENERS}"
             rf"(?:([{others}]){_ALONE_AFTER}|([{words}]){_ALONE_AFTER}{_NO_NOUN_NEXT}"
             rf"|([{small}])(?:[)\].:,\"]|'(?!\w)|{_LINE_END})))"
@@ -103,20 +122,20 @@ class LetterReader:
         self._leading = re.compile(
             rf"{_OPENERS}(?:([{capitals}])(?:[)\].:\"]|'(?!\w)|[ \t]++[-–—‐]|[-–—‐]\s|{_LINE_END})|([{small}])[)\].:])"
         )
-        self._cue = re.compile(
-            r"\b((?i:answer|option|choice|select|choose|pick))\b[\"']?+"
-            r"(?:\s*+(?:(?i:is|would\s++be|should\s++be|option|choice|letter)\b|[:=→–—-])){0,6}+[>\s]*+"
-            rf"{_OPENERS}"
-            rf"(?:([{capitals}]){_ALONE_AFTER}{_NO_NOUN_NEXT}|([{small}])(?:[)\].:,\"<}}]|'(?!\w)|{_LINE_END}))"
+        letter = (
+            rf"{_OPENERS}(?:(?P<capital>[{capitals}]){_ALONE_AFTER}{_NO_NOUN_NEXT}"
+            rf"|(?P<small>[{small}])(?:[)\].:,\"<}}]|'(?!\w)|{_LINE_END}))"
         )
+        self._cue = re.compile(_CUE + letter)
+        self._foreign_cue = re.compile(_FOREIGN_CUE + letter)
         self._lone = re.compile(
             rf"{_ALONE_BEFORE}(?:([{others}]){_ALONE_AFTER}(?![-‐]\w)"
-            rf"|([{words}])(?=[^\w\s]|[_{_UNSPACED}]|{_LINE_END})(?!'\w)(?![-‐]\w))"
+            rf"|([{words}])(?=[^\w\s]|[_{UNSPACED}]|{_LINE_END})(?!'\w)(?![-‐]\w))"
         )
 
     def clean(self, raw: str) -> str | None:
         """Remove reasoning, markup and echoes of the requested format; None for unclosed reasoning."""
-        text = after_reasoning(straight_quotes(canonical(raw)))
+        text = after_reasoning(latin_letters(straight_quotes(canonical(raw))))
         if text is None:
             return None
         for _ in range(3):  # a wrapped letter may be wrapped again
@@ -177,7 +196,8 @@ class LetterReader:
         joined = {pair.start(group) for pair in self._joined_pairs(text) for group in range(1, 5)}
         hits = list(self._cue.finditer(text))
         preferred = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
-        return [((hit[2] or hit[3]).upper(), hit.start(2 if hit[2] else 3) in joined) for hit in preferred]
+        groups = [(hit, "capital" if hit["capital"] else "small") for hit in preferred]
+        return [(hit[group].upper(), hit.start(group) in joined) for hit, group in groups]
 
     def _letter_after_cue(self, region: str, *, last: bool) -> Choice | None:
         letters = [letter for letter, _ in self.cue_hits(region)]
@@ -188,10 +208,16 @@ class LetterReader:
         return valid(letters[-1], "R3")
 
     def _lone_letter(self, region: str) -> Choice | None:
-        letters = {match[1] or match[2] for match in self._lone.finditer(region)}
-        if len(letters) > 1 or next(self._joined_pairs(region), None):
-            return invalid("multiple", "R4")
-        return valid(letters.pop(), "R4") if letters else None
+        mentions = list(self._lone.finditer(region))
+        letters = {match[1] or match[2] for match in mentions}
+        is_joined = next(self._joined_pairs(region), None) is not None
+        if len(letters) == 1 and not is_joined:
+            is_denied = NEGATION.search(region, max(0, mentions[-1].start() - _DENIED), mentions[-1].start())
+            return None if is_denied else valid(letters.pop(), "R4")
+        cued = {(hit["capital"] or hit["small"]).upper() for hit in self._foreign_cue.finditer(region)}
+        if len(cued) == 1 and not is_joined:
+            return valid(cued.pop(), "R3")
+        return invalid("multiple", "R4") if letters or is_joined else None
 
 
 def _quoted_option(region: str, options: Mapping[str, str]) -> Choice | None:

@@ -3,53 +3,62 @@
 A reader returns None where a reply says nothing of its kind, or two things: nothing is guessed.
 """
 
-import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from string import ascii_uppercase
 from typing import Final
 
-from pipelines.benchmarks.text_cleaning import canonical, collapsed, straight_quotes, without_outer_quotes
-
-_UNITS: Final = "zero|one|two|three|four|five|six|seven|eight|nine"
-_TEENS: Final = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
-_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_VALUES: Final = {
-    **{word: value for value, word in enumerate(f"{_UNITS}|{_TEENS}".split("|"))},
-    **{word: 10 * value for value, word in enumerate(_TENS.split("|"), start=2)},
-}
-_SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9}
-_BELOW_100: Final = rf"(?:(?:{_TENS})(?:[- ](?:{_UNITS.removeprefix('zero|')}))?|{_UNITS}|{_TEENS})"
-_BELOW_1000: Final = rf"(?:{_BELOW_100}(?:[- ]hundred(?:[- ](?:and[- ])?{_BELOW_100})?)?)"
-_SPELLED = re.compile(
-    rf"\b{_BELOW_1000}(?:[- ](?:thousand|million|billion)(?:[- ](?:and[- ])?{_BELOW_1000})?){{0,3}}\b", re.IGNORECASE
+from pipelines.benchmarks.readers.amounts import with_digits
+from pipelines.benchmarks.readers.cues import CUE, LEAD
+from pipelines.benchmarks.readers.option_letters import letter_reader
+from pipelines.benchmarks.text_cleaning import (
+    canonical,
+    collapsed,
+    straight_quotes,
+    superscripts_as_powers,
+    without_latex,
+    without_outer_quotes,
 )
+
+# ---------------------------------------------------------------------------------------------- phrases
+
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_NO_WORD = re.compile(r"(?:(?<!\d)[.]|[.](?!\d)|[^\w\s.])+")
 _HYPHEN = re.compile(r"(?<=\w)[-_](?=\w)")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
-_CUE = re.compile(
-    r"\b(?:answer|verdict|result)\b(?:\s*+(?:is|was|would\s++be|should\s++be)\b)?+\s*+[:=]?+\s*+", re.IGNORECASE
+_MATH = re.compile(r"\$([^\s$](?:[^$\n]*[^\s$])?)\$(?!\d)|\\\(((?:(?!\\\()[^\n])*?)\\\)")
+_SUBSCRIPT = re.compile(r"_\{?(\w+)\}?")
+_BRACED_POWER = re.compile(r"\^\{([^{}]*)\}")
+_EMPHASIS = re.compile(r"(?<!\w)(\*{1,3}|__)(?=\S)([^*\n_]+)(?<=\S)\1(?![\w*])")
+_INITIALS = re.compile(
+    r"(?<![^\W_])(?:[^\W\d_]{1,2}(?:\.[^\W\d_]{1,2}(?![^\W_]))+|[^\W\d_](?:\.[ ][^\W\d_](?![^\W_]))+)\.?"
 )
-_LEAD = re.compile(
-    r"\A(?:(?:so|therefore|thus),?\s++)?+(?:the\s++|my\s++)?+(?:final\s++|correct\s++|right\s++)?+answer"
-    r"(?:\s++(?:is|would\s++be)\b\s*+:?+|\s*+[:=])\s*+",
-    re.IGNORECASE,
-)
-_YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])")
-_TRUE_FALSE = re.compile(r"(?<![^\W_])(true|false)(?![^\W_])")
-_NUMBER = re.compile(
-    r"(?<![\w.,])[-+−]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d)\.?)(?:[eE][-+]?\d{1,3})?(?!\w|[.,]\d)",
-    re.ASCII,
-)
-_MAX_DIGITS: Final = 300  # of a number; longer runs of digits are none
+_SIGN = re.compile(r"[^\w\s]")
+_SIGNS_THAT_COUNT: Final = frozenset("+-#%&*/@^<>=~$°‰¢♭′∶")  # and mathematical and currency signs beyond ASCII
+_STOP = re.compile(r"(?<=[^\W\d])[.]|[.](?!\d)")
+_BARE_DECIMAL = re.compile(r"(?<![\w.])[.](?=\d)")
+_DASHES: Final = str.maketrans({**dict.fromkeys("−‐‑‒–", "-"), **dict.fromkeys("—―", " "), "_": " "})
+_JOINING_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=\w)|(?<=\w)-(?=[^\W\d_])|-{2,}|(?<!\S)-(?![\d.$€£¥])")
+_PERCENT = re.compile(r"(?<=\d)\s*+(?:%|\bper\s?cent\b)")
+_SPACED_SIGN = re.compile(r"(?<=\d) (?=°)| ?([+=<>×÷/]) ?|(?<=\d) (-) (?=\d)|(?<=[$€£¥₹]) (?=\d)")
+_CURRENCY_BEHIND = re.compile(r"(?<![\d.,])(\d[\d.,]*+) ?([$€£¥₹])(?!\w)")
+_MARKUP: Final = " \t*_"
+_RATIO = re.compile(r"(?<=\d):(?=\d)")
+_LONE_SIGNS: Final = frozenset("-*#~^@")
 
 
 def phrase(reply: str) -> str:
-    """Return the phrase of a reply: without a lead such as `The answer is`, outer quotes and a final full stop."""
-    text = _LEAD.sub("", collapsed(straight_quotes(canonical(reply))))
+    """Return the phrase of a reply: without a lead such as `The answer is`, outer quotes and a final full stop.
+
+    Of several lines the last one with a lead counts alone.
+    """
+    text = _EMPHASIS.sub(r"\2", straight_quotes(canonical(superscripts_as_powers(reply))))
+    if "\n" in text.strip():
+        led = [line for line in text.split("\n") if (lead := LEAD.match(line)) and line[lead.end() :].strip(_MARKUP)]
+        text = led[-1] if led else text
+    text = LEAD.sub("", collapsed(text))
     return without_outer_quotes(text.removesuffix(".")).strip()
 
 
@@ -57,23 +66,53 @@ def phrase(reply: str) -> str:
 def normalized(text: str) -> str:
     """Return a phrase for comparison: case, Unicode form, articles, punctuation and number words do not count.
 
-    A full stop between digits stays; commas between thousands and apostrophes in words are dropped.
+    Signs do: of numbers, currencies, units, grades and calculations, as in `-5`, `$5`, `5°`, `B-`, `C++` and `2/3`.
     """
-    text = straight_quotes(unicodedata.normalize("NFKC", text)).casefold()
-    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", text)).replace("_", " ")
-    words = _NO_WORD.sub(" ", _with_digits(text)).split()
-    content = [word for word in words if word not in _ARTICLES]
-    return " ".join(content or words) or collapsed(text)  # signs alone
+    folded = _plain(text).casefold()
+    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", folded)).replace(" & ", " and ").translate(_DASHES)
+    text = _PERCENT.sub("%", _JOINING_HYPHEN.sub(" ", with_digits(text)))
+    text = _SIGN.sub(
+        lambda match: match[0] if _counts(match[0]) else " ", _STOP.sub(" ", _BARE_DECIMAL.sub("0.", text))
+    )
+    text = _CURRENCY_BEHIND.sub(r"\2\1", collapsed(text))
+    text = _SPACED_SIGN.sub(lambda match: match[1] or match[2] or "", text)
+    words = [word for word in text.split() if word not in _LONE_SIGNS]
+    # As the last word an article is a name, as in `vitamin A`.
+    content = [word for word in words[:-1] if word not in _ARTICLES] + words[-1:]
+    return " ".join(content) or collapsed(folded)  # signs alone
+
+
+def _plain(text: str) -> str:
+    """Return a text without TeX and emphasis, its initials without stops."""
+    text = _MATH.sub(lambda match: _SUBSCRIPT.sub(r"\1", match[1] or match[2] or ""), superscripts_as_powers(text))
+    text = straight_quotes(unicodedata.normalize("NFKC", _BRACED_POWER.sub(r"^\1", without_latex(text))))
+    text = _RATIO.sub("∶", text)
+    for quote, prime in (("'", "′"), ('"', "′′")):
+        if text.count(quote) == 1:  # no pair: feet, minutes, inches or seconds
+            text = re.sub(rf"(?<=\d){quote}(?!\w)", prime, text)
+    return _INITIALS.sub(lambda match: match[0].replace(".", "").replace(" ", ""), _EMPHASIS.sub(r"\2", text))
+
+
+def _counts(sign: str) -> bool:
+    return (
+        sign in _SIGNS_THAT_COUNT or sign == "." or (not sign.isascii() and unicodedata.category(sign) in ("Sm", "Sc"))
+    )
+
+
+# --------------------------------------------------------------------------------------------- yes or no
+
+_FIRST = re.compile(r"\W*+(?!no\s++(?:doubt|question|problem)\b)(yes|no|true|false)(?![^\W_])")
+_YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])(?!\s++(?:doubt|question|problem)\b)")
+_TRUE_FALSE = re.compile(r"(?<![^\W_])(true|false)(?![^\W_])")
 
 
 def read_yes_no(reply: str) -> str | None:
     """Return `yes` or `no`: the first word, else the one after the last cue, else the only one of the text."""
     text = phrase(reply).casefold()
-    first = re.match(r"\W*+(yes|no|true|false)(?![^\W_])", text)
-    if first:
+    if first := _FIRST.match(text):
         return _as_yes_no(first[1])
     for pattern in (_YES_NO, _TRUE_FALSE):
-        cued = [match[1] for cue in _CUE.finditer(text) if (match := pattern.match(text, cue.end()))]
+        cued = [match[1] for cue in CUE.finditer(text) if (match := pattern.match(text, cue.end()))]
         words = cued[-1:] or sorted(set(pattern.findall(text)))
         if len(words) == 1:
             return _as_yes_no(words[0])
@@ -84,6 +123,16 @@ def read_yes_no(reply: str) -> str | None:
 
 def _as_yes_no(word: str) -> str:
     return {"true": "yes", "false": "no"}.get(word, word)
+
+
+# ------------------------------------------------------------------------------------------------ labels
+
+_HEAD_END = re.compile(
+    r"[:)\]](?=\s|\Z)|[(\n]|\Z|[.,;!](?=\s)|\s[-–—]\s|\s(?:because|since|as|weil|car)\b", re.IGNORECASE
+)
+_WEAK_ENDS: Final = ".,;!-–—"
+_OPENERS: Final = " \t\"'([*_`>"
+_MOST_ENDS: Final = 4  # of a line's head that are tried: a label may hold stops
 
 
 @lru_cache(1 << 14)
@@ -99,94 +148,58 @@ def label_form(labels: Sequence[str]) -> Callable[[str], str]:
 
 
 def read_label(reply: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a reply is, or the only one that it names."""
+    """Return the label that a reply is, that follows the last cue, that begins its lines, or that it names alone."""
     form_of = label_form(labels)
     by_form = {form_of(label): label for label in labels}
-    answer = form_of(phrase(reply))
-    if answer in by_form:
-        return by_form[answer]
-    if cues := list(_CUE.finditer(reply)):
-        after = form_of(reply[cues[-1].end() :])
-        begun = [form for form in by_form if form and f"{after} ".startswith(f"{form} ")]
-        if begun:
-            return by_form[max(begun, key=len)]
-    rest, named = f" {form_of(reply)} ", set[str]()
-    for form in sorted(by_form, key=len, reverse=True):  # a label may be part of a longer one
-        if form and f" {form} " in rest:
-            named.add(by_form[form])
-            rest = rest.replace(f" {form} ", " | ")
+    if label := by_form.get(form_of(phrase(reply))):
+        return label
+    if sorted(labels) == [*ascii_uppercase[: len(labels)]] and len(labels) > 1:
+        return letter_reader(len(labels)).read(reply, {}).letter
+    text = _EMPHASIS.sub(r"\2", straight_quotes(canonical(reply)))
+    if label := _label_behind_cue(text, form_of, by_form):
+        return label
+    named = _named(form_of(text), by_form)
+    heads = [head for line in text.split("\n") if (head := _head(LEAD.sub("", line), form_of, by_form))]
+    if len({label for label, _ in heads}) > 1:
+        return None
+    if heads and (len(named) < 2 or any(is_strong for _, is_strong in heads)):
+        return heads[0][0]
     return named.pop() if len(named) == 1 else None
 
 
-def read_number(reply: str) -> float | None:
-    """Return the number of a reply: the whole of it, the one after the last cue, or the only one that it names.
-
-    Thousands may have commas; signs of percent and of currencies do not change a number.
-    """
-    text = _with_digits(phrase(reply))
-    cues = list(_CUE.finditer(text))
-    for region in [text[cue.end() :] for cue in cues[-1:]] + [text]:
-        numbers = list(_numbers(region))
-        if numbers and (region is not text or len(set(numbers)) == 1):
-            return numbers[0]
-    first_line = _with_digits(canonical(reply).strip().partition("\n")[0])
-    return next(iter(_numbers(first_line))) if _is_number_alone(first_line) else None
+def _label_behind_cue(text: str, form_of: Callable[[str], str], by_form: dict[str, str]) -> str | None:
+    cues = list(CUE.finditer(text))
+    if not cues:
+        return None
+    line = text[cues[-1].end() :].partition("\n")[0]
+    if head := _head(line, form_of, by_form):
+        return head[0]
+    form = form_of(line)
+    begun = [label for label in by_form if label and f"{form} ".startswith(f"{label} ")]
+    return by_form[max(begun, key=len)] if begun else None
 
 
-def parse_number(value: object) -> float:
-    """Return a number as data gives it; ValueError for anything else, NaN and infinity too."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError(f"{value!r} is no number")
-    if isinstance(value, int | float):
-        number = float(value)
-    else:
-        text = str(value).strip()
-        if not _is_number_alone(text):
-            raise ValueError(f"{text[:80]!r} is no number")
-        number = next(iter(_numbers(text)))
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no finite number")
-    return number
+def _head(line: str, form_of: Callable[[str], str], by_form: dict[str, str]) -> tuple[str, bool] | None:
+    """Return the label in front of what delimits it, and whether no other label may follow; None for none."""
+    line = line.lstrip(_OPENERS)
+    for number, end in enumerate(_HEAD_END.finditer(line)):
+        if number == _MOST_ENDS:
+            break
+        if label := by_form.get(form_of(line[: end.start()])):
+            return label, end[0].strip() not in _WEAK_ENDS
+    return None
 
 
-def _is_number_alone(text: str) -> bool:
-    bare = text.strip().strip("$€£¥ ").removesuffix("%").strip("$€£¥ ")
-    match = _NUMBER.fullmatch(bare)
-    return match is not None and any(sign.isdigit() for sign in bare) and len(bare) <= _MAX_DIGITS
+def _named(form: str, by_form: dict[str, str]) -> set[str]:
+    rest, named = f" {form} ", set[str]()
+    for label_form in sorted(by_form, key=len, reverse=True):  # a label may be part of a longer one
+        if label_form and f" {label_form} " in rest:
+            named.add(by_form[label_form])
+            rest = rest.replace(f" {label_form} ", " | ")
+    return named
 
 
-def _with_digits(text: str) -> str:
-    """Return a text with digits in place of numbers in words."""
-    return _SPELLED.sub(_digits, text)
-
-
-def _digits(match: re.Match[str]) -> str:
-    total = part = 0
-    for word in re.findall("[a-z]+", match[0].casefold()):
-        scale = _SCALES.get(word, 0)
-        if scale > 100:
-            total, part = total + part * scale if part else total * scale, 0
-        else:
-            part = part * (scale or 1) + _VALUES.get(word, 0)
-    return str(total + part)
-
-
-def _numbers(text: str) -> Iterable[float]:
-    for match in _NUMBER.finditer(re.sub(r"[$€£¥]\s*+|\s*+%", " ", text)):
-        digits = match[0].replace(",", "").replace("−", "-").rstrip(".")
-        if any(sign.isdigit() for sign in digits) and len(digits) <= _MAX_DIGITS:
-            yield float(digits)
-
-
-def is_within(number: float, gold: float, tolerance: float, *, exact: bool) -> bool:
-    """Return whether a number is right: equal where it must be exact, else within a relative tolerance."""
-    return number == gold or (not exact and abs(number - gold) <= tolerance * abs(gold))
-
-
-def is_exact_gold(gold: float) -> bool:
-    """Return whether a gold number allows no tolerance: a whole number below 10, or one that may be a year."""
-    return gold.is_integer() and (abs(gold) < 10 or 1500 <= gold <= 2100)
-
+# -------------------------------------------------------------------------------------------- similarity
 
 _ANLS_THRESHOLD: Final = 0.5
 

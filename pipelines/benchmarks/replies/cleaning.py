@@ -5,9 +5,13 @@ is named. Every function takes time linear in the text. What a benchmark's own r
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-CLEANING_VERSION: Final = 2  # part of the inputs of a score: scores of another version are computed anew
+from pipelines.benchmarks.readers.cues import EXPLICIT, NEGATION
+
+CLEANING_VERSION: Final = 3  # part of the inputs of a score: scores of another version are computed anew
 
 DROPPED: Final = ("thoughts", "open_thoughts", "chat_tokens", "answer_tag", "boxed", "preamble", "fence", "bold")
 """Names of what may be dropped: flags of a row's score."""
@@ -55,6 +59,13 @@ _WRAPPER = r"answer|final_answer|final|response|output|result|translation|conclu
 _ANSWER_TAG = re.compile(rf"<({_WRAPPER})>((?:(?!</?\1>)(?s:.))*+)(?:</\1>|\Z)", re.IGNORECASE)
 _BRACES = r"[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\}"
 _BOXED = re.compile(rf"\\(?:boxed|fbox)\s*+\{{((?:{_BRACES})*+)(?:\}}|\Z)")
+_MAX_DEPTH: Final = 3  # of wrappers in wrappers
+_MAX_TRIED: Final = 8  # wrappers, from the last on, whose content is tried as the answer
+_DENIED: Final = 24  # characters in front of a wrapper in which a word may deny it
+_DENIED_BEHIND = re.compile(
+    r"\$?\s++(?:is|was|are|ist|est)\s++(?:not|wrong|incorrect|false|falsch|nicht)\b", re.IGNORECASE
+)
+_ROLE = re.compile(r"\A\s*+USER:\s*+")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*+\{([^{}]*+)\}")
 _WHOLE_FENCE = re.compile(
     "|".join(
@@ -66,18 +77,29 @@ _WHOLE_FENCE = re.compile(
 _WHOLE_BOLD = re.compile(r"\A(?:\*{1,3}(?=\S)([^*]++)\*{1,3}|__([^_]++)__)\Z")
 
 
-def clean_reply(raw: str) -> tuple[str, tuple[str, ...]]:
+def clean_reply(raw: str, is_answer: Callable[[str], bool] = bool) -> tuple[str, tuple[str, ...]]:
     """Return a reply without what is not its answer, and the names of what was dropped.
 
     Names: `thoughts`; `open_thoughts`, never closed, for which `<think>` stands at the end; `chat_tokens`, with the
     turns behind them; `answer_tag`, `boxed`, `fence` and `bold`, wrappers of the answer; `preamble`, a first paragraph
-    that only announces what follows.
+    that only announces what follows. Of a reply with tags or boxes the first of these texts that `is_answer` accepts
+    counts: an explicit statement behind the last of them, their contents from the last to the first, the whole reply.
     """
-    text, dropped = _without_thoughts(raw)
-    for name, drop in (("chat_tokens", _without_chat_tokens), ("answer_tag", _in_answer_tag), ("boxed", _in_box)):
-        if (rest := drop(text)) != text:
-            text = rest
-            dropped.append(name)
+    text, thoughts = _without_thoughts(raw)
+    rest = _without_chat_tokens(text)
+    dropped = (*thoughts, *(("chat_tokens",) if rest != text else ()))
+    *wrapped, whole = _answer_texts(rest)
+    for candidate in wrapped:
+        cleaned, names = _finished(*candidate)
+        if is_answer(cleaned):
+            return cleaned, (*dropped, *names)
+    cleaned, names = _finished(*whole)
+    return (cleaned if names or not dropped else cleaned.strip()), (*dropped, *names)
+
+
+def _finished(text: str, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Drop what announces and what surrounds the whole of a text."""
+    dropped = [*names]
     if (rest := without_announcement(text)) != text:
         text = rest
         dropped.append("preamble")
@@ -117,17 +139,51 @@ def _without_chat_tokens(text: str) -> str:
     turns = [_OTHER_TOKEN.sub("", _TURN_START.sub("", turn)) for turn in _TURN_END.split(text)]
     if len(turns) == 1:
         return turns[0]
-    return next((turn for turn in turns if turn.strip()), "")
+    # "USER: A" alone is an answer behind the wrong role, and no turn of the user.
+    answer = _TURN_END.split(_ROLE.sub("", text))[0] if _ROLE.match(text) else ""
+    return next((turn for turn in turns if turn.strip()), answer)
 
 
-def _in_answer_tag(text: str) -> str:
-    answers = [match for _, match in _ANSWER_TAG.findall(text) if match.strip()]
-    return answers[-1] if answers else text
+@dataclass(frozen=True, slots=True)
+class _Wrapper:
+    """A tag or a box around a part of a reply."""
+
+    start: int
+    end: int
+    content: str
+    name: str
 
 
-def _in_box(text: str) -> str:
-    answers = [match for match in _BOXED.findall(text) if match.strip()]
-    return _LATEX_TEXT.sub(r"\1", answers[-1]) if answers else text
+def _wrappers(text: str) -> list[_Wrapper]:
+    """Return the outermost tags and boxes with content, in their order."""
+    tags = [_Wrapper(match.start(), match.end(), match[2], "answer_tag") for match in _ANSWER_TAG.finditer(text)]
+    boxes = [
+        _Wrapper(match.start(), match.end(), _LATEX_TEXT.sub(r"\1", match[1]), "boxed")
+        for match in _BOXED.finditer(text)
+    ]
+    wrappers: list[_Wrapper] = []
+    for wrapper in sorted((each for each in (*tags, *boxes) if each.content.strip()), key=lambda each: each.start):
+        if not wrappers or wrapper.start >= wrappers[-1].end:
+            wrappers.append(wrapper)
+    return wrappers
+
+
+def _answer_texts(text: str, depth: int = 0) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the texts that may be the answer, the likeliest first and the whole last, with names of their wrappers."""
+    wrappers = _wrappers(text) if depth < _MAX_DEPTH else []
+    if not wrappers:
+        return [(text, ())]
+    names = tuple(name for name in ("answer_tag", "boxed") if any(wrapper.name == name for wrapper in wrappers))
+    candidates: list[tuple[str, tuple[str, ...]]] = []
+    if explicit := [*EXPLICIT.finditer(text, wrappers[-1].end)]:
+        candidates.append((text[explicit[-1].start() :], names))
+    for wrapper in wrappers[: -_MAX_TRIED - 1 : -1]:
+        is_denied = NEGATION.search(text, max(0, wrapper.start - _DENIED), wrapper.start)
+        if not is_denied and not _DENIED_BEHIND.match(text, wrapper.end):
+            candidates += [(inner, (wrapper.name, *more)) for inner, more in _answer_texts(wrapper.content, depth + 1)]
+    ends = [0, *(wrapper.end for wrapper in wrappers)]
+    pieces = [text[end : wrapper.start] + wrapper.content for end, wrapper in zip(ends, wrappers, strict=False)]
+    return [*candidates, ("".join([*pieces, text[ends[-1] :]]), names)]
 
 
 _MAX_LINE: Final = 160  # of an announcement

@@ -5,16 +5,14 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
-from pipelines.benchmarks.readers.option_letters import letter_reader, valid
+from pipelines.benchmarks.readers.amounts import is_exact_gold, is_within, read_number
+from pipelines.benchmarks.readers.option_letters import Choice, invalid, letter_reader, valid
 from pipelines.benchmarks.readers.short_answers import (
     TEN_ANSWERS,
     anls,
-    is_exact_gold,
-    is_within,
     normalized,
     phrase,
     read_label,
-    read_number,
     read_yes_no,
     vqa_accuracy,
 )
@@ -53,14 +51,32 @@ def _choice(_definition: TableDefinition, row: Row) -> Reading:
     data = row.sample.data
     texts = rotated(data["options"], int(row.variant or 0))
     options = dict(zip(ascii_uppercase, texts, strict=False))
-    reply = phrase(row.output or "").casefold()
-    equal = [letter for letter, option in options.items() if reply and phrase(option).casefold() == reply]
-    if len(equal) == 1 and reply.upper() not in options:  # as it is: a reader of letters takes `C++` for a C
-        choice = valid(equal[0], "R5")
+    reply = phrase(row.output or "")
+    same = _equal_option(reply.casefold(), {letter: phrase(text).casefold() for letter, text in options.items()})
+    same = same or _equal_option(normalized(reply), {letter: normalized(text) for letter, text in options.items()})
+    if same:  # before the reader of letters, which takes `C++` for a C
+        choice = valid(same, "R5")
     else:
         choice = letter_reader(len(texts)).read(row.output or "", options)
+        if choice.rule == "R5":  # by words alone, for which `5` is `-5`
+            choice = _with_signs(choice, row.output or "", options)
     correct = float(choice.letter == gold_letter(data, row.variant))
     return _reading(choice.letter, choice.rule or str(choice.invalid_reason), {"correct": correct})
+
+
+def _equal_option(form: str, forms: Mapping[str, str]) -> str | None:
+    """Return the letter of the only option that equals a reply, unless the reply is a letter itself."""
+    equal = [letter for letter, option in forms.items() if form and option == form]
+    return equal[0] if len(equal) == 1 and form.upper() not in forms else None
+
+
+def _with_signs(choice: Choice, reply: str, options: Mapping[str, str]) -> Choice:
+    """Return a choice by words if the option's signs are in the reply too; of several the only one whose signs are."""
+    form, forms = normalized(phrase(reply)), {letter: normalized(text) for letter, text in options.items()}
+    named = [letter for letter, option in forms.items() if option and f" {option} " in f" {form} "]
+    if choice.letter:
+        return choice if choice.letter in named else invalid("unparsed")
+    return valid(named[0], "R5") if len(named) == 1 else choice
 
 
 def _yes_no(_definition: TableDefinition, row: Row) -> Reading:
@@ -92,7 +108,7 @@ def _number(definition: TableDefinition, row: Row) -> Reading:
     number = read_number(row.output or "")
     right = number is not None and is_within(number, gold, definition.tolerance, exact=is_exact_gold(gold))
     values = {"correct": float(right), "exact": float(number == gold)}
-    return _reading(None if number is None else f"{number:g}", "number", values)
+    return _reading(None if number is None else f"{number:.15g}", "number", values)
 
 
 def _open(_definition: TableDefinition, row: Row) -> Reading:

@@ -1,5 +1,6 @@
 """Which columns of a source are what: by the columns file, else by the usual names whatever their case."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from string import ascii_uppercase
@@ -13,7 +14,8 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = load_facts(__package__, "kinds.yam
 SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answers": "answer"}
 """Names that a columns file may use for ours."""
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
-_SEVERAL: Final = ("media", "options")  # roles that may have several columns
+_SEVERAL: Final = ("media", "options", "ignore")  # keys that may name several columns
+_NUMBERED = re.compile(r"(image|img|picture|photo|video|media)_?(\d{1,3})")
 OPTION_LETTERS: Final = ascii_uppercase  # columns of an option each, as far as they go
 _OF_OPTIONS: Final = 10  # letters of which none may be left out
 
@@ -24,7 +26,7 @@ def find_columns(
     """Return the source's columns by our names; SourceError where one is missing, or two may be the same."""
     by_form: dict[str, list[str]] = {}
     for column in columns:
-        by_form.setdefault(column.strip().casefold(), []).append(column)
+        by_form.setdefault(_form(column), []).append(column)
     roles = {
         role: tuple(_given(role, name, columns, by_form, where) for name in names) for role, names in mapped.items()
     }
@@ -41,6 +43,9 @@ def find_columns(
         if candidates:
             roles[role] = (candidates[0],)
             taken.add(candidates[0])
+    if "media" not in roles and (numbered := _numbered(columns, taken)):
+        roles["media"] = numbered
+        taken |= {*numbered}
     lettered = () if "options" in mapped else _lettered(columns, taken, where)
     if lettered and "options" in roles:
         raise SourceError(
@@ -53,10 +58,24 @@ def find_columns(
 def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, Sequence[str]], where: str) -> str:
     if name in columns:
         return name
-    of_form = by_form.get(name.strip().casefold(), ())
+    of_form = by_form.get(_form(name), ())
     if len(of_form) == 1:
         return of_form[0]
     raise SourceError(f"{where}: no column {name!r}, which the columns file gives for {role}{suggest(name, columns)}")
+
+
+def _form(name: str) -> str:
+    """Return a name without regard to case, and to blanks and hyphens in place of underscores."""
+    return re.sub(r"[\s-]+", "_", name.strip().casefold())
+
+
+def _numbered(columns: Sequence[str], taken: set[str]) -> tuple[str, ...]:
+    """Return columns such as `image_1` to `image_7` by number; none where they have several stems."""
+    matches = {column: match for column in columns if (match := _NUMBERED.fullmatch(_form(column)))}
+    free = {column: match for column, match in matches.items() if column not in taken}
+    if len({match[1] for match in free.values()}) != 1:
+        return ()
+    return tuple(sorted(free, key=lambda column: int(free[column][2])))
 
 
 def _lettered(columns: Sequence[str], taken: set[str], where: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class ColumnsFile:
     max_new_tokens: int = 0
     tolerance: float = DEFAULT_TOLERANCE
     media_optional: bool = False
+    ignore: tuple[str, ...] = ()  # columns that may hold media or options and are not taken
     published: tuple[PublishedValue, ...] = ()
 
 
@@ -36,7 +37,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
     if not isinstance(raw, dict):
         raise SourceError(f"{path}: not a mapping of names to columns")
     entries = {**raw.pop("columns", {}), **raw} if isinstance(raw.get("columns"), dict) else raw
-    keys = (*MAPPED, *_TEXTS, "max_new_tokens", "tolerance", "media_optional")
+    keys = (*MAPPED, *_TEXTS, "max_new_tokens", "tolerance", "media_optional", "ignore")
     columns: dict[str, tuple[str, ...]] = {}
     for key, value in entries.items():
         if key not in keys:
@@ -54,6 +55,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
         texts=texts,
         max_new_tokens=_tokens(path, entries.get("max_new_tokens", 0)),
         tolerance=_share(path, "tolerance", entries.get("tolerance", DEFAULT_TOLERANCE)),
+        ignore=_columns(path, "ignore", "ignore", entries["ignore"]) if "ignore" in entries else (),
         media_optional=_flag(path, "media_optional", entries.get("media_optional", False)),
         published=_published(path, texts["published"]) if "published" in texts else (),
     )

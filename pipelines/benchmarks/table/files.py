@@ -3,6 +3,7 @@
 import json
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ _PARQUET_ROWS: Final = 64  # at a time: each may hold a picture
 
 FileRow: TypeAlias = "tuple[str, Mapping[str, Any] | ValueError]"
 """Where a row stands, such as `line 17`, and the row or what is wrong with it."""
+
+
+class RepeatedNameError(Exception):
+    """Two columns of a table have one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,10 @@ class TableFile:
 
     def rows(self, columns: Sequence[str] = ()) -> Iterator[FileRow]:
         """Yield the rows; of Parquet only these columns are read, where some are named."""
-        return self._read(self._source, self.path, columns)
+        try:
+            yield from self._read(self._source, self.path, columns)
+        except RepeatedNameError as error:
+            raise SourceError(f"{self.path}: {error}") from error
 
 
 def is_ansi(source: Source, path: str) -> bool:
@@ -94,8 +102,7 @@ def _delimited(source: Source, path: str, _columns: Sequence[str]) -> Iterator[F
     with source.open(path) as file, closing(iter_lines(file, encoding_of(file))) as lines:
         rows = DelimitedRows(lines, is_tsv=path.lower().endswith(".tsv"))
         named = [name for name in rows.columns if name]
-        if repeated := next((name for name in named if named.count(name) > 1), ""):
-            raise SourceError(f"{path}: two columns are named {repeated!r}; rename one")
+        _check_distinct(named)
         if len(named) < 2:
             raise SourceError(f"{path}: no header with the names of columns; it has {described(rows.columns)}")
         number = 0
@@ -116,9 +123,21 @@ def _json_lines(source: Source, path: str, _columns: Sequence[str]) -> Iterator[
                 yield where, _object(text)
 
 
+def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; RepeatedNameError where two fields have one name, of which a dict has the last."""
+    fields = dict(pairs)
+    _check_distinct([name for name, _ in pairs])
+    return fields
+
+
+def _check_distinct(names: Sequence[str]) -> None:
+    if repeated := next((name for name, count in Counter(names).items() if name and count > 1), ""):
+        raise RepeatedNameError(f"two columns are named {repeated!r}; rename one")
+
+
 def _object(text: str) -> Mapping[str, Any] | ValueError:
     try:
-        row = json.loads(text)
+        row = json.loads(text, object_pairs_hook=_fields)
     except (ValueError, RecursionError) as error:
         return ValueError(f"not JSON ({error})")
     return row if isinstance(row, dict) else ValueError(f"not an object of named fields: {text[:60]}")
@@ -126,7 +145,7 @@ def _object(text: str) -> Mapping[str, Any] | ValueError:
 
 def _json(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:
     try:
-        content = json.loads(source.read_bytes(path).decode("utf-8-sig"))
+        content = json.loads(source.read_bytes(path).decode("utf-8-sig"), object_pairs_hook=_fields)
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path}: not JSON ({error}); JSON Lines end with .jsonl") from error
     rows = content
@@ -144,6 +163,7 @@ def _json(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRo
 def _parquet(source: Source, path: str, columns: Sequence[str]) -> Iterator[FileRow]:
     with source.open(path) as content:
         file = open_parquet(content, path)
+        _check_distinct(file.schema_arrow.names)
         names = [name for name in file.schema_arrow.names if not columns or name in columns]
         rows = parquet_rows(file, names, rows=_PARQUET_ROWS, max_bytes=MAX_PICTURE_BYTES, where=path)
         for number, row in enumerate(rows, start=1):

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import json
 import math
 import posixpath
 import re
@@ -11,6 +10,7 @@ from typing import Any, Final, Literal
 
 from models.image_formats import detect_format
 from pipelines.benchmarks.records import MediaFile
+from pipelines.benchmarks.table.lists import listed
 from pipelines.media.video_containers import container_name
 
 ROLE: Final = "media"
@@ -18,6 +18,7 @@ VIDEO_ENDINGS: Final = (
     *(".mp4", ".m4v", ".mov", ".3gp", ".mkv", ".webm", ".avi", ".flv"),
     *(".mpg", ".mpeg", ".ts", ".ogv", ".ogg", ".wmv"),
 )
+PICTURE_ENDINGS: Final = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jfif", ".avif", ".heic")
 _DATA_URI = re.compile(r"data:(?P<kind>image|video)/(?P<form>[\w.+-]+)[^,]{0,100};base64,(?P<content>.+)", re.DOTALL)
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _MIN_BASE64: Final = 64  # characters; the smallest picture has more
@@ -40,10 +41,9 @@ def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
 
 def _values(cell: Any) -> list[Any]:
     if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
-            cell = json.loads(cell)
-        except ValueError as error:
-            raise ValueError(f"the list of media is not JSON ({error})") from error
+        if (files := listed(cell)) is None:
+            raise ValueError(f"the list of media {cell.strip()[:40]!r} is none; write it as JSON text")
+        cell = files
     values = cell if isinstance(cell, list) else [cell]
     return [value for value in values if not is_empty(value)]
 

@@ -12,15 +12,18 @@ from string import ascii_uppercase
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
+from pipelines.benchmarks.readers.amounts import parse_number
 from pipelines.benchmarks.readers.option_letters import MAX_OPTIONS
-from pipelines.benchmarks.readers.short_answers import label_form, normalized, parse_number
+from pipelines.benchmarks.readers.short_answers import label_form, normalized
 from pipelines.benchmarks.records import RawSample, Rejection
 from pipelines.benchmarks.table.kinds import without_letters
+from pipelines.benchmarks.table.lists import FORMS, lettered_lines, listed
 from pipelines.benchmarks.table.media import is_empty, media_files
 from pipelines.benchmarks.text_cleaning import collapsed
 
 _DIGITS = re.compile(r"(\d{1,3})(?:\.0+)?", re.ASCII)
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
+_LETTER_AND_TEXT = re.compile(r"\(?([A-Z])[).:]\s+(.+)", re.DOTALL)
 _MAX_ID: Final = 500  # characters
 _YES_NO: Final = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
 
@@ -131,16 +134,13 @@ def options_of(row: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
 
 def _list_of(cell: Any) -> list[Any]:
     if isinstance(cell, str):
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            raise ValueError("the options are no list, and no JSON text of one") from None
+        cell = listed(cell) or lettered_lines(cell) or cell
     if isinstance(cell, list) and cell and all(isinstance(item, tuple) for item in cell):  # Parquet's map
         cell = {str(label): option for label, option in cell}
     if isinstance(cell, dict):
         cell = _in_order(_by_label(cell))
     if is_empty(cell) or not isinstance(cell, list):
-        raise ValueError("no options" if is_empty(cell) else "the options are no list, and no JSON text of one")
+        raise ValueError("no options" if is_empty(cell) else f"options {str(cell)[:40]!r}: write them as {FORMS}")
     return cell
 
 
@@ -164,12 +164,9 @@ def _in_order(options: Mapping[str, Any]) -> list[Any]:
 
 
 def answers_of(cell: Any) -> list[Any]:
-    """Return the references of an answer's cell: a value, a list, or the JSON text of a list."""
-    if isinstance(cell, str) and cell.lstrip().startswith("["):
-        try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            return [cell]
+    """Return the references of an answer's cell: a value, a list, or the text of one; ValueError for a broken list."""
+    if isinstance(cell, str) and isinstance(texts := listed(cell), list):
+        cell = texts
     if isinstance(cell, list):
         cell = [item["answer"] if isinstance(item, dict) and "answer" in item else item for item in cell]
         return [item for item in cell if not is_empty(item)]
@@ -178,6 +175,11 @@ def answers_of(cell: Any) -> list[Any]:
 
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
     references, plain = answers_of(cell), without_letters(options)  # the prompt gives letters
+    if equal := equal_options(plain):
+        first, second = (ascii_uppercase[place] for place in equal)
+        raise ValueError(
+            f"options {first} and {second} are equal ({plain[equal[0]][:40]!r}): both letters would be right"
+        )
     cells = [cell, *references] if len(references) == 1 else [cell]
     places = (option_place(each, texts, first_index) for each in cells for texts in (plain, options))
     place = next((place for place in places if place is not None), None)
@@ -188,6 +190,16 @@ def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[
             f"answer {text[:80]!r} is none of the options: no letter A to {last}, no index, no option's text"
         )
     return {"options": plain, "gold": place, "answers": [plain[place]]}
+
+
+def equal_options(options: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of the first two options that are the same text; None where all differ."""
+    places: dict[str, int] = {}
+    for place, option in enumerate(options):
+        first = places.setdefault(collapsed(unicodedata.normalize("NFKC", option)), place)
+        if first != place:
+            return first, place
+    return None
 
 
 def option_place(cell: Any, options: Sequence[str], first_index: int | None) -> int | None:
@@ -204,8 +216,17 @@ def option_place(cell: Any, options: Sequence[str], first_index: int | None) -> 
     equal = equal or [place for place, option in enumerate(options) if normalized(option) == normalized(text)]
     if equal:
         return equal[0] if len(equal) == 1 else None
-    letter = _LETTER.fullmatch(text)
-    return _lettered(letter[1].upper(), options) if letter else None
+    return _named_by_letter(text, options)
+
+
+def _named_by_letter(text: str, options: Sequence[str]) -> int | None:
+    """Return which option `(a)` or `A: cat` names."""
+    if letter := _LETTER.fullmatch(text):
+        return _lettered(letter[1].upper(), options)
+    letter = _LETTER_AND_TEXT.fullmatch(text)
+    place = _lettered(letter[1], options) if letter else None
+    is_same = letter is not None and place is not None and collapsed(options[place]) == collapsed(letter[2])
+    return place if is_same else None
 
 
 def digits_of(cell: Any) -> str:

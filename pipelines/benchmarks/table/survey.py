@@ -1,5 +1,6 @@
 """What a table as a whole must tell before its rows are read: columns, kind, labels, how indices count."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -7,18 +8,29 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
-from pipelines.benchmarks.readers.short_answers import parse_number, spelled
+from pipelines.benchmarks.readers.amounts import parse_number
+from pipelines.benchmarks.readers.short_answers import spelled
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt, without_letters
+from pipelines.benchmarks.table.left_over import check_left_over
 from pipelines.benchmarks.table.media import is_empty
-from pipelines.benchmarks.table.rows import RowReader, answers_of, as_text, digits_of, options_of, yes_or_no
+from pipelines.benchmarks.table.rows import (
+    RowReader,
+    answers_of,
+    as_text,
+    digits_of,
+    equal_options,
+    options_of,
+    yes_or_no,
+)
 from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100
 _MOSTLY: Final = 0.9  # of digits that are the text of an option: the others are wrong
+_NO_PLAIN_NUMBER = re.compile(r"(?![eE][-+]?\d)[^\W\d_]|[/\\_]")
 _SHORT_WORDS, _SHORT_CHARS = 10, 100  # of a short free text
 
 
@@ -36,10 +48,14 @@ class _Answers:
     indices: Counter[str] = field(default_factory=Counter)  # of choices: `zero`, `count`, `other`
     option_texts: int = 0  # of these digits, those that are the text of an option too
     in_range: int = 0  # of these digits, those that may be an index
+    equal_options: int = 0  # rows of choices
 
     def add(self, cell: Any) -> None:
         """Count the answer of one row."""
-        answers = answers_of(cell)
+        try:
+            answers = answers_of(cell)
+        except ValueError:  # its row is rejected when it is read
+            return
         if not answers or isinstance(answers[0], dict | list):
             return
         self.rows += 1
@@ -60,7 +76,8 @@ class _Answers:
                 self.respelled[texts[0]] = first
 
     def add_index(self, cell: Any, options: Sequence[str]) -> None:
-        """Count digits, which are an index of an option or its text."""
+        """Count digits, which are an index of an option or its text, and rows with equal options."""
+        self.equal_options += equal_options(options) is not None
         references = answers_of(cell)
         if digits := digits_of(references[0]) if len(references) == 1 else "":
             number = int(digits)
@@ -70,6 +87,9 @@ class _Answers:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether an answer is plainly a number: with words, units or a fraction it is one if `--kind` says so."""
+    if isinstance(value, str) and _NO_PLAIN_NUMBER.search(value):
+        return False
     try:
         parse_number(value)
     except ValueError:
@@ -112,6 +132,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
             f"{where}: no column of answers (answer, answers, label, target, gold); it has the columns "
             f"{described(columns)}; name it in a columns file (`answer: COLUMN`, --columns FILE.yaml)"
         )
+    check_left_over(_rows(source, files), roles, given, where)
     answers = _answers(source, files, roles)
     chosen = _kind(kind or given.texts.get("kind", ""), roles, answers, where, columns)
     _check_roles(chosen, roles, given, where, columns)
@@ -120,6 +141,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
     first_index, notices = _first_index(answers) if chosen == "choice" else (0, [])
+    if chosen == "choice" and answers.equal_options:
+        notices.append(f"{answers.equal_options:,} of {answers.rows:,} rows have two equal options and are rejected")
     if chosen == "label" and answers.respelled:
         pairs = [f"{first!r} and {other!r}" for other, first in answers.respelled.items()]
         notices.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
@@ -164,13 +187,16 @@ def _rows(source: Source, files: TableFiles, columns: Sequence[str] = ()) -> Ite
 
 def _columns(source: Source, files: TableFiles) -> list[str]:
     detected: dict[str, None] = {}
-    for _, row in _rows(source, files):
-        if not isinstance(row, ValueError):
+    problem = ""
+    for where, row in _rows(source, files):
+        if isinstance(row, ValueError):
+            problem = problem or f"; {where}: {row}"
+        else:
             detected.update(dict.fromkeys(row))
             if not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
                 break
     if not detected:
-        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read")
+        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read{problem}")
     return list(detected)
 
 

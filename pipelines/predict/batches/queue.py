@@ -328,8 +328,9 @@ class BatchQueue:
                 failures[custom_id] = outcome
                 continue
             answers += 1
-            self._keep(custom_id, outcome, record)
-            self._spent += self._spec.billed_price.of(outcome) if self._spec.billed_price else 0.0
+            kept = self._keep(custom_id, outcome, record)
+            if price := self._spec.billed_price:
+                self._spent += price.of(kept) if kept.reserved_dollars is None else kept.reserved_dollars
         if answers:
             self._health.record_answer()
         changed = {name for name, each in failures.items() if self._api.dialect.learn(each.failure, record.omitted)}
@@ -341,10 +342,14 @@ class BatchQueue:
             self.outcomes[custom_id] = failed.failure
         return changed
 
-    def _keep(self, custom_id: str, answer: Answer, record: BatchRecord) -> None:
+    def _keep(self, custom_id: str, answer: Answer, record: BatchRecord) -> Answer:
+        """Keep an answer; without counts of tokens it costs its share of what its batch may cost."""
+        if not answer.is_counted and self._spec.price:
+            answer = replace(answer, reserved_dollars=record.dollars / len(record.custom_ids))
         self.outcomes[custom_id] = answer
         if record.omitted:
             self._omitted[custom_id] = record.omitted
+        return answer
 
     def _count_unanswered(self, custom_ids: Collection[str], state: BatchState) -> None:
         if custom_ids:

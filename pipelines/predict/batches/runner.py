@@ -119,7 +119,7 @@ class BatchRunner:
 
     def _commit(self, unit: WorkUnit, replayed: Replayed) -> None:
         with log_context(part=unit.part):
-            receipt = self._replayer.commit(unit, replayed, self._api.dialect.warnings)
+            receipt = self._replayer.commit(unit, replayed, self._api.warnings)
             self._queue.forget({row["request_id"] for row in replayed.rows})
             self._on_receipt(receipt)
 

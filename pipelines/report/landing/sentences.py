@@ -86,26 +86,22 @@ def _claim(at: Standing) -> str:
 
 
 def _comparison(at: Standing) -> str:
-    second, lead = at.ranked[1], at.lead
+    """Return how the first stands to the second: by their values, and on the rows of the test if these are others."""
+    (first, second), lead = at.ranked[:2], at.lead
     rival = f"{second.model} {number(at, second.value or 0.0)}"
     if lead is None:
         return f" before {rival}, which could not be tested"
-    if lead.verdict == "equal":
-        return f" equals {rival}"
-    gap = f"{number(at, abs(lead.delta))}{_gap_interval(at)}"
+    lead = lead.flipped() if at.is_lower_better else lead  # above 0 if the first is better
+    gap = number(at, lead.delta) + _interval(at, *(lead.shown_ends or (None, None)))
+    whole = number(at, abs((first.value or 0.0) - (second.value or 0.0)))
+    has_other_rows = whole != number(at, lead.delta)
+    if has_other_rows:
+        gap = f"{whole}; on the {lead.n:,} rows that both answered, {gap}"
     if at.is_led:
-        return f" leads {second.model} by {gap}"
+        return f" leads {rival if has_other_rows else second.model} by {gap}"
     if lead.verdict == CANNOT_CONCLUDE:
         return f" before {rival} by {gap}: {lead.clusters:,} pictures, clips or scenes are too few to tell"
-    return f" before {rival} by {gap}, not significant"
-
-
-def _gap_interval(at: Standing) -> str:
-    lead = at.lead
-    if lead is None or lead.ci_low is None or lead.ci_high is None:
-        return ""
-    ends = (lead.ci_low, lead.ci_high) if lead.delta > 0 else (-lead.ci_high, -lead.ci_low)
-    return _interval(at, *ends)
+    return f" before {rival} by {gap}, not shown"
 
 
 def _interval(at: Standing, low: float | None, high: float | None) -> str:
@@ -168,10 +164,15 @@ def _guesses(standings: Iterable[Standing]) -> Iterator[str]:
 
 
 def _few(standings: Iterable[Standing]) -> Iterator[str]:
-    few = {at.title: at.ranked[0].n for at in standings if at.ranked and at.ranked[0].n < FEW_ROWS}
+    few = {at.title: count for at in standings if at.ranked and (count := _independent(at.ranked[0])) < FEW_ROWS}
     if few:
         rows = ", ".join(f"{title} {n:,}" for title, n in few.items())
-        yield f"Few rows, so wide intervals: {rows}"
+        yield f"Few rows, or few clips, pictures or scenes that rows share, so wide intervals: {rows}"
+
+
+def _independent(row: Measured) -> int:
+    """Return the rows, or as many clusters of equal size as the interval of a number is worth."""
+    return row.n if row.ci_df is None else min(row.n, round(row.ci_df) + 1)
 
 
 def _stopped(standings: Iterable[Standing]) -> Iterator[str]:

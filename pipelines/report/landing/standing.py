@@ -1,17 +1,16 @@
 """How models stand on the headline of a benchmark: ranked, beside people, chance and the best published model."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import HumanLevel
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.records import is_person
 from pipelines.metrics.intervals import NORMAL, student_p, student_quantile
-from pipelines.metrics.paired import holm
-from pipelines.report.compare import Difference
+from pipelines.report.compare import Difference, PairKey
 from pipelines.report.human_comparison import published_values
 from pipelines.report.measured import Measured
 from pipelines.report.references import Chance, People, References
@@ -19,8 +18,6 @@ from pipelines.report.references import Chance, People, References
 PEOPLE_IN_PRINT: Final = ("Human", "Humans", "People")
 NO_MODELS: Final = (*PEOPLE_IN_PRINT, "Random")
 _LEVEL: Final = 0.05
-PairTest: TypeAlias = Callable[[Measured, Measured], Difference | None]
-"""Compares the headline of two models of an output; the difference is the second minus the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,7 @@ class Standing:
     chance: Chance | None = None
     published: Published | None = None
     lead: Difference | None = None
-    """The second of the ranking against the first, corrected for the number of benchmarks."""
+    """The first of the ranking minus the second, corrected for all pairs of models and benchmarks."""
     is_lower_better: bool = False
     dollars: float | None = None  # what the answers of all models to this benchmark cost, where a price is known
 
@@ -125,13 +122,17 @@ def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], ba
     )
 
 
-def with_leads(standings: Iterable[Standing], test: PairTest) -> tuple[Standing, ...]:
-    """Return the standings with the test of the first against the second, Holm's correction over the benchmarks."""
-    tested = [replace(at, lead=test(at.ranked[1], at.ranked[0])) if len(at.ranked) > 1 else at for at in standings]
-    corrected = holm([at.lead.p if at.lead else None for at in tested])
-    return tuple(
-        replace(at, lead=at.lead and replace(at.lead, p_holm=p)) for at, p in zip(tested, corrected, strict=True)
-    )
+def with_leads(standings: Iterable[Standing], tests: Mapping[PairKey, Difference]) -> tuple[Standing, ...]:
+    """Return the standings with the test of the first against the second."""
+    return tuple(replace(at, lead=_lead(at, tests)) if len(at.ranked) > 1 else at for at in standings)
+
+
+def _lead(at: Standing, tests: Mapping[PairKey, Difference]) -> Difference | None:
+    first, second = (row.model for row in at.ranked[:2])
+    test = tests.get((at.benchmark, frozenset((first, second))))
+    if test is None or (test.task, test.setting) != (at.task, at.setting):
+        return None
+    return test if test.model_b == first else test.flipped()
 
 
 def _best_published(

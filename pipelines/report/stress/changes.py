@@ -1,8 +1,7 @@
 """Measure what each condition of a stress test changes: answers and scores of models, and conclusions about pairs.
 
-A condition's prompts and the plain ones are two answers to one question, so all is paired by row. If a condition did
-not matter, both answers to a question could be swapped: that is what the permutation test of whole clusters tests, so
-its p-value is that of exchangeability. A conclusion flips beyond chance where the change of a pair's gap does.
+A condition's prompts and the plain ones are two answers to one question, so all is paired by row, and tested by
+Student's t over clusters. A conclusion flips beyond chance if the change of a pair's gap is significant.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Estimate:
     ci_low: float | None = None
     ci_high: float | None = None
     p: float | None = None
-    """By permutation of clusters; `with_holm` corrects it over all that a report lists; None of one cluster."""
+    """By Student's t over clusters; `with_holm` corrects it over all that a report lists; None of one cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
 from jobs.failures import report_failure
+from models.guards.regular_files import NotRegularError, read_regular
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,17 @@ def test_what_the_machine_lacks_is_a_sentence(number: int, remedy: str, capsys: 
     assert line.startswith("vlmsweep: ")
     assert "/disk/out" in line
     assert f"{remedy}. Run the same command again to resume" in line
+
+
+def test_pipe_in_place_of_a_file_is_a_sentence_wherever_it_is_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NotRegularError) as met:
+        read_regular(tmp_path / "pipe")
+    assert report_failure(met.value) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vlmsweep: {tmp_path / 'pipe'}: it is a named pipe")
 
 
 @pytest.mark.parametrize(

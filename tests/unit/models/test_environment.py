@@ -35,6 +35,12 @@ def test_secret_prints_as_stars(value: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert pickle.loads(pickle.dumps(key)) == key
 
 
+def test_key_in_place_of_its_variable_is_not_shown() -> None:
+    with pytest.raises(MissingSecretError, match=r"variable sk_l\.\.\. is not set; `export sk_l\.\.\.=") as refused:
+        secret("sk_live_0123456789abcdef")
+    assert "0123456789" not in str(refused.value)
+
+
 @pytest.mark.parametrize("value", [None, "", "  \n"])
 def test_missing_key_names_variable_model_and_remedy(value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if value is not None:

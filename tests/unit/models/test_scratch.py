@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from models.errors import ScratchError
 from models.scratch import (
     boot_id,
     hold_scratch,
@@ -155,10 +156,10 @@ def test_process_that_ends_at_once_removes_all_that_it_holds(temporary: Path) ->
 def test_base_that_is_a_link_or_a_file_is_refused(temporary: Path) -> None:
     (temporary / "mine").mkdir()
     (temporary / "link").symlink_to(temporary / "mine")
-    with pytest.raises(PermissionError, match="is a link or another user's; set TMPDIR"):
+    with pytest.raises(ScratchError, match="is a link or another user's; set TMPDIR"):
         private_folder(temporary / "link")
     (temporary / f"vlmsweep-{os.getuid()}").write_text("a file")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(ScratchError, match="is a file; set TMPDIR"):
         make_scratch()
 
 
@@ -167,7 +168,7 @@ def test_base_of_another_user_is_refused(temporary: Path) -> None:
     base = temporary / f"vlmsweep-{os.getuid()}"
     base.mkdir()
     os.chown(base, 12345, 12345)
-    with pytest.raises(PermissionError, match="another user's"):
+    with pytest.raises(ScratchError, match="another user's"):
         make_scratch()
 
 

@@ -65,7 +65,6 @@ def test_request_options_belong_to_endpoints() -> None:
 def test_fingerprint_ignores_speed_place_and_price() -> None:
     plain = answer_fingerprint(endpoint())
     same = endpoint(
-        base_url="http://elsewhere/v1",
         api_key_env="K",
         requests_per_minute=5,
         concurrency=2,
@@ -84,6 +83,7 @@ def test_fingerprint_ignores_speed_place_and_price() -> None:
     "changed",
     [
         {"model": "n"},
+        {"base_url": "http://elsewhere/v1"},
         {"revision": "2"},
         {"system": "Be brief."},
         {"limits": {"max_frames": 2}},

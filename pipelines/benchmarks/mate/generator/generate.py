@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from secrets import token_hex
 
 from PIL import Image
 
+from models.guards.regular_files import check_replaceable
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.generator.objects import Layout, make_layout
 from pipelines.benchmarks.mate.generator.parameters import GENERATOR_VERSION, Objects, Options, Plan, counts_of, stream
@@ -22,6 +24,9 @@ from pipelines.benchmarks.mate.prompts import Wording, build_prompt, scene_text
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import FILE_KINDS, TEXTUAL, VISUAL, linking, linking_attributes
 from pipelines.errors import UsageError
+from pipelines.storage.local_store import open_locked
+from pipelines.storage.lock import exclusive
+from pipelines.storage.store import Store
 
 BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
 
@@ -173,10 +178,11 @@ def store_examples(out: Path, plan: Plan, examples: Sequence[Example], processes
     _refuse_mixture(out, plan, examples)
     images = out / "img"
     images.mkdir(parents=True, exist_ok=True)
-    rows = _write(out, plan, processes.map(partial(_make, plan, images), examples))
-    blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
-    if any(item.question.task == "txt2txt" for example in examples for _, item in example.questions):
-        blank.save(images / BLANK_IMAGE, format="PNG")
+    with exclusive(Store(str(out)), "--out", below=False):
+        rows = _write(out, plan, processes.map(partial(_make, plan, images), examples))
+        blank = Image.new("RGB", (plan.options.width, plan.options.height), (255, 255, 255))
+        if any(item.question.task == "txt2txt" for example in examples for _, item in example.questions):
+            _save(blank, images / BLANK_IMAGE)
     return rows
 
 
@@ -211,8 +217,13 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
 
 def _make(plan: Plan, images: Path, example: Example) -> dict[str, str]:
     picture = draw_picture(example.layout.solids, example.layout.camera)
-    picture.save(images / f"{example.example_id}.png", format="PNG")
+    _save(picture, images / f"{example.example_id}.png")
     return render_rows(plan, example)
+
+
+def _save(picture: Image.Image, path: Path) -> None:
+    check_replaceable(path, in_place=True)
+    picture.save(path, format="PNG")
 
 
 def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[str, int]:
@@ -220,15 +231,19 @@ def _write(out: Path, plan: Plan, examples: Iterable[dict[str, str]]) -> dict[st
     names = {name: out / f".vlmsweep-{token_hex(16)}.tmp" for name in file_names(plan.options)}
     rows = Counter(dict.fromkeys(names, 0))
     with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(path.open("x", encoding="utf-8", newline="\n")) for name, path in names.items()
-        }
+        files = {}
+        for name, path in names.items():
+            check_replaceable(out / f"{name}.jsonl")
+            stack.callback(path.unlink, missing_ok=True)
+            files[name] = stack.enter_context(TextIOWrapper(open_locked(path), encoding="utf-8", newline="\n"))
         for lines in examples:
             for name, line in lines.items():
                 files[name].write(line + "\n")
                 rows[name] += 1
-    for name, path in names.items():
-        path.replace(out / f"{name}.jsonl")
+        for file in files.values():
+            file.flush()
+        for name, path in names.items():
+            path.replace(out / f"{name}.jsonl")
     return dict(rows)
 
 

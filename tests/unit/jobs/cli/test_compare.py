@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
+from jobs.render import _DIFFERENCE_HEADERS, _difference_row, comparison_text
+from jobs.tables import fitted
+from pipelines.report.compare import Comparison
 from pipelines.report.model import ReproductionCell
 from pipelines.report.reproduction import PATH, reproduction_json
 from pipelines.storage.store import Store
+from tests.unit.pipelines.report.cases import difference
 
 CELL = ReproductionCell(
     benchmark="vague", model="gpt-4o", published_model="GPT-4o", table="Table 1", task="mcq", setting="vlm",
@@ -75,7 +79,28 @@ def test_an_explanation_takes_models_with_their_outputs(capsys: pytest.CaptureFi
     assert "--models: --explain takes the models of outputs as OUT:MODEL" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["compare", "A"], ["compare", "A", "B", "--published"]])
-def test_one_output_needs_published_and_two_refuse_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 2
-    assert "give two outputs, one output and --models A,B, or one output and --published" in capsys.readouterr().err
+def test_published_compares_one_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "A", "B", "--published"]) == 2
+    assert "--published compares one output with the papers" in capsys.readouterr().err
+
+
+def test_differences_have_six_columns_in_percent_that_fit_80_characters() -> None:
+    rows = [
+        difference(model_a="qwen2.5-vl-7b", model_b="llava-onevision-7b", p_holm=p, ci_low_holm=low, ci_high_holm=0.09)
+        for p, low in ((0.0123, 0.008), (0.08, -0.003))
+    ]
+    lines = fitted(_DIFFERENCE_HEADERS, [_difference_row(row) for row in rows], 80, 6).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "what: maia vsv 32-frames pool_accuracy"
+    text = " ".join(" ".join(lines).split())
+    assert "+4.1 [0.8, 9.0] 0.0123 differs" in text
+    assert "+4.1 [-0.3, 9.0] 0.08 not shown" in text
+    assert "45.9" in text
+
+
+def test_sentences_name_sides_only_for_one_model_in_two_outputs() -> None:
+    assert comparison_text(Comparison((difference(p_holm=0.00001),), ()))[1].endswith(
+        "pool_accuracy of small is higher than of other by 4.1 points, on 120 rows, p < 0.0001 after correction."
+    )
+    of_two_outputs = difference(p_holm=0.02, model_a="m", model_b="m")
+    assert "of m in B is higher than of m in A by 4.1 points" in comparison_text(Comparison((of_two_outputs,), ()))[1]

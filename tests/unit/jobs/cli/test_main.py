@@ -28,7 +28,7 @@ COMMANDS = {
     "generate": {"like", "from", "examples", "out", "objects", "seed", "workers"},
     "ingest": {"data", "column-map", "as", "kind", "columns", "split"},
     "gate": {"policy", "baseline"},
-    "power": {"difference", "metric"},
+    "power": {"difference", "metric", "models"},
     "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
     "list": {"models-file", "check"},
@@ -52,7 +52,10 @@ COMMANDS = {
         "batch", "trust-remote-code", "prompt-version", "captioner",
         "human", "dry-run", "judge-checks", "repeats", "until",
     },
-    "serve": {"host", "port", "models-file", "key-env", "no-key", "idle-s", "address"},
+    "serve": {
+        *("host", "port", "models-file", "key-env", "no-key", "idle-s", "address", "timeout-s"),
+        *("max-pictures", "max-total-pixels", "max-messages", "max-body-mib"),
+    },
     "status": {"watch"},
     "view": {"port", "data"},
     "submit": {
@@ -128,7 +131,7 @@ def test_one_config_serves_run_and_its_stages(
     assert ("judge" in helpers) == (command in ("run", "score"))
     if command == "run":
         assert helpers["judge"]["calls"] == 4 * 3
-        assert "at most $" in helpers["judge"]["price"]
+        assert "about $" in helpers["judge"]["price"]
 
 
 def test_external_predictions_are_counted_in_a_dry_run(

@@ -24,7 +24,7 @@ TARGET = target_of(
 )
 
 
-@pytest.mark.parametrize(("tokens", "price"), [(None, "at most $2.00"), (0, "at most $2.00"), (1000, "at most $7.00")])
+@pytest.mark.parametrize(("tokens", "price"), [(None, "about $2.00"), (0, "about $2.00"), (1000, "about $7.00")])
 def test_price_counts_the_tokens_that_a_model_may_think_with(tokens: int | None, price: str) -> None:
     spec = ModelSpec(
         engine="openai",
@@ -42,7 +42,7 @@ def test_price_states_the_day_of_its_list_prices() -> None:
     price = Price(input_per_million=1.0, output_per_million=5.0, as_of=date(2026, 11, 23))
     spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)
     row = plan_table._plan_row(spec, "m", ModelPlan(target=TARGET, prompt_tokens=1_000_000))
-    assert row["price"] == "at most $1.00 at prices of 2026-11-23"
+    assert row["price"] == "about $1.00 at prices of 2026-11-23"
 
 
 def test_price_with_the_cache_counts_what_requests_share_once() -> None:
@@ -56,7 +56,7 @@ def test_price_with_the_cache_counts_what_requests_share_once() -> None:
     row = plan_table._plan_row(spec, "m", plan)
     assert row["price_usd"] == pytest.approx(10.0)
     assert row["price_cached_usd"] == pytest.approx(0.1 * 10 + 0.8 * 1 + 0.1 * 12.5)
-    assert row["price"] == "at most $10.00 ($3.05 where the provider's cache holds what requests share)"
+    assert row["price"] == "about $10.00 ($3.05 where the provider's cache holds what requests share)"
     for changes in ({"prompt_cache": "off"}, {"batch": True}):
         assert plan_table._plan_row(spec.model_copy(update=changes), "m", plan)["price_cached_usd"] is None
 
@@ -68,7 +68,7 @@ def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.Capture
     spec = RunSpec(models={"a": paid, "b": paid, "c": free}, benchmarks=("vague",), data="d", out="o")
     plan = ModelPlan(target=TARGET, prompt_tokens=1_250_000)
     plan_table.show_plan(spec, {name: [plan, plan] for name in spec.models}, as_json=False)
-    assert "Endpoints: at most $5.00 together." in capsys.readouterr().out
+    assert "Endpoints: about $5.00 together, without c (no price given); providers count" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("engine", "least", "is_said"), [("vllm", 1_000_000, True), ("transformers", 300_000, False)])

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from jobs.serve.auth import is_authorized, key_hash
-from jobs.serve.chat_api import MAX_PIXELS, BadRequestError, completion, error_response, read_chat
+from jobs.serve.chat_api import (
+    MAX_PIXELS,
+    MAX_SIGNS,
+    BadRequestError,
+    Bounds,
+    chunks,
+    completion,
+    error_response,
+    read_chat,
+)
 from jobs.serve.replica import ModelReplica
 from models.errors import DeviceFailedError
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
@@ -25,6 +35,7 @@ from pipelines.media.decoder import Decoder
 
 SPEC = ModelSpec(engine="random")
 DECODER = Decoder(max_image_pixels=MAX_PIXELS)
+BOUNDS = Bounds()
 
 
 def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
@@ -33,9 +44,14 @@ def uri(width: int = 6, height: int = 4, kind: str = "PNG") -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def read(spec: ModelSpec = SPEC, **fields: Any):
+def read(spec: ModelSpec = SPEC, bounds: Bounds = BOUNDS, **fields: Any):
     body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}], **fields}
-    return read_chat(json.dumps(body).encode(), name="m", spec=spec, decode=DECODER.decode_picture)
+    return read_body(json.dumps(body).encode(), spec, bounds)
+
+
+def read_body(body: bytes, spec: ModelSpec = SPEC, bounds: Bounds = BOUNDS):
+    decoding = {"decode": DECODER.decode_picture, "count": DECODER.count_pixels}
+    return read_chat(body, name="m", spec=spec, bounds=bounds, **decoding)
 
 
 def picture(address: str) -> list[dict[str, Any]]:
@@ -90,7 +106,24 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
             400,
             "image_url.image_url",
         ),
-        ({"stream": True}, 400, "stream"),
+        ({"stream": 7}, 400, "stream"),
+        ({"stream_options": {"include_usage": True}}, 400, "only with stream: true"),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, 400, "stream_options.include_obfuscation"),
+        ({"tool_choice": "required"}, 400, "tool_choice"),
+        ({"chat_template": "{{ x }}"}, 400, "chat_template"),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, 400, "chat_template_kwargs"),
+        ({"allowed_token_ids": [1]}, 400, "allowed_token_ids"),
+        ({"continue_final_message": True}, 400, "continue_final_message"),
+        ({"truncate_prompt_tokens": 4}, 400, "truncate_prompt_tokens"),
+        ({"verbosity": "low"}, 400, "verbosity"),
+        ({"modalities": ["text", "audio"]}, 400, "modalities"),
+        ({"prediction": {"type": "content", "content": "x"}}, 400, "prediction"),
+        ({"prompt_logprobs": 1}, 400, "prompt_logprobs"),
+        ({"typical_p": 0.5}, 400, "typical_p"),
+        ({"of_no_api": None}, 400, "of_no_api: not supported here, leave it out"),
+        ({"x" * 5000: 1}, 400, f"{'x' * 80}...: not supported"),
+        ({"messages": [{"role": "user", "content": "x", "name": "bob"}]}, 400, "messages.0.name: not supported here"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "the last one is the assistant's"),
         ({"n": 2}, 400, "n: "),
         ({"tools": []}, 400, "tools"),
         ({"stop": ["x"]}, 400, "stop"),
@@ -127,12 +160,73 @@ def test_options_that_change_nothing_are_accepted() -> None:
     neutral = {"n": 1, "stream": False, "top_p": 1.0, "presence_penalty": 0.0, "stop": None, "tools": None, "user": "a"}
     empty = {"stop_token_ids": [], "logit_bias": {}, "min_tokens": 0, "best_of": 1, "use_beam_search": False}
     assert read(response_format={"type": "text"}, **neutral, **empty).call == read(stop=[]).call == read().call
+    harmless = {"metadata": {"a": "b"}, "store": True, "tool_choice": "none", "modalities": ["text"]}
+    assert read(**harmless).call == read().call
+    question = {"role": "user", "content": "Hello"}
+    answer = {"role": "assistant", "content": "x"}
+    sent_back = {**answer, "refusal": None, "tool_calls": None, "annotations": []}
+    assert (
+        read(messages=[question, sent_back, question]).call.turns
+        == read(messages=[question, answer, question]).call.turns
+    )
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
     with pytest.raises(BadRequestError):
-        read_chat(body, name="m", spec=SPEC, decode=DECODER.decode_picture)
+        read_body(body)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "fields", "message"),
+    [
+        ({"pictures": 1}, {"messages": 2 * picture(uri())}, r"2 pictures, at most 1 \(--max-pictures\)"),
+        (
+            {"pixels": 47},
+            {"messages": [*picture(uri()), *picture(uri(4, 6))]},
+            r"more than 47 pixels together \(--max-total-pixels\)",
+        ),
+        (
+            {"messages": 3},
+            {"messages": 4 * [{"role": "user", "content": "x"}]},
+            r"messages: more than 3 messages and parts of messages \(--max-messages\)",
+        ),
+        ({"messages": 2}, {"messages": picture(uri())}, r"--max-messages"),
+    ],
+)
+def test_request_above_a_bound_is_refused_with_its_flag(
+    bounds: dict[str, int], fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadRequestError, match=message) as refused:
+        read(bounds=Bounds(**bounds), **fields)
+    assert refused.value.status == 400
+
+
+def test_one_picture_shown_twice_counts_its_pixels_once() -> None:
+    chat = read(bounds=Bounds(pixels=24), messages=2 * picture(uri()))
+    assert chat.media_bytes == 6 * 4 * 3
+
+
+def test_body_that_would_unfold_into_millions_of_values_is_not_parsed() -> None:
+    with pytest.raises(BadRequestError, match="brackets, quotes and commas") as refused:
+        read_body(b"[" * (MAX_SIGNS + 1))
+    assert refused.value.status == 413
+
+
+def test_streamed_reply_is_the_events_of_the_whole_one() -> None:
+    reply = completion(Answer(text="Sì", finish_reason="length", output_tokens=2), name="m", call_id="9", created=7)
+    *events, end = b"".join(chunks(reply, has_usage=True)).decode().split("\n\n")[:-1]
+    assert end == "data: [DONE]"
+    *deltas, usage = [json.loads(event.removeprefix("data: ")) for event in events]
+    assert [item["choices"][0]["delta"] for item in deltas] == [
+        {"role": "assistant", "content": ""},
+        {"content": "Sì"},
+        {},
+    ]
+    assert [item["choices"][0]["finish_reason"] for item in deltas] == [None, None, "length"]
+    assert {item["id"] for item in deltas} == {"chatcmpl-9"}
+    assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 2)
+    assert "usage" not in b"".join(chunks(reply, has_usage=False)).decode()
 
 
 def test_replies() -> None:
@@ -265,3 +359,30 @@ def test_broken_replica_sends_nothing_more_of_a_batch_to_its_engine() -> None:
     outcomes = asyncio.run(model.answer([read(), read(), read()]))
     assert {outcome.type for outcome in outcomes} == {"model_unavailable"}
     assert model._engine.calls == 2, "the batch, then its first call alone"
+
+
+def test_request_of_a_client_that_left_is_not_begun_and_its_batch_ends_early() -> None:
+    begun = list[int]()
+
+    class Slow:
+        def generate(self, calls: list[Call], media: object) -> Iterator[CallReply]:
+            del media
+            for call in calls:
+                begun.append(call.generation.max_new_tokens)
+                time.sleep(0.2)
+                yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
+
+    async def leave() -> Answer | Failure:
+        first = [asyncio.create_task(model.ask(read(max_tokens=n))) for n in (1, 2, 3)]
+        await asyncio.sleep(0.1)  # the batch of these is with the engine
+        waiting = asyncio.create_task(model.ask(read(max_tokens=4)))
+        later = asyncio.create_task(model.ask(read(max_tokens=5)))
+        await asyncio.sleep(0)
+        for task in (*first, waiting):
+            task.cancel()
+        return await later
+
+    model = ModelReplica("m", ModelSpec(engine="random"))
+    model._engine = Slow()
+    assert asyncio.run(leave()) == Answer(text="A")
+    assert begun == [1, 5]

@@ -1,44 +1,41 @@
-"""The port that an endpoint announces."""
+"""The address at which an endpoint listens, and its bounds by flags."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 
 import pytest
-from ray.serve._private.http_util import set_socket_reuse_port
 
-from jobs.serve.run import reserved_port
+from jobs.flags import ServeFlags
+from jobs.serve.chat_api import Bounds
+from jobs.serve.run import _bounds, _listening, is_loopback
 from pipelines.errors import UsageError
 
 HOST = "127.0.0.1"
 
 
-@pytest.fixture
-def proxy() -> Iterator[socket.socket]:
-    """A socket as Ray Serve's proxy opens it."""
-    with socket.socket() as opened:
-        assert set_socket_reuse_port(opened)
-        yield opened
+def test_free_port_is_taken_at_once_and_a_taken_one_refused() -> None:
+    with _listening(HOST, 0) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection((HOST, port), timeout=30), listener.accept()[0]:
+            pass
+        with pytest.raises(UsageError, match=f"--host {HOST} --port {port}: cannot listen there"):
+            _listening(HOST, port)
 
 
-def test_only_the_proxy_can_bind_the_reserved_port(proxy: socket.socket) -> None:
-    with reserved_port(HOST, 0) as port, socket.socket() as stranger:
-        with pytest.raises(OSError, match="in use"):
-            stranger.bind((HOST, port))
-        proxy.bind((HOST, port))
-        proxy.listen(32)
-        for _ in range(32):  # the socket that reserves the port takes no connection
-            with socket.create_connection((HOST, port), timeout=30), proxy.accept()[0]:
-                pass
+def test_host_that_is_not_here_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--host 192\.0\.2\.77 --port 0: cannot listen there"):
+        _listening("192.0.2.77", 0)
 
 
-def test_port_of_another_proxy_is_refused(proxy: socket.socket) -> None:
-    proxy.bind((HOST, 0))
-    proxy.listen()
-    port = proxy.getsockname()[1]
-    with pytest.raises(UsageError, match=f"--port {port}: cannot listen there"), reserved_port(HOST, port):
-        pytest.fail("the port is another's")
-    proxy.close()
-    with reserved_port(HOST, port) as free:
-        assert free == port
+def test_bounds_are_those_of_the_flags() -> None:
+    assert _bounds(ServeFlags(model="m")) == Bounds()
+    flags = ServeFlags(model="m", max_pictures=1, max_total_pixels=2, max_messages=3, max_body_mib=4, timeout_s=5.0)
+    assert _bounds(flags) == Bounds(pictures=1, pixels=2, messages=3, body_bytes=4 << 20, timeout_s=5.0)
+
+
+def test_loopback() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "host")] == [
+        *3 * [True],
+        *2 * [False],
+    ]

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
-from uvicorn.server import ServerState
 
 from jobs.serve.auth import key_hash
-from jobs.view import limits
 from jobs.view.app import Guard
 from jobs.view.index import Index
-from jobs.view.limits import CHUNK, IN_FLIGHT, Gate, ImpatientProtocol
+from jobs.view.limits import CHUNK, IN_FLIGHT, Gate
 from pipelines.errors import StoreError
 
 SCOPE = {"type": "http", "method": "GET", "path": "/secret/", "headers": [(b"host", b"127.0.0.1:8001")]}
@@ -87,60 +84,3 @@ def test_query_beyond_the_memory_is_a_sentence_and_the_next_one_works(tmp_path: 
         index.rows("SELECT list(repeat('x', 1000) || range) FROM range(2000000)")
     assert index.rows("SELECT 1 AS n") == [{"n": 1}]
     index.close()
-
-
-class Connection:
-    """A transport and a loop that note what is asked of them."""
-
-    def __init__(self) -> None:
-        self.timers: dict[float, Any] = {}
-        self.aborted = False
-
-    def call_later(self, seconds: float, act: Any) -> Connection:
-        self.timers[seconds] = act
-        return self
-
-    def cancel(self) -> None:
-        self.timers.clear()
-
-    def create_task(self, work: Any, **_: Any) -> Connection:
-        work.close()
-        return self
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def add_done_callback(self, _act: Any) -> None: ...
-    def get_extra_info(self, _name: str) -> None: ...
-    def close(self) -> None: ...
-
-
-@pytest.fixture
-def connection() -> tuple[Connection, ImpatientProtocol]:
-    fake, config = Connection(), uvicorn.Config(lambda: None, log_config=None, lifespan="off")  # type: ignore[arg-type]
-    protocol = ImpatientProtocol(config, ServerState(), {}, _loop=fake)  # type: ignore[arg-type]
-    protocol.connection_made(fake)  # type: ignore[arg-type]
-    return fake, protocol
-
-
-def test_connection_whose_header_does_not_come_is_ended(connection: tuple[Connection, ImpatientProtocol]) -> None:
-    fake, protocol = connection
-    protocol.data_received(b"GET / HTTP/1.1\r\nHost: 127")  # a part of a header does not start the time again
-    assert list(fake.timers) == [limits._HEADER_S]
-    fake.timers[limits._HEADER_S]()
-    assert fake.aborted
-
-
-def test_connection_with_a_whole_header_waits_for_its_reply_alone(
-    connection: tuple[Connection, ImpatientProtocol],
-) -> None:
-    fake, protocol = connection
-    protocol.data_received(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    assert not fake.timers
-    protocol.pause_writing()
-    assert list(fake.timers) == [limits._WRITE_S]
-    protocol.resume_writing()
-    assert not fake.timers
-    protocol.pause_writing()
-    fake.timers[limits._WRITE_S]()
-    assert fake.aborted

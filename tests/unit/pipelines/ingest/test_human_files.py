@@ -39,6 +39,7 @@ def test_columns_determine_the_kind_of_a_human_file(tmp_path: Path) -> None:
     (tmp_path / "any name.csv").write_text(LABELS)
     (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbf" + JUDGEMENTS.encode())
     (tmp_path / "notes.txt").write_text("not read")
+    (tmp_path / "lock.json").write_text("of an `annotate`, not read either")
     files = read_human([f"vflute={tmp_path}"])
     assert {(file.kind, file.uri) for file in files} == {
         ("labels", f"{tmp_path}/any name.csv"),

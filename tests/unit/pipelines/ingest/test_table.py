@@ -464,3 +464,24 @@ def test_file_of_another_form_is_refused_with_those_that_are_read(tmp_path: Path
     (tmp_path / "questions.yaml").write_text("a: 1")
     with pytest.raises(SourceError, match=r"yaml: no table that is read; give \.tsv, \.csv, .*, or a folder"):
         ingest_table(str(tmp_path / "questions.yaml"), Store(str(tmp_path / "data")), name="mine")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_two_columns_of_one_name_are_refused_in_every_form(tmp_path: Path, ending: str) -> None:
+    twice = '{"id": "1", "question": "q", "answer": "yes", "answer": "no"}'
+    contents: dict[str, str | bytes] = {
+        "csv": "id,question,answer,answer\n1,q,yes,no\n",
+        "jsonl": twice,
+        "json": f"[{twice}]",
+    }
+    if ending == "parquet":
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_arrays([pa.array(["x"])] * 3, ["question", "answer", "answer"]), sink)
+        contents["parquet"] = sink.getvalue()
+    with pytest.raises(SourceError, match=rf"q\.{ending}: two columns are named 'answer'; rename one"):
+        ingest(tmp_path, f"q.{ending}", contents[ending])
+
+
+def test_table_without_a_row_that_can_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"no row could be read; line 2: 4 columns, the header has 3"):
+        ingest(tmp_path, "q.csv", "id,question,answer\n1,q,yes,\n2,q,no,\n")

@@ -176,3 +176,48 @@ def test_options_of_an_object_whose_letters_recur_stand_as_written(tmp_path: Pat
     row = {"question": "q", "options": {"b": "x", "a": "y", "A": "z"}, "answer": "y"}
     ingest(tmp_path, "q.jsonl", json.dumps(row), kind="choice")
     assert [sample.data["options"] for sample in samples(tmp_path)] == [["x", "y", "z"]]
+
+
+@pytest.mark.parametrize(
+    "options", ["['cat', 'dog']", "array(['cat', 'dog'], dtype=object)", "{'A': 'cat', 'B': 'dog'}", "A. cat\nB. dog"]
+)
+def test_options_as_python_prints_them(tmp_path: Path, options: str) -> None:
+    rows = [
+        {"question": "x", "options": options, "answer": answer} for answer in ("B", "dog", "B: dog", "(B)", "['B']")
+    ]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [(sample.data["options"], sample.data["gold"]) for sample in samples(tmp_path)] == [(["cat", "dog"], 1)] * 5
+
+
+def test_answers_as_python_lists_are_references(tmp_path: Path) -> None:
+    ingest(tmp_path, "q.csv", "question,answer\nx,\"['red', 'crimson']\"\ny,['blue']\n")
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["red", "crimson"], ["blue"]]
+
+
+def test_options_of_an_unknown_form_and_broken_lists_are_rejected_with_the_forms(tmp_path: Path) -> None:
+    rows = [{"question": "x", "options": text, "answer": "A"} for text in ("['cat', 'dog']", "cat;dog", "['cat', dog]")]
+    result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (result.manifest.samples, result.manifest.rejected) == (1, 2)
+
+
+def test_rows_with_equal_options_are_rejected_and_counted(tmp_path: Path) -> None:
+    text = "question,A,B,C,answer\nx,two,one,two,B\ny,nan,one,nan,B\nz,one,two,three,A\nv,C,C++,c,B\n"
+    result = ingest(tmp_path, "q.csv", text)
+    assert result.manifest.notices == ("2 of 4 rows have two equal options and are rejected",)
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [["one", "two", "three"], ["C", "C++", "c"]]
+
+
+@pytest.mark.parametrize("gold", ["4,5", "4.5", "$4.5", "4,50 %"])
+def test_numbers_of_other_spellings_are_right_answers(tmp_path: Path, gold: str) -> None:
+    rows = [{"question": "x", "answer": gold}, {"question": "y", "answer": "1.250,5"}]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [sample.data["gold"] for sample in samples(tmp_path)] == [4.5, 1250.5]
+
+
+@pytest.mark.parametrize("answers", [["1/2", "3/4"], ["12cm", "5cm"], ["five", "six"]])
+def test_words_units_and_fractions_are_numbers_only_if_the_kind_says_so(tmp_path: Path, answers: list[str]) -> None:
+    rows = [{"question": str(place), "answer": answer} for place, answer in enumerate(answers)]
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
+    assert "gold" not in samples(tmp_path)[0].data
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)), kind="number")
+    assert samples(tmp_path)[0].data["gold"] in (0.5, 12.0, 5.0)

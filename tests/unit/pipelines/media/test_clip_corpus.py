@@ -11,7 +11,7 @@ from models.media_sampling import uniform_indices
 from models.messages import Media
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import DECODERS, Decoder
-from tests.support.clip_corpus import CLIPS, Clip, write
+from tests.support.clip_corpus import CLIPS, Clip, set_matrix, write
 from tests.support.maia_source import HEIGHT, WIDTH
 from tests.support.paths import SHARED_DATA
 
@@ -33,6 +33,24 @@ def test_frames_are_those_asked_for(clip: Clip, tmp_path: Path) -> None:
             assert frames.total_frames == len(expected)
             sides = (WIDTH, HEIGHT) if clip.rotation in (90, 270) else (HEIGHT, WIDTH)
             assert frames.pixels.shape[1:3] == sides
+
+
+@pytest.mark.parametrize(
+    "matrix", [(x, 0, 0, y) for x in (1, -1) for y in (1, -1)] + [(0, x, y, 0) for x in (1, -1) for y in (1, -1)]
+)
+def test_frames_are_turned_and_mirrored_as_the_matrix_says(matrix: tuple[int, int, int, int], tmp_path: Path) -> None:
+    """The matrix maps x to ax + cy and y to bx + dy, from the upper left corner; the result is moved to begin at 0."""
+    a, b, c, d = matrix
+    path, media = write(CLIPS[0], tmp_path), Media("video", "", 1)
+    with Decoder() as decoder:
+        (plain,) = decoder.checked_decoders(path, media)[0].pixels
+        set_matrix(path, matrix)
+        (shown,) = decoder.checked_decoders(path, media)[0].pixels
+    y, x = np.indices(plain.shape[:2])
+    to_x, to_y = a * x + c * y, b * x + d * y
+    expected = np.zeros((np.ptp(to_y) + 1, np.ptp(to_x) + 1, 3), np.uint8)
+    expected[to_y - to_y.min(), to_x - to_x.min()] = plain
+    assert np.array_equal(shown, expected)
 
 
 def test_sound_with_a_cover_is_no_clip(tmp_path: Path) -> None:

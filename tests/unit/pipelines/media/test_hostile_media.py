@@ -23,7 +23,7 @@ from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
-from pipelines.errors import DecodeError, SourceError, TooLargeError
+from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.ingest import source_folder
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
@@ -176,7 +176,7 @@ def test_oversized_files_are_not_read(tmp_path: Path, name: str) -> None:
 
 def test_endless_device_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").symlink_to("/dev/zero")
-    with pytest.raises(TooLargeError, match="1,001 bytes"):
+    with pytest.raises(StoreError, match="it is a device, not a regular file"):
         Store(str(tmp_path)).get("x.json", max_bytes=1000)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from statsmodels.stats import inter_rater
 
 from pipelines.metrics import agreement
-from pipelines.metrics.agreement import krippendorff_alpha
+from pipelines.metrics.agreement import agreement_interval, fleiss_kappa, krippendorff_alpha
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
@@ -20,7 +20,6 @@ def test_coefficients_match_golden_rows(row: dict[str, Any]) -> None:
         "cohen": agreement.cohen_kappa,
         "fleiss": agreement.fleiss_kappa,
         "phi": agreement.phi,
-        "mcnemar": agreement.mcnemar_exact,
     }
     value = functions[row["kind"]](*inputs)
     assert value == (row["expected"] if row["expected"] is None else pytest.approx(row["expected"], abs=5e-5))
@@ -35,16 +34,6 @@ def test_phi_equals_the_pearson_correlation(pairs: list[tuple[bool, bool]]) -> N
         assert value is None
     else:
         assert value == pytest.approx(np.corrcoef(a, b)[0, 1])
-
-
-@settings(deadline=None)  # the first example imports a library
-@given(VERDICTS)
-def test_mcnemar_is_symmetric_and_uses_differing_rows_only(pairs: list[tuple[bool, bool]]) -> None:
-    a, b = (list(side) for side in zip(*pairs, strict=True))
-    value = agreement.mcnemar_exact(a, b)
-    assert 0.0 < value <= 1.0
-    assert value == pytest.approx(agreement.mcnemar_exact(b, a))
-    assert value == pytest.approx(agreement.mcnemar_exact([*a, True], [*b, True]))
 
 
 @settings(deadline=None)  # the first example imports a library
@@ -76,10 +65,9 @@ def test_cohen_kappa_of_counts_equals_that_of_the_labels(counts: tuple[int, ...]
         assert value == agreement.cohen_kappa(*labels)
 
 
-@pytest.mark.parametrize("function", [agreement.phi, agreement.mcnemar_exact])
-def test_different_lengths_are_refused(function: Any) -> None:
+def test_different_lengths_are_refused() -> None:
     with pytest.raises(ValueError, match="differ in length"):
-        function([True], [True, False])
+        agreement.phi([True], [True, False])
 
 
 def test_krippendorff_alpha_is_that_of_the_definition() -> None:
@@ -88,3 +76,23 @@ def test_krippendorff_alpha_is_that_of_the_definition() -> None:
     assert krippendorff_alpha(units) == pytest.approx(1 / 3)
     assert krippendorff_alpha([["A", "A"], ["A"]]) is None
     assert krippendorff_alpha([]) is None
+
+
+@pytest.mark.parametrize(("rating_people", "items", "kappa"), [(2, 60, 0.6), (2, 150, 0.2), (3, 100, 0.8)])
+def test_intervals_of_coefficients_cover_the_true_one(rating_people: int, items: int, kappa: float) -> None:
+    """Each person answers by a latent label with probability `s`, else at random: kappa is then `s` squared."""
+    rng, hits = np.random.default_rng(7), 0
+    for _ in range(200):
+        latent = rng.integers(0, 2, (items, 1))
+        guesses = rng.integers(0, 2, (items, rating_people))
+        answers = np.where(rng.random((items, rating_people)) < kappa**0.5, latent, guesses)
+        ones = answers.sum(axis=1)
+        interval = agreement_interval(fleiss_kappa, np.stack([ones, rating_people - ones], axis=1).tolist())
+        assert interval is not None
+        hits += interval.low <= kappa <= interval.high
+    assert 0.92 <= hits / 200 <= 0.985
+
+
+def test_coefficients_without_an_interval() -> None:
+    assert agreement_interval(fleiss_kappa, [[2, 0]]) is None
+    assert agreement_interval(fleiss_kappa, [[2, 0], [2, 0], [0, 2]]) is None, "equal without any of them, or undefined"

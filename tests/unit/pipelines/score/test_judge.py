@@ -51,6 +51,8 @@ def judge(replies: Sequence[str] = (), failed: bool = False) -> JudgeReplies:
         (['{"correct": true}'], False, Verdict(state="ok", accepted=True, tries=1, reply='{"correct": true}')),
         (["forse"], False, Verdict(state="absent", tries=1)),
         (["forse", "No"], False, Verdict(state="ok", accepted=False, tries=2, reply="No")),
+        (["\\boxed{frase}\nNo"], False, Verdict(state="ok", accepted=False, tries=1, reply="No")),
+        (["forse", "\\boxed{corretta}"], False, Verdict(state="ok", accepted=True, tries=2, reply="corretta")),
         (["forse", "boh"], True, Verdict(state="failed", tries=2)),
         (["forse", "boh", ""], False, Verdict(state="invalid", tries=3)),
     ],

@@ -66,7 +66,8 @@ def test_changes_and_shift_by_hand() -> None:
     assert {key: (m.value, m.n) for key, m in metrics.items()} == {
         ("judge_changed", PADDED): (0.75, 4),
         ("judge_shift", PADDED): (0.25, 4),
-        ("judge_shift_p", PADDED): (1.0, 4),  # of three turned verdicts two or more go one way
+        # mean d = 1/4, mean square 3/4: t^2 = 3 d^2 / (3/4 - d^2 / 4) of three degrees of freedom
+        ("judge_shift_p", PADDED): (pytest.approx(0.648139, abs=1e-6), 4),
     }
     shift = metrics["judge_shift", PADDED]
     assert shift.ci_low is not None

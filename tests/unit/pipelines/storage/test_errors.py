@@ -30,7 +30,7 @@ def test_store_error_says_whether_a_retry_may_help(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, is_transient: bool
 ) -> None:
     store = Store(str(tmp_path))
-    monkeypatch.setattr(Path, "read_bytes", lambda path: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(store.backend, "get", lambda path, limit: (_ for _ in ()).throw(error))
     with pytest.raises(StoreError) as raised:
         store.get("a")
     assert raised.value.is_transient is is_transient

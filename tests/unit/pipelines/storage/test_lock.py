@@ -13,8 +13,8 @@ from typing import IO
 import pytest
 
 from pipelines.errors import FencedError, LockedError, StoreError
-from pipelines.storage.lock import run_lock
-from pipelines.storage.lock_owner import LOCK, check_lock
+from pipelines.storage.lock import exclusive, run_lock
+from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock
 from pipelines.storage.store import Store
 
 HOLD = """
@@ -59,18 +59,28 @@ def test_lock_of_a_killed_run_is_taken_over_and_fences_its_workers(tmp_path: Pat
     assert not (tmp_path / LOCK).exists()
 
 
-OPENED = Path.open
+OPENED, OPENED_BY_NUMBER = Path.open, os.open
 
 
-def open_as_another(path: Path, mode: str, *more: object, **named: object) -> IO[bytes]:
-    """Open a file as a user who may read but not write there."""
-    if "+" in mode:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-    return OPENED(path, mode, *more, **named)  # type: ignore[call-overload,no-any-return]
+def refuse_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be a user who may read but not write there."""
+
+    def open_file(path: Path, mode: str, *more: object, **named: object) -> IO[bytes]:
+        if mode != "rb":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return OPENED(path, mode, *more, **named)  # type: ignore[call-overload,no-any-return]
+
+    def open_number(path: Path, flags: int, *more: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return OPENED_BY_NUMBER(path, flags, *more)
+
+    monkeypatch.setattr(Path, "open", open_file)
+    monkeypatch.setattr(os, "open", open_number)
 
 
 def test_folder_of_another_user_without_a_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "open", open_as_another)
+    refuse_writing(monkeypatch)
     message = rf"{LOCK}: no permission .*grant this user the right"
     with pytest.raises(StoreError, match=message), run_lock(Store(str(tmp_path))):
         pytest.fail("a folder of another user was locked")
@@ -79,7 +89,7 @@ def test_folder_of_another_user_without_a_lock_is_named(tmp_path: Path, monkeypa
 def test_lock_of_another_user_names_its_run_while_it_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process, run = start_lock_owner(tmp_path)
     content = (tmp_path / LOCK).read_bytes()
-    monkeypatch.setattr(Path, "open", open_as_another)
+    refuse_writing(monkeypatch)
     with pytest.raises(LockedError, match=f"run {run[:8]}"), run_lock(Store(str(tmp_path))):
         pytest.fail("two runs hold the lock")
     process.kill()
@@ -97,6 +107,63 @@ def test_lock_is_released_when_the_run_fails(tmp_path: Path) -> None:
     with run_lock(Store(str(tmp_path / "new"))):
         pass
     assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "notes", '{\n  "run": "mine"\n}', '{"run": "mine"}'])
+def test_file_of_the_user_under_the_name_of_a_lock_stays(tmp_path: Path, content: str) -> None:
+    (tmp_path / LOCK).write_text(content)
+    message = r"is not a lock of vlmsweep; move it away, or choose another --to"
+    with pytest.raises(LockedError, match=message), run_lock(Store(str(tmp_path)), flag="--to"):
+        pytest.fail("a user's file was taken")
+    assert (tmp_path / LOCK).read_text() == content
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a lock", "folder", "pipe"])
+def test_what_is_no_file_under_the_name_of_a_lock_is_refused(tmp_path: Path, kind: str) -> None:
+    lock, target = tmp_path / "out" / LOCK, tmp_path / "target"
+    lock.parent.mkdir()
+    if kind in ("link", "link to a lock"):
+        target.write_bytes(LockOwner.new().to_json() if kind == "link to a lock" else b"")
+    content = target.read_bytes() if target.exists() else None
+    if kind == "folder":
+        lock.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.symlink_to(target)
+    with pytest.raises(LockedError, match="is not a lock of vlmsweep"), run_lock(Store(str(lock.parent))):
+        pytest.fail("what is no file was taken as a lock")
+    assert os.path.lexists(lock)
+    assert (target.read_bytes() if target.exists() else None) == content
+
+
+def test_disk_without_hard_links_is_locked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with run_lock(Store(str(tmp_path))) as run:
+        check_lock(Store(str(tmp_path)), run)
+        with pytest.raises(LockedError, match=run[:8]), run_lock(Store(str(tmp_path))):
+            pytest.fail("two runs hold the lock")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_place_of_one_command_is_locked_and_rid_of_unfinished_files(tmp_path: Path) -> None:
+    unfinished = [tmp_path / place / f".vlmsweep-{'0' * 32}.tmp" for place in ("", "below")]
+    (tmp_path / "below").mkdir()
+    for path in unfinished:
+        path.write_text("x")
+    with exclusive(Store(str(tmp_path)), "--to", below=False):
+        assert [path.exists() for path in unfinished] == [False, True]
+        message = "is being written by run .*; wait for it, stop it, or choose another --data"
+        with pytest.raises(LockedError, match=message), exclusive(Store(str(tmp_path)), "--data"):
+            pytest.fail("two commands write one place")
+    with exclusive(Store(str(tmp_path)), "--to"):
+        assert not unfinished[1].exists()
+    with exclusive(Store(str(tmp_path / "new")), "--to"):
+        pass
+    assert not (tmp_path / "new").exists()
 
 
 def test_damaged_lock_file_is_overwritten(tmp_path: Path) -> None:

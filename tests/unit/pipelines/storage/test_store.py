@@ -114,7 +114,10 @@ def test_get_of_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
     assert Store(str(tmp_path / "no-such-folder")).list() == []
 
 
-@pytest.mark.parametrize("uri", ["gs://bucket/key", "s3://bucket/o?versionId=x", "s3://", "s3:///key", "https://h/x"])
+@pytest.mark.parametrize(
+    "uri",
+    ["gs://bucket/key", "s3://bucket/o?versionId=x", "s3://", "s3:///key", "https://h/x", "s3://u:password@bucket/x"],
+)
 def test_store_refuses_what_is_no_folder(uri: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(uri)}: "):
         Store(uri)

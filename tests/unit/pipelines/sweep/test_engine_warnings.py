@@ -10,7 +10,7 @@ import pytest
 
 from jobs.cli.main import run
 from tests.support.endpoint import BatchEndpoint, ScriptedEndpoint
-from tests.support.endpoint_script import Status, always
+from tests.support.endpoint_script import Say, Status, always
 from tests.support.turns import in_turns
 from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
@@ -71,3 +71,24 @@ def test_parameters_refused_inside_batches_are_in_run_json_and_in_every_report(
     for command in ([], ["report", str(out), "--json"]):  # again, when no model runs
         assert not command or run(command) == 0
         assert f"model picky: {expected}" in (out / "report" / "report.md").read_text()
+
+
+def test_replies_that_are_cut_before_an_answer_are_counted_on_terminal_and_report(
+    maia_data: str, tmp_path: Path, capsys: Any
+) -> None:
+    """Two kinds: nothing but thoughts, and thoughts that the text begins with."""
+
+    def script(request: Any) -> Say:
+        answers = ("A", None, "<think>It may be")
+        return Say(text=answers[request.number % 3], finish_reason="stop" if request.number % 3 == 0 else "length")
+
+    out, models = tmp_path / "out", tmp_path / "models.yaml"
+    with ScriptedEndpoint(script) as endpoint:
+        models.write_text(f"m: {{engine: openai, model: m, base_url: '{endpoint.base_url}', concurrency: 1}}\n")
+        flags = ["--benchmarks", "maia", "--tasks", "vsv", "--settings", "1-frame", "--limit", "1", "--data", maia_data]
+        assert run(["run", "--models", "m", "--models-file", str(models), *flags, "--out", str(out), "--json"]) == 0
+        total = len(endpoint.requests)
+    cut = total - len(range(0, total, 3))
+    expected = f"m: {cut} of {total} replies were cut by the limit of tokens before an answer"
+    assert [text for text in json.loads(capsys.readouterr().out)["warnings"] if text.startswith(expected)]
+    assert expected in (out / "report" / "report.md").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from collections.abc import Iterable, Mapping
 from contextlib import closing
@@ -88,6 +89,55 @@ def test_values_of_odd_types_cost_no_row(spec: RunSpec) -> None:
     (_, table), *_ = iter_parts(Store(spec.out), FOLDER)
     assert table["given"].to_pylist() == [[("bertscore_0", 0.5)], []]
     assert table["their_correct"].to_pylist() == [1.0, None]
+
+
+def outcomes_of(spec: RunSpec) -> list[tuple[str | None, str, str]]:
+    table = pa.concat_tables(table for _, table in iter_parts(Store(spec.out), FOLDER))
+    ordered = sorted(table.to_pylist(), key=lambda row: row["variant"])
+    return [(row["output"], row["status"], row["error_type"]) for row in ordered]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_numbers_are_answers_and_failures_are_none(spec: RunSpec, tmp_path: Path, form: str) -> None:
+    """Parquet of pandas has doubles for numbers with gaps, and NaN for texts that are missing."""
+    texts = [
+        {"output": 7, "status": "ok"},
+        {"output": 7.5, "status": None},
+        {"output": 429.0, "status": "error", "error": "rate limit"},
+        {"output": math.nan, "status": ""},
+        {"output": 3, "status": "excluded"},
+    ]
+    made = [{**row, **change} for row, change in zip(rows(), texts, strict=True)]
+    path = tmp_path / f"answers.{form}"
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist([{**row, "output": float(row["output"])} for row in made]), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in made))
+    with AnswerSpool.temporary() as spool:
+        read_answers(spec, path, spool)
+        assert import_rows(SweepContext.open(spec), "maia", "m", spool)
+        assert spool.rejections == []
+    first = "7.0" if form == "parquet" else "7"
+    assert outcomes_of(spec) == [
+        (first, "ok", ""),
+        ("7.5", "ok", ""),
+        (None, "error", "failed_elsewhere"),
+        (None, "error", "no_output"),
+        (None, "excluded", "excluded"),
+    ]
+
+
+def test_text_of_a_failure_is_its_reason_and_an_unknown_status_is_rejected(spec: RunSpec, tmp_path: Path) -> None:
+    first, second, third, *_ = rows()
+    failed = {**first, "output": "Error: 429 rate limit exceeded", "status": "error", "error_type": "http_429"}
+    made = [failed, {**second, "status": "failed"}, {**third, "output": True}]
+    (tmp_path / "answers.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in made))
+    with AnswerSpool.temporary() as spool:
+        read_answers(spec, tmp_path / "answers.jsonl", spool)
+        assert import_rows(SweepContext.open(spec), "maia", "m", spool)
+        reasons = [rejection.reason for rejection in spool.rejections]
+    assert outcomes_of(spec) == [(None, "error", "http_429")]
+    assert reasons == ["status 'failed' is none of ok, error, excluded", "output is not text"]
 
 
 def test_failure_before_all_parts_are_made_replaces_none(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,17 @@ def test_tokens_reason_and_cache_are_read(engine: str) -> None:
         output_tokens=2,
         cached_tokens=40,
         decoding="greedy",
+        served_model="scripted",
     )
+
+
+def test_other_model_that_answers_is_named(engine: str) -> None:
+    with rig(lambda _: Say(text="A", model="other"), engine=engine) as at:
+        answer = at.ask_one("Hi")
+        assert isinstance(answer, Answer)
+        assert answer.served_model == "other"
+        (warning,) = at.engine.warnings
+        assert "answers as 'other'" in warning
 
 
 @pytest.mark.parametrize("text", [None, "I cannot help."])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import json
 import threading
 
 import numpy as np
@@ -20,7 +21,7 @@ from models.engines.endpoints.rate_limit import AdaptiveConcurrency
 from models.entry_fields import Limits
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import ModelSpec
-from tests.support.endpoint_script import EndpointRequest, Half, Say, Status
+from tests.support.endpoint_script import EndpointRequest, Half, Raw, Say, Status
 from tests.support.storm import figures
 from tests.unit.models.engines.endpoints.rig import kinds, many, rig
 
@@ -155,3 +156,30 @@ def test_picture_above_the_byte_limit_is_shrunk_with_its_aspect(most: int) -> No
     assert width / height == pytest.approx(2, rel=0.06)
     (untouched,) = data_uris(media, frames, Limits(max_image_bytes=len(file.getvalue())))
     assert base64.b64decode(untouched.partition(",")[2]) == file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {},
+        {"usage": None},
+        {"usage": {"prompt_tokens": -10, "completion_tokens": -2}},
+        {"usage": {"prompt_tokens": float("nan"), "completion_tokens": 2}},
+        {"usage": {"prompt_tokens": 10**30, "completion_tokens": 10**30}},
+        {"usage": "many"},
+    ],
+    ids=str,
+)
+def test_cost_limit_counts_what_was_reserved_for_replies_without_token_counts(usage: dict[str, object]) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}
+    reply = Raw(json.dumps({"model": "scripted", "choices": [choice], **usage}).encode())
+    with rig(lambda _: reply, price=PRICE, cost_limit=30.0, concurrency=1) as at:
+        replies = at.ask(*many(8))
+        answers = [reply.outcome for reply in replies if isinstance(reply.outcome, Answer)]
+        sent, spent, warnings = len(at.endpoint.requests), at.engine.spent, at.engine.warnings
+    assert kinds(replies).count("cost_limit") == 8 - sent
+    assert 0 < sent < 8
+    assert all(not answer.is_counted and answer.input_tokens == 0 for answer in answers)
+    assert spent == pytest.approx(sum(answer.reserved_dollars or 0.0 for answer in answers))
+    assert spent >= 30.0
+    assert warnings == ("scripted: replies have no readable counts of tokens; with a price, their cost is estimated",)

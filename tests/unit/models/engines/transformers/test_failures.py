@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from models.engines.transformers import sampling
 from models.engines.transformers.engine import TransformersEngine
 from models.engines.transformers.row_errors import failure_reply, is_out_of_memory
 from models.entry_fields import Limits
@@ -339,3 +342,57 @@ def test_lost_device_ends_the_engine(engine: TransformersEngine, monkeypatch: py
     monkeypatch.setattr(engine._shared, "generate", LimitedMemory(engine._shared.generate, 0, device_error))
     with pytest.raises(DeviceFailedError, match="the device failed"):
         list(engine.generate(calls_about((PICTURE,)), MEDIA))
+
+
+@pytest.fixture(scope="module")
+def overflowing(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint with a tensor of a layer that is NaN, as float16 leaves what exceeds its range."""
+    broken = shutil.copytree(folder, tmp_path_factory.mktemp("overflow") / "m")
+    weights = load_file(broken / "model.safetensors")
+    name = next(name for name in weights if ".layers.0.mlp" in name and "visual" not in name)
+    weights[name] = weights[name] * float("nan")
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    return broken
+
+
+@pytest.mark.parametrize("settings", [{}, {"share_prefix": False}, {"batch_size": 1}, {"dtype": "float16"}], ids=str)
+@pytest.mark.parametrize("generation", [{}, {"temperature": 0.8}, {"num_beams": 2}], ids=str)
+def test_logits_that_are_not_finite_are_failures(
+    overflowing: Path, settings: dict[str, Any], generation: dict[str, Any]
+) -> None:
+    engine = TransformersEngine(spec_of(overflowing, **settings))
+    failures = outcomes(engine, calls_about((), (PICTURE,), limits=(1, 6), **generation))
+    for failure in failures.values():
+        assert isinstance(failure, Failure)
+        assert failure.type == "not_finite"
+        assert failure.message.startswith("logits are not finite after 0 tokens")
+        assert ("bfloat16" in failure.message) is (settings.get("dtype") == "float16")
+
+
+def test_logits_that_are_not_finite_cost_their_own_call(engine: TransformersEngine, monkeypatch: Any) -> None:
+    """The third call's third token."""
+    calls = calls_about((), limits=(6,))
+    expected, choose = texts(list(engine.generate(calls, MEDIA))), sampling.choose_tokens
+
+    def overflow(logits: torch.Tensor, some: Sequence[Call], steps: Sequence[int]) -> list[int]:
+        for row, (call, step) in enumerate(zip(some, steps, strict=True)):
+            if (call.call_id, step) == (calls[2].call_id, 2):
+                logits = logits.clone()
+                logits[row, 5] = float("nan")
+        return choose(logits, some, steps)
+
+    monkeypatch.setattr(sampling, "choose_tokens", overflow)
+    replies = outcomes(engine, calls)
+    failure = replies.pop(calls[2].call_id)
+    assert isinstance(failure, Failure)
+    assert "after 2 tokens" in failure.message
+    assert {name: answer.text for name, answer in replies.items() if isinstance(answer, Answer)} == {
+        name: text for name, text in expected.items() if name != calls[2].call_id
+    }
+
+
+def test_log_probabilities_that_are_not_finite_are_failures(overflowing: Path) -> None:
+    engine = TransformersEngine(spec_of(overflowing))
+    (reply,) = engine.generate([replace(calls_about(())[0], scored=("yes", "no"))], MEDIA)
+    assert isinstance(reply.outcome, Failure)
+    assert reply.outcome.type == "not_finite"

@@ -7,6 +7,7 @@ from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, huma
 from pipelines.benchmarks.maia.facts import STATEMENTS
 from pipelines.benchmarks.maia.people import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people import judge_kappa, with_judge
+from pipelines.benchmarks.tables import TableValue
 from pipelines.rendering.table_layout import value_of
 from tests.support import maia_rows
 from tests.support.maia_rows import Question
@@ -164,7 +165,7 @@ def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:
         results_of("maia", pd.DataFrame(columns=["model"])),
     )
     # Counts 3-0 and 2-1: P = (1 + 1/3) / 2 = 2/3, Pe = 25/36 + 1/36 = 13/18, kappa = -1/5.
-    assert only(tables, "maia_judge_agreement").rows[-1].cells == (pytest.approx(-0.2), "2 samples")
+    assert only(tables, "maia_judge_agreement").rows[-1].cells == (TableValue(value=pytest.approx(-0.2)), "2 samples")
 
 
 def test_maia_agreement_is_shown_beside_the_published_one() -> None:

@@ -19,8 +19,9 @@ def test_agreement_of_two_people_and_of_more() -> None:
     (table,) = agreement_table("x", "X", {"Two": {"ann": ANN, "bob": BOB}, "One": {"ann": ANN}})
     (row,) = table.rows
     people, items, same, kappa, alpha = row.cells
-    assert (row.label, people, items, same, kappa) == ("Two", 2, 4, 0.75, pytest.approx(0.5))
-    assert alpha == pytest.approx(1 - 7 * 2 / (64 - 9 - 25))  # labels A3 B5; one pair differs
+    assert (row.label, people, items, same.value, kappa.value) == ("Two", 2, 4, 0.75, pytest.approx(0.5))
+    assert same.low < 0.75 < same.high == 1.0
+    assert alpha.value == pytest.approx(1 - 7 * 2 / (64 - 9 - 25))  # labels A3 B5; one pair differs
     # The third agrees with Ann throughout: kappas 0.5, 1 and 0.5.
     assert light_kappa({"ann": ANN, "bob": BOB, "cia": dict(ANN)}) == pytest.approx(2 / 3)
     assert light_kappa({"ann": {"1": "A"}, "bob": {"2": "A"}}) is None

@@ -7,17 +7,14 @@ from random import Random
 
 import pytest
 
+from pipelines.benchmarks.readers.amounts import is_exact_gold, is_within, parse_number, read_number
 from pipelines.benchmarks.readers.option_letters import letter_reader
 from pipelines.benchmarks.readers.short_answers import (
     anls,
     edit_distance,
-    is_exact_gold,
-    is_within,
     normalized,
-    parse_number,
     phrase,
     read_label,
-    read_number,
     read_yes_no,
     vqa_accuracy,
 )
@@ -123,8 +120,8 @@ def test_labels_that_differ_by_signs(reply: str, label: str | None) -> None:
         ("three hundred and five thousand", 305_000.0),
         ("sixteen", 16.0),
         ("one two three", None),
-        ("1,5", None),  # a decimal comma, or a list
-        ("1.234,5", None),
+        ("1,5", 1.5),
+        ("1.234,5", 1234.5),
         ("1,2,3", None),
         ("1,234,567.5", 1_234_567.5),
         ("12, because", 12.0),

@@ -53,7 +53,8 @@ def test_vague_choices_are_scored_and_paired() -> None:
         }
     by_person = {person: parsed_answers(frame, VAGUE.agreement_headings)["Choices"] for person, frame in people.items()}
     (agreement,) = agreement_table("vague", "VAGUE", {"Choices": by_person})
-    assert agreement.rows[0].cells[:4] == (2, 2, 1.0, 1.0)
+    people, items, same, kappa, _ = agreement.rows[0].cells
+    assert (people, items, same.value, kappa.value) == (2, 2, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(

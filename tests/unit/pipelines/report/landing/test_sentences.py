@@ -16,16 +16,22 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
         ({}, "small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]"),
         (
             {"lead": difference(p=0.4, ci_low=-0.01)},
-            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not significant",
+            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not shown",
         ),
         (
             {
-                "lead": difference(p=0.5, clusters=2),
+                "lead": difference(p=None, clusters=1),
                 "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
             },
-            "small 50.0 before other 45.9 by 4.1 [1.2, 7.0]: 2 pictures, clips or scenes are too few to tell",
+            "small 50.0 before other 45.9 by 4.1 [1.2, 7.0]: 1 pictures, clips or scenes are too few to tell",
         ),
-        ({"lead": difference(delta=0.0)}, "small 50.0 [40.0, 60.0] equals other 45.9"),
+        (
+            {
+                "lead": difference(delta=0.0, p=1.0, ci_low=-0.03, ci_high=0.03),
+                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
+            },
+            "small 50.0 before other 45.9 by 4.1; on the 120 rows that both answered, 0.0 [−3.0, 3.0], not shown",
+        ),
         ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),
         ({"ranked": (metric(),)}, "small 50.0 [40.0, 60.0]"),
         ({"ranked": (metric(),), "chance": Chance(0.45)}, "small 50.0 [40.0, 60.0], not above chance"),
@@ -65,7 +71,7 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         "small, answers that cannot be read, in the worst setting: MAIA 20%",
         "third, answers that cannot be read, in the worst setting: MAIA 50%",
         "No model is above chance, so differences between models say nothing: MAIA",
-        "Few rows, so wide intervals: MAIA 99",
+        "Few rows, or few clips, pictures or scenes that rows share, so wide intervals: MAIA 99",
     ]
     assert doubts([standing()], [], []) == []
 

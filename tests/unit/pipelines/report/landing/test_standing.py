@@ -64,14 +64,17 @@ def test_another_setting_stands_for_the_benchmark_where_the_first_was_not_run() 
     assert MATE.headline_cell([]) is None
 
 
-def test_first_is_tested_against_the_second_with_holms_correction() -> None:
+def test_the_lead_is_the_test_of_the_first_two_whichever_was_first() -> None:
     two = standing(lead=None)
-    tested = with_leads([two, two, replace(two, ranked=two.ranked[:1])], lambda _second, _first: difference(p=0.03))
-    assert [at.lead.p_holm if at.lead else None for at in tested] == [0.06, 0.06, None]
-    assert not tested[0].is_led
-    (alone,) = with_leads([two], lambda _second, _first: difference(p=0.03))
-    assert alone.is_led
-    assert alone.leader == ("vsv", "32-frames", "small")
+    test = difference(p=0.01)  # of `small`, which is first, minus `other`
+    key = ("maia", frozenset(("small", "other")))
+    for stored in (test, test.flipped()):
+        at, alone = with_leads([two, replace(two, ranked=two.ranked[:1])], {key: stored})
+        assert (at.lead, alone.lead) == (test, None)
+        assert at.is_led
+        assert at.leader == ("vsv", "32-frames", "small")
+    (untested,) = with_leads([replace(two, setting="1-frame")], {key: test})
+    assert untested.lead is None
 
 
 @pytest.mark.parametrize(("chance", "expected"), [(0.25, True), (0.4, False), (None, None)])

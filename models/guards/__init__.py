@@ -1,0 +1,1 @@
+"""Guards between foreign files and texts and the rest of the product."""
