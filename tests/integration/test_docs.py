@@ -18,7 +18,7 @@ from tests.integration.conftest import S3, Cli
 from tests.support.docs import PAGES, blocks, commands, words, write_files
 from tests.support.paths import ROOT
 
-MARKS = {"tutorial": "slow"}
+MARKS = {"tutorial": pytest.mark.slow}
 SHELL = {*"|;&<>$`"}
 """Signs of commands that need a shell; others run in this process, but in the tutorial and after `pip`."""
 
