@@ -188,11 +188,17 @@ class OpenAIApi:
             raise too_large
         try:
             async with asyncio.timeout(_BODY_S):
-                async for chunk in request.stream():
-                    content += chunk
+                has_more = True
+                while has_more:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    has_more = bool(message.get("more_body"))
+                    content += message.get("body", b"")
                     if len(content) > limit:
                         content.clear()
-                        await _drain(request)
+                        if has_more:
+                            await _drain(request)
                         raise too_large
         except TimeoutError:
             raise BadRequestError(f"the request did not arrive within {_BODY_S:g} s", status=408) from None

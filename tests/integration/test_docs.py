@@ -18,6 +18,7 @@ from tests.integration.conftest import S3, Cli
 from tests.support.docs import PAGES, blocks, commands, words, write_files
 from tests.support.paths import ROOT
 
+MARKS = {"tutorial": pytest.mark.slow}
 SHELL = {*"|;&<>$`"}
 """Signs of commands that need a shell; others run in this process, but in the tutorial and after `pip`."""
 
@@ -47,7 +48,10 @@ def shell_env(command_env: dict[str, str], tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem, marks=[] if page.stem == "tutorial" else pytest.mark.full) for page in PAGES],
+    [
+        pytest.param(page, id=page.stem, marks=pytest.mark.slow if page.stem == "tutorial" else pytest.mark.full)
+        for page in PAGES
+    ],
 )
 def test_commands_of_a_page_run_as_shown(
     page: Path,

@@ -75,7 +75,7 @@ def first_run(command_env: dict[str, str], maia_data: str, tmp_path_factory: pyt
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "stage", [pytest.param(stage, marks=[pytest.mark.full] if stage in SLOW else []) for stage in TARGETS]
+    "stage", [pytest.param(stage, marks=pytest.mark.full if stage in SLOW else pytest.mark.slow) for stage in TARGETS]
 )
 def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
     stage: str, tree: Path, first_run: Path, command_env: dict[str, str], maia_data: str, tmp_path: Path

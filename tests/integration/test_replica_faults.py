@@ -90,6 +90,7 @@ def gpu_head() -> Iterator[RayHead]:
         yield head
 
 
+@pytest.mark.slow
 def test_gpu_that_fails_twice_is_avoided(gpu_head: RayHead, maia_data: str, tmp_path: Path) -> None:
     """Ray would give the first of two GPUs to each replica that starts alone."""
     job = job_of(maia_data, tmp_path / "out", replicas=1, call_s=0.0, units=3)
@@ -122,6 +123,7 @@ def local_ray() -> Iterator[ClusterInfo]:
         yield cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "failed"),
     [

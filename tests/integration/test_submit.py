@@ -121,6 +121,7 @@ def test_job_without_capacity_is_cancelled(
     assert re.search("too-big did not start within 2 s and will be stopped", capfd.readouterr().err)
 
 
+@pytest.mark.slow
 def test_submit_returns_the_drivers_exit_code_and_uses_a_job_name_once(
     shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

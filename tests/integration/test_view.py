@@ -235,6 +235,7 @@ def test_output_on_an_object_store_is_shown(s3: S3, maia_data: str, monkeypatch:
     assert [(info.path, info.size) for info in Store(out).list()] == before
 
 
+@pytest.mark.full
 def test_store_that_cannot_be_reached_ends_with_three(closed_port: str) -> None:
     env = {
         **os.environ,

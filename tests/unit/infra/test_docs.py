@@ -112,6 +112,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_site_has_all_pages_and_fetches_nothing(site: Path) -> None:
     pages = {path.relative_to(site).as_posix(): path.read_text() for path in site.rglob("*.html")}
     assert {f"reference/benchmarks/{name}.html" for name in explanations("benchmarks")} <= set(pages)

@@ -26,8 +26,15 @@ def exported(out: str, folder: Path, *flags: str) -> dict[str, Any]:
     return {f"{log.eval.model} {log.eval.task}": log for log in logs}
 
 
-def test_scores_and_answers_are_read_back(out: str, folder: Path) -> None:
-    logs = exported(out, folder)
+@pytest.fixture(scope="module")
+def whole(out: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder of an export, and its logs."""
+    folder = tmp_path_factory.mktemp("inspect") / "exported"
+    return folder, exported(out, folder)
+
+
+def test_scores_and_answers_are_read_back(out: str, whole: tuple[Path, dict[str, Any]]) -> None:
+    logs = whole[1]
     assert {*logs} == {"m/1 maia-vsv", "m/1 maia-oevqa", "new maia-vsv", "new maia-oevqa"}
     samples = {sample.uuid: sample for name, log in logs.items() if "m/1" in name for sample in log.samples}
     store, path = Store(out), str(part(out, "predictions", "m/1").relative_to(out))
@@ -45,14 +52,14 @@ def test_scores_and_answers_are_read_back(out: str, folder: Path) -> None:
     assert failed.error.message.startswith("http_401: ")
 
 
-def test_unscored_answers_have_no_score(out: str, folder: Path) -> None:
-    log = exported(out, folder, "--models", "new")["new maia-vsv"]
+def test_unscored_answers_have_no_score(whole: tuple[Path, dict[str, Any]]) -> None:
+    log = whole[1]["new maia-vsv"]
     assert {sample.scores is None for sample in log.samples} == {True}
     assert log.results.scores == []
 
 
-def test_metrics_stand_by_setting_and_null_ones_are_absent(out: str, folder: Path) -> None:
-    log = exported(out, folder, "--models", "m/1")["m/1 maia-vsv"]
+def test_metrics_stand_by_setting_and_null_ones_are_absent(whole: tuple[Path, dict[str, Any]]) -> None:
+    log = whole[1]["m/1 maia-vsv"]
     (score,) = log.results.scores
     assert (score.name, score.metrics["pool_accuracy"].value) == ("black-video", 0.625)
     assert (log.results.headline, log.eval.headline_metric) == (None, None)  # that of MAIA is of both its tasks
@@ -74,10 +81,11 @@ def test_headline_is_the_benchmarks_in_the_first_setting_that_has_it() -> None:
     assert (resolved.score.name, resolved.name, resolved.metric.value) == ("shown", "exact_match", 0.5)
 
 
-def test_log_shows_what_the_model_saw(out: str, folder: Path) -> None:
+def test_log_shows_what_the_model_saw(whole: tuple[Path, dict[str, Any]]) -> None:
     from PIL import Image
 
-    sample = exported(out, folder)["m/1 maia-oevqa"].samples[0]
+    folder, logs = whole
+    sample = logs["m/1 maia-oevqa"].samples[0]
     (question, answer) = sample.messages
     picture, text = question.content
     kind, _, content = picture.image.partition(",")

@@ -118,6 +118,7 @@ def test_two_ranks_answer_like_one_process(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked_ranks")
 @pytest.mark.parametrize("architecture", in_turns(("qwen3_5", "gemma4", "qwen3_5_moe")))
 def test_ranks_go_on_from_the_states_of_a_shared_prefix(
@@ -203,6 +204,7 @@ def test_ranks_without_memory_go_on_with_smaller_batches_and_one_load(small_memo
     assert (len(replies), sorted((small_memory / "loads").read_text().split())) == (104, ["0", "1"])
 
 
+@pytest.mark.slow
 def test_rank_alone_without_memory_ends_the_group_and_tells_what_may_fit(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
