@@ -312,12 +312,15 @@ def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
         return {}, [f"{entry.benchmark}: its metrics that need the data are not tested ({error})"]
 
 
+_OF_FORM = ("format_ok",)
+
+
 def _differences(
     pair: ScoredPair, samples: Mapping[str, Sample], *, headlines_only: bool = False
 ) -> tuple[list[Difference], list[str]]:
     """Return the tests of a pair of models, and which metrics of whole tasks are undefined on their rows.
 
-    Scores that are constant, or equal to another, are not tested.
+    Scores that are constant, equal to another, or about the form of an answer alone are not tested.
     """
     compared = list(_metrics(pair, samples))
     headline = _headline(pair, [metric for metric, _, _ in compared])
@@ -327,7 +330,8 @@ def _differences(
     for metric, only_one, changed in sorted(compared, key=lambda row: row[0] is not headline):
         cell, content = (metric.task, metric.setting), metric.content
         is_copy = content is not None and (*cell, content) in seen
-        if metric is not headline and (headlines_only or metric.is_constant or is_copy):
+        is_untested = headlines_only or metric.is_constant or is_copy or metric.metric in _OF_FORM
+        if metric is not headline and is_untested:
             continue
         if content is not None:
             seen.add((*cell, content))

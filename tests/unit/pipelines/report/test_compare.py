@@ -187,9 +187,10 @@ def change_rows(out: Store, change: Callable[[dict[str, Any]], None], model: str
 
 
 def add_scores(row: dict[str, Any]) -> None:
-    """Add scores that are constant or equal to `correct`."""
+    """Add scores that are constant, equal to `correct`, or about the form alone."""
     right, length = dict(row["values"])["correct"], float(len(row["variant"]))
-    row["values"] = [("correct", right), ("format_ok", 1.0), ("lenient", right), ("length", length)]
+    form = 1.0 if row["variant"] in "02" else right
+    row["values"] = [("correct", right), ("format_ok", form), ("lenient", right), ("length", length)]
 
 
 def test_an_interval_beside_a_verdict_agrees_with_it(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_other_scores_do_not_change_what_is_said_of_the_headline(tmp_path: Path)
     assert led.is_led  # the report's first page
 
 
-def test_constant_scores_and_copies_of_another_are_not_tested(tmp_path: Path) -> None:
+def test_constant_scores_copies_of_another_and_forms_are_not_tested(tmp_path: Path) -> None:
     first, second = (write_output(tmp_path / name, "m", [1, 0, 0, name == "b"] * 10) for name in "ab")
     for out in (first, second):
         change_rows(out, add_scores)
