@@ -133,8 +133,8 @@ def _tested(pair: Pair, generator: np.random.Generator) -> tuple[Tested, float |
     total = math.sqrt(2 * pair.correlation + 0.55**2 + 1)
     answers = []
     for share in (pair.share_a, pair.share_b):
-        of_model = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.5**0.5, len(questions))
-        latent = (shared + of_model)[rows] + generator.normal(0, 0.5**0.5, len(rows))
+        effects = generator.normal(0, spread, pair.clusters)[questions] + generator.normal(0, 0.5**0.5, len(questions))
+        latent = (shared + effects)[rows] + generator.normal(0, 0.5**0.5, len(rows))
         answers.append((latent < NormalDist().inv_cdf(share) * total).astype(np.float64))
     terms = [
         Term(np.stack([side, np.ones(len(rows))], axis=1), questions[rows], repeats=pair.repeats) for side in answers

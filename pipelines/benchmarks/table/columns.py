@@ -58,9 +58,9 @@ def find_columns(
 def _given(role: str, name: str, columns: Sequence[str], by_form: Mapping[str, Sequence[str]], where: str) -> str:
     if name in columns:
         return name
-    of_form = by_form.get(_form(name), ())
-    if len(of_form) == 1:
-        return of_form[0]
+    matching = by_form.get(_form(name), ())
+    if len(matching) == 1:
+        return matching[0]
     raise SourceError(f"{where}: no column {name!r}, which the columns file gives for {role}{suggest(name, columns)}")
 
 
