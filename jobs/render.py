@@ -51,11 +51,11 @@ def _difference_record(row: Difference) -> dict[str, Any]:
 def _difference_row(row: Difference) -> list[Any]:
     times = 100 if row.is_percent else 1
     ends = row.shown_ends
-    interval = "" if ends is None else f" [{times * ends[0]:.1f}, {times * ends[1]:.1f}]"
+    interval = "" if ends is None else f" [{times * ends[0]:z.1f}, {times * ends[1]:z.1f}]"  # z: no -0.0
     return [
         f"{row.benchmark} {row.task} {row.setting} {_score_name(row)}",
         *(f"{name} {times * value:.1f}" for name, value in ((row.model_a, row.mean_a), (row.model_b, row.mean_b))),
-        *(f"{times * row.delta:+.1f}{interval}", _p_value(row.p_holm), row.verdict),
+        *(f"{times * row.delta:+z.1f}{interval}", _p_value(row.p_holm), row.verdict),
     ]
 
 

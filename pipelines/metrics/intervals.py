@@ -67,8 +67,9 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     """Return the 95% interval of a sum of terms within the ends that its value may have.
 
     - Shares, and means of shares: Wilson's score interval (1927) with the effective number of rows
-      n_eff = min(n, p (1 - p) / V), V the variance between clusters, nearer to the number of clusters the fewer of
-      them have a row of the rarer kind. Rows that are each their own cluster use z in place of t.
+      n_eff = min(n, p (1 - p) / V, n_r), V the variance between clusters and n_r the rows that the correlation of
+      pairs of rows leaves; nearer to the number of clusters the fewer of them have a row of the rarer kind. Rows that
+      are each their own cluster use z in place of t.
     - Means of scores, and differences: t interval of the jackknife that leaves out one cluster at a time.
     - Other statistics that are fractions, such as F1 and BLEU: the same jackknife on the logit scale.
     - Numbers that no row would change: Wilson's of as many rows as there are clusters for fractions; for a difference
@@ -91,7 +92,7 @@ def _share_interval(parts: "_Parts", t: float) -> Interval:
     clusters, spread, variance = parts.worth(parts.counts), value * (1 - value), parts.variance
     if variance * parts.worth(parts.rows) <= spread * _TINY or spread <= _TINY:
         return wilson(value, clusters, t)
-    n = min(parts.worth(parts.rows), spread / variance)
+    n = min(parts.worth(parts.rows), spread / variance, parts.worth(parts.uncorrelated_rows()))
     worth = min(clusters, parts.worth(1 / (parts.leverage**2).sum(axis=1)))  # Kish's number of clusters
     if n > worth:
         rarer = parts.clusters_with(is_right=value <= 1 / 2)
@@ -209,10 +210,30 @@ class _Parts:
         whole = float(weights.sum()) ** 2 / float((weights**2 / numbers[terms]).sum())
         return min(whole, float(self.clusters)) if numbers is self.counts else whole
 
+    def uncorrelated_rows(self) -> FloatArray:
+        """Return how many uncorrelated rows would say as much about each share, (terms,).
+
+        The correlation is that of two rows of a cluster. If the large ones of unequal clusters agree by chance, the
+        variance over clusters is too low; this number is not too high: clusters that are right or wrong as a whole
+        count by their sizes. If sizes are equal, the variance over clusters gives the smaller number.
+        """
+        return np.array([_uncorrelated_rows(*by_cluster.T) for by_cluster in self.sums])
+
     def clusters_with(self, *, is_right: bool) -> int:
         """Return how many clusters have a right row, or a wrong one, of shares."""
         has_any = np.array([by[:, 0] > 0 if is_right else by[:, 0] < by[:, 1] for by in self.sums]).any(axis=0)
         return int(np.count_nonzero(has_any))
+
+
+def _uncorrelated_rows(right: FloatArray, rows: FloatArray) -> float:
+    n, share = float(rows.sum()), float(right.sum() / rows.sum())
+    in_pairs = rows > 1
+    if not in_pairs.any() or not 0 < share < 1:
+        return n
+    size, hits = rows[in_pairs], right[in_pairs]
+    unequal = float((2 * hits * (size - hits) / (size - 1)).sum() / size.sum())  # share of pairs of which one is right
+    correlation = min(max(1 - unequal / (2 * share * (1 - share)), 0.0), 1.0)
+    return 1 / (correlation * float((rows**2).sum()) / n**2 + (1 - correlation) / n)
 
 
 def leave_one_out(without: FloatArray, leverage: FloatArray) -> FloatArray:

@@ -21,7 +21,9 @@ CASES: Final = tuple(
         *((clusters, "1", share, 0.0) for clusters, share in ((30, 0.97), (100, 0.9), (400, 0.7))),
         *((clusters, "24", share, 1.0) for clusters, share in ((10, 0.9), (30, 0.97), (20, 0.5))),
         *((clusters, "24", share, 0.2) for clusters, share in ((5, 0.7), (10, 0.7), (50, 0.9))),
+        *((clusters, "24", 0.95, 0.6) for clusters in (20, 100)),
         *((clusters, "lognormal", 0.8, icc) for clusters in (20, 60) for icc in (0.2, 1.0)),
+        *((clusters, "lognormal", 0.9, 0.6) for clusters in (20, 60, 100)),
         *((clusters, "one half", 0.7, 0.2) for clusters in (10, 40)),
     )
 )

@@ -21,14 +21,28 @@ def share_ends(values: Sequence[float], clusters: list[Any]) -> tuple[float, flo
     k, p = len(names), sum(values) / n
     z = float(norm.ppf(0.975)) if k == n else float(student.ppf(0.975, freedom(clusters)))
     variance = float(((_adjusted(clusters) @ np.array(values)) ** 2).sum())
+    squares = sum(clusters.count(name) ** 2 for name in names)
     rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
-    worth = min(k, n**2 / sum(clusters.count(name) ** 2 for name in names))  # Kish's number of clusters
+    worth = min(k, n**2 / squares)  # Kish's number of clusters
+    if variance > 1e-15 and k < n:
+        shared = _correlation(values, clusters, p)
+        rows = min(rows, 1 / (shared * squares / n**2 + (1 - shared) / n))
     if variance > 1e-15 and rows > worth:
         rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
         doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
         rows = 1 / (doubt / worth + (1 - doubt) / rows)
     center, reach = p + z**2 / (2 * rows), z * math.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     return (center - reach) / (1 + z**2 / rows), (center + reach) / (1 + z**2 / rows)
+
+
+def _correlation(values: Sequence[float], clusters: list[Any], p: float) -> float:
+    """Return 1 less how often a row differs from another of its cluster, relative to rows without a correlation."""
+    differ = []
+    for row, (value, cluster) in enumerate(zip(values, clusters, strict=True)):
+        others = [values[other] for other in range(len(values)) if other != row and clusters[other] == cluster]
+        if others:
+            differ.append(float(np.mean([other != value for other in others])))
+    return min(1.0, max(0.0, 1 - float(np.mean(differ)) / (2 * p * (1 - p))))
 
 
 def freedom(clusters: Sequence[Any]) -> float:

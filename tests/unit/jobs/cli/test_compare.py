@@ -87,7 +87,7 @@ def test_published_compares_one_output(capsys: pytest.CaptureFixture[str]) -> No
 def test_differences_have_six_columns_in_percent_that_fit_80_characters() -> None:
     rows = [
         difference(model_a="qwen2.5-vl-7b", model_b="llava-onevision-7b", p_holm=p, ci_low_holm=low, ci_high_holm=0.09)
-        for p, low in ((0.0123, 0.008), (0.08, -0.003))
+        for p, low in ((0.0123, 0.008), (0.08, -0.003), (0.05, -0.0001))
     ]
     lines = fitted(_DIFFERENCE_HEADERS, [_difference_row(row) for row in rows], 80, 6).splitlines()
     assert max(map(len, lines)) <= 80
@@ -95,6 +95,7 @@ def test_differences_have_six_columns_in_percent_that_fit_80_characters() -> Non
     text = " ".join(" ".join(lines).split())
     assert "+4.1 [0.8, 9.0] 0.0123 differs" in text
     assert "+4.1 [-0.3, 9.0] 0.08 not shown" in text
+    assert "[0.0, 9.0] 0.05" in text  # no -0.0
     assert "45.9" in text
 
 

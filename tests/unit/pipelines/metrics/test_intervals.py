@@ -61,6 +61,15 @@ def test_all_right_and_none_right_have_intervals_that_are_no_points() -> None:
     assert ends(mean([1.0] * 12, [0] * 6 + [1] * 6))[0] < 0.1  # two clips say little, however many questions
 
 
+def test_unequal_clusters_that_fail_as_a_whole_count_by_their_sizes() -> None:
+    # The large ones agree: the variance over clusters is that of 14 rows. By their sizes they are worth 4.2.
+    sizes, right = np.array([40, 30, 20, 10, 5, 5, 2, 2]), np.array([1.0, 1, 1, 1, 0, 0, 1, 1])
+    result = interval([mean(right.repeat(sizes), np.arange(8).repeat(sizes))], FRACTION)
+    assert result is not None
+    expected = wilson(104 / 114, 114**2 / (sizes**2).sum(), student_quantile(result.freedom))
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
 def test_rows_of_one_cluster_count_less() -> None:
     values = np.random.default_rng(5).random(50) < 0.5
     alone, together = ends(mean(values.repeat(20))), ends(mean(values.repeat(20), np.arange(50).repeat(20)))
