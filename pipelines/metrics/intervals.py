@@ -8,7 +8,7 @@ Bell-McCaffrey degrees of freedom away, so that clusters of unequal size count f
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Final, TypeAlias
@@ -67,9 +67,9 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     """Return the 95% interval of a sum of terms within the ends that its value may have.
 
     - Shares, and means of shares: Wilson's score interval (1927) with the effective number of rows
-      n_eff = min(n, p (1 - p) / V, n_r), V the variance between clusters and n_r the rows that the correlation of
-      pairs of rows leaves; nearer to the number of clusters the fewer of them have a row of the rarer kind. Rows that
-      are each their own cluster use z in place of t.
+      n_eff = min(n, p (1 - p) / V), V the variance between clusters; nearer to the number of clusters the fewer of
+      them have a row of the rarer kind. If the rows that the correlation of pairs of rows leaves give a wider interval,
+      that one. Rows that are each their own cluster use z in place of t.
     - Means of scores, and differences: t interval of the jackknife that leaves out one cluster at a time.
     - Other statistics that are fractions, such as F1 and BLEU: the same jackknife on the logit scale.
     - Numbers that no row would change: Wilson's of as many rows as there are clusters for fractions; for a difference
@@ -81,24 +81,39 @@ def interval(terms: Sequence[Term], ends: tuple[float, float]) -> Interval | Non
     if parts.clusters < 2 or not np.isfinite(parts.deviations).all():
         return None
     is_share = ends == FRACTION and all(term.is_share and term.weight > 0 for term in terms)
-    freedom = 0.0 if is_share and parts.is_independent else parts.freedom
-    t = student_quantile(freedom) if freedom else NORMAL
-    result = _share_interval(parts, t) if is_share else _interval(terms, parts, ends, t)
-    return None if result is None else Interval(result.low, result.high, freedom)
+    if is_share:
+        return _share_interval(parts)
+    freedom = parts.freedom
+    result = _interval(terms, parts, ends, student_quantile(freedom))
+    return None if result is None else replace(result, freedom=freedom)
 
 
-def _share_interval(parts: "_Parts", t: float) -> Interval:
+def _share_interval(parts: "_Parts") -> Interval:
     value = min(max(parts.value, 0.0), 1.0)
+    effective = _effective_rows(parts, value)
+    if parts.is_independent:
+        return wilson(value, effective, NORMAL)
+    estimates = (
+        (effective, parts.freedom),
+        (parts.worth(parts.uncorrelated_rows()), parts.clusters - 1.0),
+    )
+    # Wilson's interval is the wider, the larger t^2 / n.
+    rows, freedom = max(estimates, key=lambda estimate: student_quantile(estimate[1]) ** 2 / estimate[0])
+    return replace(wilson(value, rows, student_quantile(freedom)), freedom=freedom)
+
+
+def _effective_rows(parts: "_Parts", value: float) -> float:
+    """Return how many independent rows have the variance over clusters."""
     clusters, spread, variance = parts.worth(parts.counts), value * (1 - value), parts.variance
     if variance * parts.worth(parts.rows) <= spread * _TINY or spread <= _TINY:
-        return wilson(value, clusters, t)
-    n = min(parts.worth(parts.rows), spread / variance, parts.worth(parts.uncorrelated_rows()))
+        return clusters
+    n = min(parts.worth(parts.rows), spread / variance)
     worth = min(clusters, parts.worth(1 / (parts.leverage**2).sum(axis=1)))  # Kish's number of clusters
-    if n > worth:
-        rarer = parts.clusters_with(is_right=value <= 1 / 2)
-        doubt = min(_DOUBT**rarer, abs(1 - 2 * value) ** clusters)
-        n = 1 / (doubt / worth + (1 - doubt) / n)
-    return wilson(value, n, t)
+    if n <= worth:
+        return n
+    rarer = parts.clusters_with(is_right=value <= 1 / 2)
+    doubt = min(_DOUBT**rarer, abs(1 - 2 * value) ** clusters)
+    return 1 / float(doubt / worth + (1 - doubt) / n)
 
 
 def _interval(terms: Sequence[Term], parts: "_Parts", ends: tuple[float, float], t: float) -> Interval | None:

@@ -19,18 +19,25 @@ def share_ends(values: Sequence[float], clusters: list[Any]) -> tuple[float, flo
     """Return Wilson's interval of a share with Student's t, or z of independent rows, and the effective rows."""
     n, names = len(values), sorted(set(clusters))
     k, p = len(names), sum(values) / n
-    z = float(norm.ppf(0.975)) if k == n else float(student.ppf(0.975, freedom(clusters)))
     variance = float(((_adjusted(clusters) @ np.array(values)) ** 2).sum())
-    squares = sum(clusters.count(name) ** 2 for name in names)
     rows = min(n, p * (1 - p) / variance) if variance > 1e-15 else k
+    squares = sum(clusters.count(name) ** 2 for name in names)
     worth = min(k, n**2 / squares)  # Kish's number of clusters
-    if variance > 1e-15 and k < n:
-        shared = _correlation(values, clusters, p)
-        rows = min(rows, 1 / (shared * squares / n**2 + (1 - shared) / n))
     if variance > 1e-15 and rows > worth:
         rare = {name for value, name in zip(values, clusters, strict=True) if value == (p <= 0.5)}
         doubt = min(DOUBT ** len(rare), abs(1 - 2 * p) ** k)
         rows = 1 / (doubt / worth + (1 - doubt) / rows)
+    if k == n:
+        return _wilson(p, rows, float(norm.ppf(0.975)))
+    ends = [_wilson(p, rows, float(student.ppf(0.975, freedom(clusters))))]
+    if 0 < p < 1:
+        shared = _correlation(values, clusters, p)
+        rows = 1 / (shared * squares / n**2 + (1 - shared) / n)
+        ends.append(_wilson(p, rows, float(student.ppf(0.975, k - 1))))
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _wilson(p: float, rows: float, z: float) -> tuple[float, float]:
     center, reach = p + z**2 / (2 * rows), z * math.sqrt(p * (1 - p) / rows + z**2 / (4 * rows**2))
     return (center - reach) / (1 + z**2 / rows), (center + reach) / (1 + z**2 / rows)
 
