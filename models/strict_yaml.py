@@ -12,8 +12,34 @@ MAX_BYTES = 64 << 20
 """Bytes up to which a text file is read: what is larger, or has no end, is not what its name should be."""
 
 
+_MOST_UNFOLDED = 100_000
+"""Values that a value with aliases may stand for: nine aliases in each of nine lines stand for 400 million."""
+
+
 class _StrictLoader(yaml.SafeLoader):
     """A loader that rejects repeated keys: YAML silently lets the last of two equal keys win."""
+
+    def __init__(self, stream: str) -> None:
+        """Start with no values counted."""
+        super().__init__(stream)
+        self._values: dict[yaml.Node, int] = {}  # of each finished node, aliases unfolded
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node, unless its aliases stand for too many values or for what contains them."""
+        alias = self.peek_event() if self.check_event(yaml.AliasEvent) else None  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        if node is None or (alias is not None and node not in self._values):
+            raise _RefusedError(problem="an alias stands for what contains it", problem_mark=alias and alias.start_mark)
+        if alias is None:
+            children = node.value if isinstance(node, yaml.CollectionNode) else []
+            pairs = isinstance(node, yaml.MappingNode)
+            self._values[node] = 1 + sum(
+                self._values[part] for child in children for part in (child if pairs else (child,))
+            )
+            if self._values[node] > _MOST_UNFOLDED and self.anchors:
+                problem = f"its aliases stand for more than {_MOST_UNFOLDED:,} values"
+                raise _RefusedError(problem=problem, problem_mark=node.start_mark)
+        return node
 
     def fetch_flow_collection_start(self, token: Any) -> None:
         """Open a bracket, unless so many are open that the loader, whose time grows with their square, takes long."""

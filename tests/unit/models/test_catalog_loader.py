@@ -211,6 +211,9 @@ qwen:
         assert load_models([write(tmp_path, text)])["a"].prompt_cache == meaning
 
 
+_BOMB = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(9))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -281,7 +284,11 @@ models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is
         ("- " * 1000, "models.yaml: not valid YAML: "),
         ("a: \x00", "models.yaml: not valid YAML: "),
         (b"a: \xff", "models.yaml: not UTF-8 text (byte 3)"),
-        ("a: &a {engine: random, limits: *a}", "unknown key 'engine' in limits"),
+        ("a: &a {engine: random, limits: *a}", "models.yaml:1: an alias stands for what contains it"),
+        (
+            _BOMB,
+            "models.yaml:6: its aliases stand for more than 100,000 values",
+        ),
     ],
 )
 def test_error_names_file_line_and_remedy(text: str | bytes, message: str, tmp_path: Path) -> None:
