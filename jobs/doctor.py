@@ -4,7 +4,6 @@ import importlib.util
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,15 +131,13 @@ def _existing(path: Path) -> Path:
 
 
 def _decoders() -> list[CheckResult]:
-    """Check the two clip decoders; the second decodes what the first cannot, and all where that has no wheel."""
-    has_wheel = (sys.platform, platform.machine()) == ("linux", "x86_64")
-    names = ("decord", "av") if has_wheel else ("av",)
-    installed = {name: importlib.util.find_spec(name) is not None for name in names}
-    if all(installed.values()):
-        return [CheckResult("decoders", "ok", "decord, and PyAV when it fails" if has_wheel else "PyAV")]
-    missing = " and ".join(name for name, is_installed in installed.items() if not is_installed)
-    state = "note" if any(installed.values()) else "bad"
-    return [CheckResult("decoders", state, f"not installed: {missing}; pip install {missing.replace(' and', '')}")]
+    """Check the two clip decoders; the second decodes what the first cannot."""
+    packages = {"decord": "decord2", "av": "av"}
+    missing = [package for module, package in packages.items() if importlib.util.find_spec(module) is None]
+    if not missing:
+        return [CheckResult("decoders", "ok", "decord, and PyAV when it fails")]
+    state = "note" if len(missing) < len(packages) else "bad"
+    return [CheckResult("decoders", state, f"not installed: {' and '.join(missing)}; pip install {' '.join(missing)}")]
 
 
 def _model(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> CheckResult:

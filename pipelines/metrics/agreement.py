@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
@@ -14,18 +15,25 @@ _PARTS = 50
 
 
 def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable], counts: Sequence[int] | None = None) -> float | None:
-    """Compute Cohen's kappa (1960) of two raters' N sortable labels, by scikit-learn; None if only one label occurs.
+    """Compute Cohen's kappa (1960) of two raters' N labels; None if only one label occurs.
 
     `counts` (N) is how often each pair of labels occurs, by default once.
     """
     if len(a) != len(b) or not a:
         raise ValueError(f"kappa needs two lists of labels of equal length, got {len(a)} and {len(b)}")
-    weights = [1] * len(a) if counts is None else counts
-    if len({label for *pair, weight in zip(a, b, weights, strict=True) if weight for label in pair}) <= 1:
+    pairs: Counter[tuple[Hashable, Hashable]] = Counter()
+    for first, second, count in zip(a, b, repeat(1) if counts is None else counts, strict=counts is not None):
+        pairs[first, second] += count
+    of_a, of_b = Counter[Hashable](), Counter[Hashable]()
+    for (first, second), count in pairs.items():
+        of_a[first] += count
+        of_b[second] += count
+    total = pairs.total()
+    expected = total * total - sum(of_a[label] * of_b[label] for label in of_a)  # pairs of unequal labels by chance
+    if not expected:
         return None
-    from sklearn.metrics import cohen_kappa_score
-
-    return float(cohen_kappa_score(list(a), list(b), sample_weight=counts))
+    unequal = total - sum(count for (first, second), count in pairs.items() if first == second)
+    return 1.0 - unequal * total / expected
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

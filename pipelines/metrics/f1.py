@@ -76,20 +76,29 @@ class PrecisionRecall:
 
 def precision_recall(adequate: Sequence[int], scores: Sequence[float], *, floor: float = 0.75) -> PrecisionRecall:
     """Summarize N scores as predictors of verdicts (1 or 0); the balanced threshold needs both above `floor`."""
-    if len(adequate) != len(scores) or not any(adequate):
-        raise ValueError("precision and recall need as many scores as verdicts, and at least one adequate row")
-    from sklearn.metrics import auc, average_precision_score, precision_recall_curve
-
-    verdicts, values = np.asarray(adequate, dtype=np.int64), np.asarray(scores, dtype=np.float64)
-    precision, recall, thresholds = precision_recall_curve(verdicts, values)
-    p, r = precision[:-1][::-1], recall[:-1][::-1]  # highest threshold first, so that ties go to it
-    descending = thresholds[::-1]
+    if len(adequate) != len(scores) or not any(adequate) or not np.isfinite(scores).all():
+        raise ValueError("precision and recall need as many finite scores as verdicts, and at least one adequate row")
+    p, r, thresholds = precision_recall_curve(adequate, scores)  # highest threshold first, so that ties go to it
     f1 = np.divide(2 * p * r, p + r, out=np.zeros_like(p), where=p + r > 0)
     balanced = np.flatnonzero((p > floor) & (r > floor))
+    gains = np.diff(r, prepend=0.0)
     return PrecisionRecall(
-        auc=float(auc(recall, precision)),
-        average_precision=float(average_precision_score(verdicts, values)),
+        auc=float(gains @ (p + np.concatenate([[1.0], p[:-1]])) / 2),  # the curve begins at recall 0 and precision 1
+        average_precision=float(gains @ p),
         max_f1=float(f1.max()),
-        max_f1_threshold=float(descending[f1.argmax()]),
-        balanced_threshold=float(descending[balanced[f1[balanced].argmax()]]) if balanced.size else None,
+        max_f1_threshold=float(thresholds[f1.argmax()]),
+        balanced_threshold=float(thresholds[balanced[f1[balanced].argmax()]]) if balanced.size else None,
     )
+
+
+def precision_recall_curve(
+    adequate: Sequence[int], scores: Sequence[float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return precision, recall and threshold of each distinct score of N rows, (thresholds,), the highest first.
+
+    Rows with a score of at least the threshold are predicted to be adequate (1); at least one row must be.
+    """
+    values, places = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+    rows = np.bincount(places)[::-1].cumsum()
+    hits = np.bincount(places, weights=np.asarray(adequate, dtype=np.float64))[::-1].cumsum()
+    return hits / rows, hits / hits[-1], values[::-1]

@@ -23,7 +23,18 @@ from pipelines.version import __version__
 
 PATH: Final = "run.json"
 PRODUCT: Final = f"vlmsweep {__version__}"
-PACKAGES = ("ray", "torch", "transformers", "accelerate", "pyarrow", "numpy", "pillow", "decord", "httpx2", "sacrebleu")
+PACKAGES = (
+    "ray",
+    "torch",
+    "transformers",
+    "accelerate",
+    "pyarrow",
+    "numpy",
+    "pillow",
+    "decord2",
+    "httpx2",
+    "sacrebleu",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,13 +169,20 @@ def test_gpus_that_torch_cannot_use_are_bad() -> None:
     assert doctor._node(node).detail.endswith("which torch cannot use: driver 550.1 is too old")
 
 
-@pytest.mark.parametrize("place", [("linux", "aarch64"), ("darwin", "arm64")])
-def test_decord_is_not_missed_where_it_has_no_wheel(place: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", place[0])
-    monkeypatch.setattr("platform.machine", lambda: place[1])
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "decord" else name)
+@pytest.mark.parametrize(
+    ("absent", "shown"),
+    [
+        ((), ("ok", "decord, and PyAV when it fails")),
+        (("decord",), ("note", "not installed: decord2; pip install decord2")),
+        (("decord", "av"), ("bad", "not installed: decord2 and av; pip install decord2 av")),
+    ],
+)
+def test_absent_decoders_are_named_by_their_packages(
+    absent: tuple[str, ...], shown: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in absent else name)
     (result,) = doctor._decoders()
-    assert (result.state, result.detail) == ("ok", "PyAV")
+    assert (result.state, result.detail) == shown
 
 
 def test_model_that_pays_for_clips_again_says_so() -> None:

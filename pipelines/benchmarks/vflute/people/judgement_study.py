@@ -16,7 +16,7 @@ from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
-from pipelines.metrics.f1 import PrecisionRecall, precision_recall
+from pipelines.metrics.f1 import PrecisionRecall, precision_recall, precision_recall_curve
 
 ERRORS: Final[tuple[str, ...]] = tuple(load_facts(__package__, "people.yaml")["errors"])
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
@@ -119,11 +119,9 @@ def _score_as_predictor(
             scored.append(scores[key])
     if not any(adequate):
         return None, ()
-    from sklearn.metrics import precision_recall_curve
-
     precision, recall, _ = precision_recall_curve(adequate, scored)
-    points = tuple((float(r), float(p)) for r, p in zip(recall, precision, strict=True))
-    return precision_recall(adequate, scored), points
+    points = tuple((float(r), float(p)) for r, p in zip(recall[::-1], precision[::-1], strict=True))
+    return precision_recall(adequate, scored), (*points, (0.0, 1.0))
 
 
 def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats import inter_rater
 
 from pipelines.metrics import agreement
@@ -11,6 +12,17 @@ from pipelines.metrics.agreement import agreement_interval, fleiss_kappa, krippe
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 VERDICTS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30)
+
+
+@settings(deadline=None)  # the first example imports a library
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd"), st.integers(0, 5)), min_size=1, max_size=20))
+def test_cohen_kappa_equals_scikit_learn(rows: list[tuple[str, str, int]]) -> None:
+    a, b, counts = ([row[part] for row in rows] for part in range(3))
+    if len({label for *pair, count in rows if count for label in pair}) > 1:
+        expected = cohen_kappa_score(a, b, sample_weight=counts)
+        assert agreement.cohen_kappa(a, b, counts) == pytest.approx(expected)  # type: ignore[arg-type]
+    else:
+        assert agreement.cohen_kappa(a, b, counts) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("row", golden("agreement"), ids=row_name)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import metrics
 from sklearn.metrics import f1_score
 
 from pipelines.metrics import f1
@@ -41,6 +42,22 @@ def test_precision_recall_matches_golden_rows(row: dict[str, Any]) -> None:
     for name in ("auc", "average_precision", "max_f1", "max_f1_threshold", "balanced_threshold"):
         expected = row[name]
         assert getattr(summary, name) == (expected if expected is None else pytest.approx(expected, abs=5e-5)), name
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([-0.2, 0.0, 0.1, 0.5, 0.75, 1.2])), min_size=1, max_size=30))
+def test_precision_recall_equals_scikit_learn(rows: list[tuple[bool, float]]) -> None:
+    adequate, scores = [int(is_adequate) for is_adequate, _ in rows], [score for _, score in rows]
+    if not any(adequate):
+        with pytest.raises(ValueError, match="at least one adequate row"):
+            f1.precision_recall(adequate, scores)
+        return
+    expected = metrics.precision_recall_curve(adequate, scores)
+    for ours, theirs in zip(f1.precision_recall_curve(adequate, scores), expected, strict=True):
+        assert ours[::-1] == pytest.approx(theirs[: len(ours)])
+    summary = f1.precision_recall(adequate, scores)
+    assert summary.auc == pytest.approx(metrics.auc(expected[1], expected[0]))
+    assert summary.average_precision == pytest.approx(metrics.average_precision_score(adequate, scores))
 
 
 def test_balanced_threshold_exceeds_its_floor() -> None:
