@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import AliasChoices, BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -181,8 +181,7 @@ def _nearest_key(key: str, parents: Sequence[str]) -> str:
 def _record_at(path: Sequence[str]) -> type[BaseModel]:
     record: type[BaseModel] = ModelSpec
     for key in path:
-        field = next(field for name, field in record.model_fields.items() if key in _spellings(name, field))
-        record = _records_of(field)[0]
+        record = _records_of(record.model_fields[key])[0]
     return record
 
 
@@ -190,8 +189,3 @@ def _records_of(field: FieldInfo) -> list[type[BaseModel]]:
     """Return the records that a field may hold."""
     options = [field.annotation, *getattr(field.annotation, "__args__", ())]
     return [option for option in options if isinstance(option, type) and issubclass(option, BaseModel)]
-
-
-def _spellings(name: str, field: FieldInfo) -> Sequence[object]:
-    """Return the names that a key may have: the current one and older ones."""
-    return field.validation_alias.choices if isinstance(field.validation_alias, AliasChoices) else (name,)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -65,7 +64,7 @@ class PublishedName(StrictModel):
 class Unsupported(StrictModel):
     """The reason why no engine here runs a model as it is listed, and the software that does."""
 
-    reason: str = Field(validation_alias=AliasChoices("reason", "why"))
+    reason: str
     runs_with: str
 
 
@@ -77,7 +76,7 @@ class CatalogFacts(StrictModel):
     architecture: str | None = None  # `model_type` of config.json, looked up in the installed transformers
     parameters_b: PositiveFloat | None = None  # billions of parameters, for estimates of memory
     shape: Shape | None = None  # for estimates of memory; a local folder's config.json overrides it
-    unsupported: Unsupported | None = Field(default=None, validation_alias=AliasChoices("unsupported", "elsewhere"))
+    unsupported: Unsupported | None = None
     """Set where the entry cannot run as it stands: it is listed, and refused with this reason."""
     license: str | None = None  # of the weights; None where it was not looked up
     source: str | None = None  # where size, context, license and price were looked up
@@ -190,14 +189,10 @@ class LocalSettings(StrictModel):
     checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
     remote_code: bool = False  # published with code that its engine runs: refused unless trusted
     trust_remote_code: bool = False  # run code that comes with the weights; set by `--trust-remote-code` too
-    stall_timeout_s: PositiveFloat = Field(
-        default=1800.0, validation_alias=AliasChoices("stall_timeout_s", "patience_s")
-    )
+    stall_timeout_s: PositiveFloat = 1800.0
     """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
     is restarted, and a request that was alone in it fails with `timeout`."""
-    chat_format: Literal["plain", "vicuna"] | None = Field(
-        default=None, validation_alias=AliasChoices("chat_format", "form")
-    )
+    chat_format: Literal["plain", "vicuna"] | None = None
     """How turns are written for a tokenizer without a chat template; overrides an existing template."""
 
 

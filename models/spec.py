@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import AliasChoices, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from models.entry_fields import (
     REQUEST_OPTIONS,
@@ -52,9 +52,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
     reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
     system: str | None = None  # a system prompt; none by default
-    fault_injection: FaultInjection = Field(
-        default=FaultInjection(), validation_alias=AliasChoices("fault_injection", "faults")
-    )
+    fault_injection: FaultInjection = FaultInjection()
     seed: int = DEFAULT_SEED
 
     if not TYPE_CHECKING:  # its signature would hide the fields

@@ -32,15 +32,14 @@ def dump_checked(content: Mapping[str, Any]) -> bytes:
 
 
 def load_checked(content: bytes | str) -> dict[str, Any]:
-    """Return what `dump_checked` wrote, also without a checksum, as early versions did; else MalformedError."""
+    """Return what `dump_checked` wrote; MalformedError for anything else."""
     try:
         raw = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise MalformedError(str(error)) from error
     if not isinstance(raw, dict):
         raise MalformedError("not an object")
-    checksum = raw.pop(_CHECKSUM, None)
-    if checksum not in (None, _checksum(raw)):
+    if raw.pop(_CHECKSUM, None) != _checksum(raw):
         raise MalformedError("its checksum does not match")
     return raw
 

@@ -75,7 +75,7 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
     scores = list(_metric_groups(metrics, entry.benchmark))
     headline = _headline(scores, entry.benchmark)
     spec = EvalSpec(
-        eval_id=stable_id({"eval": target.to_json(), "task": task})[:22],
+        eval_id=stable_id({"eval": target.to_dict(), "task": task})[:22],
         run_id=stable_id({"run": run.run.created})[:22],
         task_id=stable_id({"entry": [entry.benchmark, entry.model], "task": task})[:22],
         created=run.run.created,

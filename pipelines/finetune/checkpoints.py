@@ -92,13 +92,11 @@ def _put(out: Store, path: str, content: bytes) -> None:
 
 
 def _get(out: Store, path: str) -> bytes:
-    """Return what `_put` wrote, or a file of an earlier version as it is; TrainingStateError for another's bytes."""
+    """Return what `_put` wrote; TrainingStateError for other bytes."""
     stored = out.get(path)
     rest, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
     content = rest.removesuffix(_CHECKSUM_MARK)
-    if content == rest:
-        return stored
-    if digest != _digest(out, content):
+    if content == rest or digest != _digest(out, content):
         raise _damaged(out, path, "its bytes are not those that this training wrote")
     return content
 

@@ -150,7 +150,7 @@ class History:
         ]
 
     def changes(self, night: str) -> list[Change]:
-        """Return what changed in one night; [] for a night of an earlier version."""
+        """Return what changed in one night."""
         return [Change(**{**raw, "key": CellKey(**raw["key"])}) for raw in self._changes(night).get("changes", [])]
 
     def levels(self) -> list[Level]:

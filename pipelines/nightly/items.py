@@ -66,7 +66,7 @@ ITEMS: Final = pa.schema(
         *((name, pa.string()) for name in (*CellKey._fields, "sample_id")),
         ("total", pa.float64()),
         ("rows", pa.float64()),  # 0 of a sample that this night lacks
-        ("cluster", pa.string()),  # of this and the following columns earlier versions have none
+        ("cluster", pa.string()),
         ("weight", pa.float64()),  # null of a sample that the first night of the level lacks, as are the following
         ("before", pa.float64()),
         ("after", pa.float64()),

@@ -44,7 +44,7 @@ class Level:
     night: str
     basis: str = ""  # hash of the data, the prompts and the selection: samples of another basis are no pairs
     before: str = ""  # while a change is open: the night of the level before it
-    latest: str = ""  # the last night that measured the pair, with what nights add up to; '' in earlier versions
+    latest: str = ""  # the last night that measured the pair, with what nights add up to
     is_new: bool = False  # that night reported the change: chosen for being extreme, the next measurement replaces it
 
     @property

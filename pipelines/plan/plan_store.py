@@ -81,7 +81,7 @@ class PlanStore:
         selection: SampleSelection = ALL_SAMPLES,
         captions: Mapping[str, str] | None = None,
     ) -> StoredPlan:
-        """Open the stored plan of these inputs; write it where an output of an earlier version has none."""
+        """Open the stored plan of these inputs; write it if the output has none."""
         key = plan_key(prompts, selection, captions)
         if key not in self.opened:
             candidates = (_load(store, prompts.benchmark_name, key) for store in self._sources)

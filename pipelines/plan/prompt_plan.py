@@ -107,9 +107,9 @@ class PromptPlan:
         return {
             "benchmark_name": self.benchmark_name,
             "dataset_fingerprint": self.dataset_fingerprint,
-            "cells": [[cell.task, cell.setting] for cell in self.task_settings],
-            "prompts": dict(self.wording),
-            "instead": dict(self.prompt_versions),
+            "task_settings": [[cell.task, cell.setting] for cell in self.task_settings],
+            "wording": dict(self.wording),
+            "prompt_versions": dict(self.prompt_versions),
             "seed": self.seed,
             "captioner": self.captioner,
             "kind": self.kind,
@@ -119,10 +119,9 @@ class PromptPlan:
         }
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+    def from_dict(cls, raw: object, where: str) -> Self:
         """Read the form of `run.json`; MalformedError for another one."""
-        names = {"cells": "task_settings", "prompts": "wording", "instead": "prompt_versions"}
-        return read_record(cls, {names.get(name, name): value for name, value in raw.items()})
+        return read_record(cls, raw, where)
 
 
 _generation_values = attrgetter(*Generation.__slots__)

@@ -13,7 +13,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import split_variant
 from pipelines.hashing import hash_text, json_members, stable_id
 from pipelines.ingest.dataset import Dataset, Datasets
-from pipelines.json_records import load_checked, read_record
+from pipelines.json_records import read_record, read_value
 from pipelines.plan.captions import caption_key
 from pipelines.plan.prompt_plan import PromptPlan, load_generations
 from pipelines.plan.run_spec import RunSpec
@@ -33,7 +33,7 @@ class ModelTarget:
     """The model's own generation settings, which override the benchmark's."""
 
     def __hash__(self) -> int:
-        return hash(self.to_json())
+        return hash(json.dumps(self.to_dict(), sort_keys=True))
 
     @property
     def revision(self) -> str:
@@ -110,18 +110,21 @@ class ModelTarget:
     def _caption_key(self) -> str:
         return caption_key(self.model, self.fingerprint)
 
-    def to_json(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""
-        model = {"model": self.model, "model_fingerprint": dict(self.fingerprint), "generation": dict(self.generation)}
-        return json.dumps({**self.prompts.to_dict(), **model}, sort_keys=True)
+        return {
+            "model": self.model,
+            "fingerprint": dict(self.fingerprint),
+            "generation": dict(self.generation),
+            "prompts": self.prompts.to_dict(),
+        }
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_dict(cls, raw: object, where: str) -> Self:
         """Read the form of `run.json`; MalformedError for another one."""
-        raw = load_checked(text)
-        names = {"model": "model", "fingerprint": "model_fingerprint", "generation": "generation"}
-        fields = {name: raw.pop(key) for name, key in names.items() if key in raw}
-        return read_record(cls, {**fields, "prompts": PromptPlan.from_dict(raw)})
+        fields = dict(read_value(Mapping[str, Any], raw, where))
+        prompts = PromptPlan.from_dict(fields.pop("prompts", None), f"{where}.prompts")
+        return read_record(cls, {**fields, "prompts": prompts}, where)
 
 
 def model_targets(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[ModelTarget, Dataset]]:

@@ -23,6 +23,7 @@ from pipelines.version import __version__
 
 PATH: Final = "run.json"
 PRODUCT: Final = f"vlmsweep {__version__}"
+SCHEMA_VERSION: Final = 2  # of outputs: another one is refused
 PACKAGES = (
     "ray",
     "torch",
@@ -170,13 +171,13 @@ class ManifestEntry:
         for name in ("stop", "has_stress"):
             if not raw[name]:
                 del raw[name]
-        return {**raw, "asker": self.target.to_json()}
+        return {**raw, "target": self.target.to_dict()}
 
     @classmethod
     def from_dict(cls, raw: object, where: str) -> Self:
         """Read the form of `run.json`; MalformedError, which names the place, for another one."""
         fields = dict(read_value(Mapping[str, Any], raw, where))
-        target = ModelTarget.from_json(read_value(str, fields.pop("asker", None), f"{where}.asker"))
+        target = ModelTarget.from_dict(fields.pop("target", None), f"{where}.target")
         return read_record(cls, {**fields, "target": target}, where)
 
 
@@ -222,6 +223,7 @@ class RunManifest:
     """The content of `run.json`."""
 
     product: str = ""
+    schema_version: int = SCHEMA_VERSION
     created: str = ""
     updated: str = ""
     sweep: SweepRecord = field(default_factory=SweepRecord)  # of the last run
@@ -287,9 +289,11 @@ class RunManifest:
 
 
 def load_run(out: Store) -> RunManifest:
-    """Load `run.json`, an empty one where there is none; StoreError for a damaged one."""
+    """Load `run.json`, an empty one if there is none; StoreError for a damaged one, or one of another version."""
     try:
         raw = load_checked(out.get(PATH))
+        if raw.get("schema_version") != SCHEMA_VERSION:
+            raise StoreError(_other_version(out, raw))
         entries = enumerate(read_value(tuple[Any, ...], raw.get("entries"), "entries"))
         raw["entries"] = [ManifestEntry.from_dict(entry, f"entries[{number}]") for number, entry in entries]
         return read_record(RunManifest, raw)
@@ -300,6 +304,15 @@ def load_run(out: Store) -> RunManifest:
             f"{out.uri}/{PATH}: damaged ({error}); move it away and repeat the commands that filled the output: what "
             "they predicted and scored is kept"
         ) from error
+
+
+def _other_version(out: Store, raw: Mapping[str, Any]) -> str:
+    versions, schema = raw.get("versions"), raw.get("schema_version", 1)
+    writer = versions.get("vlmsweep") if isinstance(versions, dict) else None
+    return (
+        f"{out.uri}/{PATH}: written by {f'vlmsweep {writer}' if writer else 'another version'} with schema {schema}; "
+        f"{PRODUCT} reads schema {SCHEMA_VERSION}. Use the version that wrote it, or another --out"
+    )
 
 
 def load_existing_run(out: Store) -> RunManifest:

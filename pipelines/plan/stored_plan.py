@@ -140,7 +140,7 @@ class PlanPart:
 
     path: str
     samples: int  # samples that it covers, with or without requests
-    rows: int = 0  # 0 in an index of an earlier version
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,7 @@ def compared_verdicts(out: Store, entry: ManifestEntry, frame: pd.DataFrame) -> 
 
 def _logged(out: Store, entry: ManifestEntry) -> Iterator[tuple[str, ReadVerdict]]:
     for info in list_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
-        table = read_part(out, info)
-        if "their_correct" not in table.column_names:
-            continue  # of an earlier version
-        for row in table.select(_COLUMNS).to_pylist():
+        for row in read_part(out, info).select(_COLUMNS).to_pylist():
             if row["their_correct"] is not None:
                 yield (
                     row["request_id"],

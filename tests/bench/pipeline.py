@@ -73,7 +73,7 @@ def measure_process(data: Path, replicas: int, *, all_stages: bool = False) -> d
         spec = RunSpec(
             data=str(data),
             out=out,
-            models={"chance": ModelSpec(engine="random", replicas=Replicas(max=replicas), faults=faults)},
+            models={"chance": ModelSpec(engine="random", replicas=Replicas(max=replicas), fault_injection=faults)},
             benchmarks=("maia",),
             settings=("1-frame",),
         )

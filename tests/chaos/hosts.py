@@ -152,7 +152,7 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
     models = out.with_suffix(".yaml")
     with _site(scene) as site:
         journal = site.net.mount_point / JOURNAL  # another file on each host
-        models.write_text(f"slow: {{engine: random, faults: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
+        models.write_text(f"slow: {{engine: random, fault_injection: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
         submitted = site.net.hosts["switch"].start(
             *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
             *("--benchmarks", "maia", "--data", "s3://bench/data", "--out", "s3://bench/out"),

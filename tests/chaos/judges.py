@@ -53,7 +53,7 @@ def _run(scene: Scene, out: Path, head: RayHead) -> subprocess.Popen[bytes]:
             "seed": list(_CALL_S).index(name),
             "parameters_b": 1,
             "replicas": {"max": 1},
-            "faults": faults,
+            "fault_injection": faults,
         }
 
     models = out.with_suffix(".json")

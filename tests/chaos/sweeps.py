@@ -212,5 +212,5 @@ def make_scene(folder: Path, *, videos: int = 3, categories: int = 4, server: Se
 
 def _model(journal: Path) -> str:
     faults = {"call_s": CALL_S, "journal": str(journal)}
-    spec = {"engine": "random", "replicas": {"max": REPLICAS}, "faults": faults}
+    spec = {"engine": "random", "replicas": {"max": REPLICAS}, "fault_injection": faults}
     return json.dumps({"slow": spec})  # YAML reads JSON

@@ -35,7 +35,9 @@ class Sweep:
     def command(self, folder: Path) -> list[str]:
         """Return the command line of `vlmsweep submit`; the models file lies in `folder`."""
         models = folder / "models.yaml"
-        models.write_text(f"slow: {{engine: random, replicas: {{max: 2}}, faults: {{call_s: {self.call_s}}}}}\n")
+        models.write_text(
+            f"slow: {{engine: random, replicas: {{max: 2}}, fault_injection: {{call_s: {self.call_s}}}}}\n"
+        )
         return [
             *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
             *("--benchmarks", "maia", "--tasks", "vsv", "--settings", "black-video,1-frame"),

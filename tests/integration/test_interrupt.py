@@ -79,7 +79,7 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
 ) -> None:
     memory = set(Path("/dev/shm").iterdir())
     models = tmp_path / "models.yaml"
-    models.write_text("slow: {engine: random, faults: {stall_s: 2.0}}\n")
+    models.write_text("slow: {engine: random, fault_injection: {stall_s: 2.0}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags]

@@ -20,7 +20,7 @@ def predictions(out: Path, model: str) -> pa.Table:
 @pytest.mark.slow
 def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
-    models.write_text('deadly: {engine: random, faults: {die_on: "cosa 3 per Sentiment_A"}}\n')
+    models.write_text('deadly: {engine: random, fault_injection: {die_on: "cosa 3 per Sentiment_A"}}\n')
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
@@ -47,7 +47,9 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
 @pytest.mark.full
 def test_hanging_request_costs_only_its_own_row(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
-    hanging = 'faults: {hang_on: "cosa 3 per Sentiment_A"}, patience_s: 2, generation: {max_new_tokens: 1}'
+    hanging = (
+        'fault_injection: {hang_on: "cosa 3 per Sentiment_A"}, stall_timeout_s: 2, generation: {max_new_tokens: 1}'
+    )
     models.write_text(f"hanging: {{engine: random, {hanging}}}\n")
     out = tmp_path / "out"
     flags = ("--models", "hanging", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")

@@ -21,7 +21,7 @@ ANSWERED = "slow: {engine: random}\n"
 @pytest.fixture
 def run_arguments(maia_data: str, tmp_path: Path) -> list[str]:
     models, out = tmp_path / "models.yaml", tmp_path / "out"
-    models.write_text("slow: {engine: random, faults: {call_s: 0.2}}\n")
+    models.write_text("slow: {engine: random, fault_injection: {call_s: 0.2}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     return ["predict", *flags, "--data", maia_data, "--out", str(out)]
 

@@ -139,7 +139,7 @@ def test_fault_costs_no_row_but_those_that_cause_it(
     del local_ray
     faults = {name: text.replace("FILE", str(tmp_path / "first")) for name, text in fault.items()}
     models, out = tmp_path / "models.json", tmp_path / "out"
-    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "faults": faults}}))
+    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "fault_injection": faults}}))
     flags = ("--models", "pair", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     inline_cli(
         "predict", *flags, "--settings", "1-frame", "--data", maia_data, "--out", str(out), code=1 if failed else 0

@@ -34,7 +34,7 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
     models.write_text("m: {engine: random}\n")
     cli("predict", *flags, "--out", str(calm))
     faults = {"call_s": 0.002, "journal": str(out.with_suffix(".journal"))}
-    models.write_text(json.dumps({"m": {"engine": "random", "faults": faults}}))
+    models.write_text(json.dumps({"m": {"engine": "random", "fault_injection": faults}}))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--out", str(out)]
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -35,7 +35,7 @@ class BatchRecord:
     omitted: tuple[str, ...] = ()  # parameters that were refused before, and left out of its requests
     batch_id: str = ""  # the provider's name; '' while it is unknown whether the provider has it
     is_ended: bool = False  # its results are in the output
-    results: str = ""  # SHA-256 of the results; '' before it has ended, and in a record of an earlier version
+    results: str = ""  # SHA-256 of the results; '' before it has ended
 
 
 class BatchRecords:
@@ -129,7 +129,4 @@ class BatchRecords:
 
 
 def _checksum(record: BatchRecord) -> str:
-    fields = asdict(record)
-    if not record.omitted:
-        del fields["omitted"]  # checksums made before this field existed stay as they are
-    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(asdict(record), sort_keys=True).encode()).hexdigest()

@@ -231,10 +231,13 @@ _BOMB = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] *
 models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is 'input_per_million'""",
         ),
         (
-            "a:\n  engine: random\n  faults: {anser: x}",
-            "models.yaml:3: model 'a': unknown key 'anser' in faults; the nearest known key is 'answer'",
+            "a:\n  engine: random\n  fault_injection: {anser: x}",
+            "models.yaml:3: model 'a': unknown key 'anser' in fault_injection; the nearest known key is 'answer'",
         ),
-        ("a:\n  engine: random\n  form: odd", "models.yaml:3: model 'a': form: Input should be 'plain' or 'vicuna'"),
+        (
+            "a:\n  engine: random\n  chat_format: odd",
+            "models.yaml:3: model 'a': chat_format: Input should be 'plain' or 'vicuna'",
+        ),
         ("a: {engine: random, zzz: 1}", "model 'a': unknown key 'zzz'; known keys: base_url, "),
         (
             "a: {engine: random, max_pixls: 1}",

@@ -74,7 +74,7 @@ def test_fingerprint_ignores_speed_place_and_price() -> None:
         price={"input_per_million": 1, "output_per_million": 2},
         notes="x",
         seed=3,
-        faults={"answer": "A"},
+        fault_injection={"answer": "A"},
     )
     assert answer_fingerprint(same) == plain
 
@@ -159,26 +159,6 @@ def test_revision_of_an_s3_folder_is_its_checksums() -> None:
     assert first.startswith("checked-")
     assert first != second
     assert revision(revision="v1", checksums={"model.safetensors": "00"}) == "v1"
-
-
-@pytest.mark.parametrize(
-    ("old_keys", "new_keys"),
-    [
-        ({"form": "vicuna"}, {"chat_format": "vicuna"}),
-        ({"faults": {"answer": "A"}}, {"fault_injection": {"answer": "A"}}),
-        ({"patience_s": 5}, {"stall_timeout_s": 5}),
-        ({"elsewhere": {"why": "w", "runs_with": "r"}}, {"unsupported": {"reason": "w", "runs_with": "r"}}),
-    ],
-)
-def test_old_spelling_of_a_key_reads_as_the_new_one(old_keys: dict[str, Any], new_keys: dict[str, Any]) -> None:
-    assert endpoint(**old_keys) == endpoint(**new_keys)
-    assert answer_fingerprint(endpoint(**old_keys)) == answer_fingerprint(endpoint(**new_keys))
-    with pytest.raises(ValidationError):
-        endpoint(**old_keys, **new_keys)
-
-
-def test_fingerprint_of_a_chat_format_keeps_its_old_key() -> None:
-    assert answer_fingerprint(endpoint(chat_format="vicuna"))["form"] == "vicuna"
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,9 @@ def test_damaged_file_is_refused(content: bytes) -> None:
         load_checked(content)
 
 
-def test_file_of_an_early_version_has_no_checksum() -> None:
-    assert load_checked(json.dumps({"a": 1}).encode()) == {"a": 1}
+def test_file_without_a_checksum_is_damage() -> None:
+    with pytest.raises(MalformedError, match="its checksum does not match"):
+        load_checked(json.dumps({"a": 1}).encode())
 
 
 @pytest.mark.parametrize("char", ["\x1b", "\x7f", "\x85", "\x9b", "\u2028", "\u202e", "\u2066", "\udcff", "\uffff"])

@@ -252,7 +252,7 @@ def test_keys(header: str | None, *, may: bool) -> None:
 
 
 def test_batch_is_answered_in_order_and_a_failure_affects_one_request() -> None:
-    spec = ModelSpec(engine="random", faults={"answer": "A", "reverse": True, "drop_every": 3})
+    spec = ModelSpec(engine="random", fault_injection={"answer": "A", "reverse": True, "drop_every": 3})
     chats = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
     outcomes = asyncio.run(ModelReplica("m", spec).answer(chats))
     assert len(outcomes) == 4
@@ -269,7 +269,7 @@ def test_unavailable_model_is_reported_to_every_request(tmp_path) -> None:
 
 
 def test_replica_whose_device_failed_answers_no_more_and_asks_to_be_replaced() -> None:
-    model = ModelReplica("m", ModelSpec(engine="random", faults={"cuda_error_on": "poison"}))
+    model = ModelReplica("m", ModelSpec(engine="random", fault_injection={"cuda_error_on": "poison"}))
     model.check_health()
     (poison,) = asyncio.run(model.answer([read(messages=[{"role": "user", "content": "poison"}])]))
     (other,) = asyncio.run(model.answer([read()]))

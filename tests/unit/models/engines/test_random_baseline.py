@@ -161,7 +161,7 @@ class TestFaultInjection:
             "from tests.support.calls import call\n"
             "import atexit\n"
             "atexit.register(print, 'a handler ran', flush=True)\n"
-            "engine = RandomEngine(ModelSpec(engine='random', faults={'die_after': 1}))\n"
+            "engine = RandomEngine(ModelSpec(engine='random', fault_injection={'die_after': 1}))\n"
             "for reply in engine.generate([call('a/0', '?'), call('b/0', '?')], {}):\n"
             "    print(reply.call_id, flush=True)\n"
         )

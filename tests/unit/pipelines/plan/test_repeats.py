@@ -110,4 +110,4 @@ def test_run_json_names_the_repeats(maia_data: str, tmp_path: Path) -> None:
     run_sweep(sweep(maia_data, tmp_path, 2))
     run = json.loads((tmp_path / "run.json").read_text())
     assert run["sweep"]["repeats"] == 2
-    assert json.loads(run["entries"][0]["asker"])["repeats"] == 2
+    assert run["entries"][0]["target"]["prompts"]["repeats"] == 2

@@ -36,4 +36,4 @@ def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_read_back_with_its_table() -> None:
-    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict()))) == plan_of_a_table()
+    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()

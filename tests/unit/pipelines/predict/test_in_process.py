@@ -81,7 +81,9 @@ def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(
 ) -> None:
     job = job_of(maia_data, tmp_path)
     assert fits_in_process(job)
-    assert not fits_in_process(replace(job, spec=ModelSpec(engine="random", faults=FaultInjection(die_after=3))))
+    assert not fits_in_process(
+        replace(job, spec=ModelSpec(engine="random", fault_injection=FaultInjection(die_after=3)))
+    )
     endpoint = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1")
     assert fits_in_process(replace(job, spec=endpoint))
     several = endpoint.model_copy(update={"replicas": Replicas(max=2)})
