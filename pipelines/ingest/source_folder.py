@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 MAX_PATH, MAX_NAME = 1000, 255  # characters of a path and bytes of a name that file systems and object stores accept
 MAX_FILE_BYTES = 1 << 30  # limit of a video or picture; files are read whole
 MAX_BYTES_BY_EXTENSION = {
-    **dict.fromkeys((".json", ".csv", ".txt"), 256 << 20),
-    **dict.fromkeys((".jsonl", ".parquet"), 4 << 30),
+    **dict.fromkeys((".json", ".csv", ".txt", ".xlsx"), 256 << 20),
+    **dict.fromkeys((".jsonl", ".parquet", ".arrow"), 4 << 30),
 }  # files that are parsed whole, to some twenty times their size; the largest known have 7 MB and 1 GB
 
 
