@@ -37,7 +37,11 @@ class Folder:
         self.decoder = Decoder()
         self._by_form: dict[str, str] | None = None  # paths by their composed Unicode forms, once one is needed
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
-            raise SourceError(f"{self.uri}: no such folder")
+            path = Path(self.uri)
+            absent = "no such file or folder" if path.suffix else "no such folder"
+            raise SourceError(
+                f"{self.uri}: {'not a folder; give the folder that it is in' if path.exists() else absent}"
+            )
         self._root = os.path.realpath(self.uri)
         # The hub's cache keeps the files of a snapshot beside it; files of a data set there are no links themselves.
         cache, snapshots, _ = self._root.rpartition("/snapshots/")

@@ -160,6 +160,8 @@ def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str
         ("annotate out --benchmark maia --n x --to f", "Invalid value for '--n': it must be a whole number\n"),
         ("power out --difference big", "Invalid value for '--difference': it must be a number\n"),
         ("run --repeats 1000000000000", "Invalid value for '--repeats': it must be less than or equal to 1000\n"),
+        ("list", "Missing argument 'what': benchmarks, models or settings.\n"),
+        ("view", "Missing argument 'out': The --out of one run or of several: folders or s3://bucket/key.\n"),
         ("view out --port 99999", "Invalid value for '--port': it must be less than or equal to 65535\n"),
     ],
 )
