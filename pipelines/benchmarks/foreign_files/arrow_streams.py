@@ -42,12 +42,12 @@ class ArrowStream:
             if message.type != "schema":  # which Arrow would take for one, and end the process
                 raise SourceError(f"{where}: begins with a {message.type}, not with its columns; save it again")
             self._schema = pa.ipc.read_schema(message)
-        self.columns: Sequence[str] = self._schema.names
-        for field in self._schema:
-            if refused := _refused(field.type):
-                raise SourceError(
-                    f"{where}: column {field.name!r} has Arrow's type {refused}, which is not read; save it as Parquet"
-                )
+            self.columns: Sequence[str] = self._schema.names  # which may be no text
+            for field in self._schema:
+                if refused := _refused(field.type):
+                    raise SourceError(
+                        f"{where}: column {field.name!r} is a {refused} of Arrow, which is not read; save it as Parquet"
+                    )
 
     def rows(self, columns: Sequence[str]) -> Iterator[Mapping[str, Any] | ValueError]:
         """Yield some columns of each row, or why it cannot be read; SourceError if the file is damaged."""
