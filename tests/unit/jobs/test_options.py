@@ -133,6 +133,14 @@ def test_paths_on_the_command_line_begin_in_the_working_folder(
     assert capsys.readouterr().err.startswith("vlmsweep: m.yaml: no such models file")
 
 
+def test_locations_of_a_cluster_are_no_folders_beside_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text("models: random\nbenchmarks: maia\ndata: d\nout: o\naddress: http://127.0.0.1:9\n")
+    assert run(["submit", "--config", str(tmp_path / "c.yaml")]) == 2
+    assert "--data d: a job runs in a folder of its own on another machine" in capsys.readouterr().err
+
+
 def test_every_parameter_that_is_a_path_is_known_as_one() -> None:
     root: Any = typer.main.get_command(app)
     missing = set()
