@@ -43,6 +43,7 @@ class ArrowStream:
                 raise SourceError(f"{where}: begins with a {message.type}, not with its columns; save it again")
             self._schema = pa.ipc.read_schema(message)
             self.columns: Sequence[str] = self._schema.names  # which may be no text
+            self.metadata: Mapping[bytes, bytes] | None = self._schema.metadata
             for field in self._schema:
                 if refused := _refused(field.type):
                     raise SourceError(

@@ -244,8 +244,29 @@ def _parquet(source: Source, path: str, columns: Sequence[str]) -> Iterator[File
         _check_distinct(file.schema_arrow.names)
         names = [name for name in file.schema_arrow.names if not columns or name in columns]
         rows = parquet_rows(file, names, rows=_PARQUET_ROWS, max_bytes=MAX_PICTURE_BYTES, where=path)
+        labels = _label_names(file.schema_arrow.metadata)
         for number, row in enumerate(rows, start=1):
-            yield f"row {number}", row
+            yield f"row {number}", _labelled(row, labels)
+
+
+def _label_names(metadata: Mapping[bytes, bytes] | None) -> Mapping[str, Sequence[str]]:
+    """Return the names of numbered labels by column, as `datasets` writes them into a schema; none if it has none."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        labels = {name: of["names"] for name, of in features.items() if of.get("_type") == "ClassLabel"}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # another program's, or damaged
+        return {}
+    return {name: names for name, names in labels.items() if isinstance(names, list)}
+
+
+def _labelled(row: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> Mapping[str, Any]:
+    """Return a row with the names of its labels; -1 stands for no label."""
+    named: dict[str, Any] = {}
+    for column in labels.keys() & row.keys():
+        names, number = labels[column], row[column]
+        if isinstance(number, int) and -1 <= number < len(names):
+            named[column] = names[number] if number >= 0 else None
+    return {**row, **named} if named else row
 
 
 def _arrow(source: Source, path: str, columns: Sequence[str]) -> Iterator[FileRow]:
@@ -253,8 +274,9 @@ def _arrow(source: Source, path: str, columns: Sequence[str]) -> Iterator[FileRo
         stream = ArrowStream(content, path)
         _check_distinct(stream.columns)
         names = [name for name in stream.columns if not columns or name in columns]
+        labels = _label_names(stream.metadata)
         for number, row in enumerate(stream.rows(names), start=1):
-            yield f"row {number}", row
+            yield f"row {number}", row if isinstance(row, ValueError) else _labelled(row, labels)
 
 
 def _workbook(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRow]:

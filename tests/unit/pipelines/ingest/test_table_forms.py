@@ -143,6 +143,27 @@ def test_a_workbook_without_rows_is_one_sentence(tmp_path: Path, content: bytes,
         ingest(tmp_path, "q.xlsx")
 
 
+@pytest.mark.parametrize("name", ["q.arrow", "q.parquet"])
+def test_labels_have_their_names(tmp_path: Path, name: str) -> None:
+    """`datasets` stores a ClassLabel as a number, with the names in the schema."""
+    label = {"names": ["no", "yes"], "_type": "ClassLabel"}
+    metadata = json.dumps({"info": {"features": {"answer": label, "question": {"dtype": "string", "_type": "Value"}}}})
+    table = pa.table({"question": ["q"] * 4, "answer": [1, 0, -1, 7]})
+    _write(tmp_path / name, table.replace_schema_metadata({"huggingface": metadata}))
+    result = ingest(tmp_path, name, kind="yes-no")
+    assert [sample.data["answers"] for sample in samples(tmp_path)] == [["yes"], ["no"]]
+    assert [row.reason.partition(";")[0] for row in result.rejections] == ["no answer", "answer 7 is not yes or no"]
+    _write(tmp_path / name, table.replace_schema_metadata({"huggingface": '{"info": [7]}'}))
+    assert ingest(tmp_path, name).manifest.table.kind == "number"  # type: ignore[union-attr]
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    if path.suffix == ".arrow":
+        path.write_bytes(arrow(table))
+    else:
+        pq.write_table(table, path)
+
+
 def chat(number: int, **row: Any) -> dict[str, Any]:
     turns = [
         {"role": "system", "content": "Be short."} if number else None,
